@@ -1,0 +1,1 @@
+"""Assay beside its peers: `python -m benchmarks [family]`."""

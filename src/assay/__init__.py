@@ -1,0 +1,25 @@
+"""Assay: statistical learning with results you can defend.
+
+Families load on first use, so importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_ROOMS = ("errors", "linear", "progress", "report", "resampling", "results")
+
+__all__ = ["__version__", *_ROOMS]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return import_module(f"assay.{name}")
+    raise AttributeError(f"module 'assay' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,66 @@
+"""What can go wrong, said once: what is wrong, where (column, row) and what to do about it.
+
+Every error assay raises on purpose is an `AssayError` and also the built-in that scikit-learn's
+conventions ask for (`ValueError` or `TypeError`), so existing `except` clauses keep working.
+
+>>> print(DataError("column 'age' holds NaN in row 3", remedy="drop or impute that row"))
+column 'age' holds NaN in row 3; drop or impute that row
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AssayError",
+    "AssayWarning",
+    "CollinearityWarning",
+    "ConvergenceWarning",
+    "DataError",
+    "DataTypeError",
+    "DivergenceError",
+    "ParameterError",
+]
+
+
+class AssayError(Exception):
+    """Root of all errors: one sentence made of what is wrong and the remedy."""
+
+    def __init__(self, what: str, *, remedy: str | None = None) -> None:
+        self.what = what
+        self.remedy = remedy
+        super().__init__(what if remedy is None else f"{what}; {remedy}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Keyword-only arguments do not survive the default reduction, and errors cross process borders.
+        return (_rebuild, (type(self), self.what, self.remedy))
+
+
+def _rebuild(kind: type[AssayError], what: str, remedy: str | None) -> AssayError:
+    return kind(what, remedy=remedy)
+
+
+class DataError(AssayError, ValueError):
+    """The values of a table, a target or the weights cannot be used as they are."""
+
+
+class DataTypeError(AssayError, TypeError):
+    """The kind of data (text, dates, complex numbers, a sparse format) is not one the method takes."""
+
+
+class ParameterError(AssayError, ValueError):
+    """A constructor parameter lies outside its declared range."""
+
+
+class DivergenceError(AssayError, ValueError):
+    """An iterative solver ran away; the message names the step size that would have held it."""
+
+
+class AssayWarning(UserWarning):
+    """Root of all warnings."""
+
+
+class ConvergenceWarning(AssayWarning):
+    """A solver stopped before it reached its tolerance; the message names the knob to turn."""
+
+
+class CollinearityWarning(AssayWarning):
+    """Columns repeat what others already say, so their coefficients are not determined by the data."""

@@ -1,0 +1,30 @@
+"""What every linear model shares once it is fitted: f(x) = intercept + x'coef."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from assay.base import Estimator
+
+__all__ = ["LinearModel"]
+
+
+class LinearModel(RegressorMixin, Estimator):
+    """A regressor with `coef_` (p,) or (k, p) and `intercept_`; says in its tags whether X may be sparse."""
+
+    takes_sparse: ClassVar[bool] = False
+    takes_many_targets: ClassVar[bool] = False
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The fitted linear function at each row of X."""
+        X = self._gate(X, reset=False, sparse=("csr", "csc") if self.takes_sparse else False)
+        return X @ self.coef_.T + self.intercept_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.takes_sparse
+        tags.target_tags.multi_output = self.takes_many_targets
+        return tags

@@ -1,0 +1,1 @@
+"""Leaf room: how code is compiled, threaded and kept numerically stable."""

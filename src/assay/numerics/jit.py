@@ -1,0 +1,111 @@
+"""The one place that decides how kernels are compiled.
+
+    @kernel                  cached, nogil, fast arithmetic that still respects NaN and infinity
+    @kernel(exact=True)      the same without reordering: compensated and double-double sums need it
+
+Numba's own cache looks only at the file a kernel stands in, so editing a kernel that another one
+inlines would leave stale machine code behind. Ours lives in a directory named by a hash of every
+kernel source in the package. It is tried in this order: `NUMBA_CACHE_DIR` if the user set it, the
+package's own `__pycache__`, the user's cache directory; where none can be written, kernels compile
+anew in each process. A read-only install therefore never fails.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+
+__all__ = ["cache_directory", "kernel"]
+
+PACKAGE = Path(__file__).resolve().parent.parent
+
+# All of LLVM's fast-math flags but nnan and ninf: those would delete our NaN checks.
+SAFE_FASTMATH = frozenset({"nsz", "arcp", "contract", "afn", "reassoc"})
+
+_decorating = threading.Lock()
+
+
+def kernel(function: Callable[..., Any] | None = None, *, exact: bool = False) -> Any:
+    """Compile a plain function of arrays and scalars on its first call.
+
+    >>> @kernel
+    ... def total(x):
+    ...     s = 0.0
+    ...     for value in x:
+    ...         s += value
+    ...     return s
+    >>> import numpy as np
+    >>> total(np.arange(4.0))
+    6.0
+    """
+    if function is None:
+        return lambda function: kernel(function, exact=exact)
+    directory = cache_directory() if _source_file(function) else None
+    options: dict[str, Any] = {"nogil": True, "fastmath": False if exact else set(SAFE_FASTMATH)}
+    config: Any = numba.config
+    with _decorating:
+        # Numba picks a cache directory while it decorates, from its configuration alone.
+        before = config.CACHE_DIR
+        config.CACHE_DIR = "" if directory is None else str(directory)
+        try:
+            return numba.njit(cache=directory is not None, **options)(function)
+        finally:
+            config.CACHE_DIR = before
+
+
+@cache
+def cache_directory() -> Path | None:
+    """The directory that holds compiled kernels, or None where nothing can be written."""
+    name = f"kernels-{_source_hash()}"
+    for parent in _candidates():
+        if _writable(parent / name):
+            return parent / name
+    return None
+
+
+def _candidates() -> list[Path]:
+    asked = os.environ.get("NUMBA_CACHE_DIR")
+    chosen = [Path(asked)] if asked else []
+    return [*chosen, PACKAGE / "__pycache__", _user_cache() / "assay"]
+
+
+def _user_cache() -> Path:
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path("~/AppData/Local").expanduser())
+    if sys.platform == "darwin":
+        return Path("~/Library/Caches").expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+
+
+def _writable(directory: Path) -> bool:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            return True
+    except OSError:
+        return False
+
+
+def _source_hash() -> str:
+    """A hash of every file that holds a kernel, so that any edit starts a fresh cache."""
+    digest = hashlib.sha256()
+    for file in sorted(PACKAGE.rglob("*.py")):
+        text = file.read_bytes()
+        if b"@kernel" in text:
+            digest.update(file.relative_to(PACKAGE).as_posix().encode())
+            digest.update(text)
+    return digest.hexdigest()[:16]
+
+
+def _source_file(function: Callable[..., Any]) -> bool:
+    """Whether the function stands in a file of its own; Numba cannot cache one typed at a prompt."""
+    return Path(function.__code__.co_filename).is_file()

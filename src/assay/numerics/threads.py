@@ -1,0 +1,123 @@
+"""One shared thread pool for nogil kernels and one-threaded BLAS calls.
+
+A task always runs with BLAS held to one thread, whether the pool runs it or the caller does, so
+`n_jobs` changes how long the answer takes and never the answer. Work below a threshold stays in
+the calling thread: waking threads costs more than a small task. A task that itself calls
+`parallel` runs its parts one after another; pools never nest.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from typing import TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+__all__ = ["SMALL_WORK", "cores", "one_blas_thread", "parallel", "workers"]
+
+Item = TypeVar("Item")
+Outcome = TypeVar("Outcome")
+
+SMALL_WORK = 200_000
+"""Below this many elementary operations (about a tenth of a millisecond) a loop stays serial."""
+
+_inside = threading.local()
+_pool_lock = threading.Lock()
+_pools: dict[int, ThreadPoolExecutor] = {}
+_blas_lock = threading.Lock()
+_blas_holders = 0
+_blas_limit: object = None
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def workers(n_jobs: int | None) -> int:
+    """The number of threads that `n_jobs` asks for: None means one, -1 all cores, -2 all but one."""
+    if n_jobs is None:
+        return 1
+    return max(1, cores() + 1 + n_jobs) if n_jobs < 0 else n_jobs
+
+
+def parallel(
+    function: Callable[[Item], Outcome],
+    items: Iterable[Item],
+    *,
+    n_jobs: int | None = None,
+    work: float = float("inf"),
+) -> list[Outcome]:
+    """`[function(item) for item in items]`, over threads where `work` operations make it worth while.
+
+    >>> parallel(lambda k: k * k, range(4), n_jobs=2)
+    [0, 1, 4, 9]
+    """
+    tasks = list(items)
+    threads = min(workers(n_jobs), len(tasks))
+    with one_blas_thread():
+        if threads <= 1 or work < SMALL_WORK or getattr(_inside, "task", False):
+            return [function(task) for task in tasks]
+
+        def guarded(task: Item) -> Outcome:
+            _inside.task = True
+            try:
+                return function(task)
+            finally:
+                _inside.task = False
+
+        return list(_pool(threads).map(guarded, tasks))
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Hold BLAS to one thread; blocks may nest and overlap across threads, the last one out lets go."""
+    global _blas_holders, _blas_limit
+    with _blas_lock:
+        _blas_holders += 1
+        if _blas_holders == 1:
+            _blas_limit = _controller().limit(limits=1, user_api="blas")
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            _blas_holders -= 1
+            if _blas_holders == 0:
+                _blas_limit.restore_original_limits()  # type: ignore[attr-defined]
+                _blas_limit = None
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    # Looking through the loaded libraries takes milliseconds, so it is done once. Both BLAS
+    # copies (numpy's and scipy's) must be loaded before the look.
+    import numpy.linalg  # noqa: F401  (loaded for its BLAS)
+    import scipy.linalg  # noqa: F401
+
+    return ThreadpoolController()
+
+
+def _pool(threads: int) -> ThreadPoolExecutor:
+    with _pool_lock:
+        if threads not in _pools:
+            _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="assay")
+        return _pools[threads]
+
+
+def _forget_pools() -> None:
+    """A forked child inherits the pool but not its threads; it starts with none."""
+    global _pool_lock, _blas_lock, _blas_holders, _blas_limit
+    _pools.clear()
+    _pool_lock, _blas_lock = threading.Lock(), threading.Lock()
+    _blas_holders, _blas_limit = 0, None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pools)

@@ -1,0 +1,5 @@
+"""Slow, obvious versions of everything fast: the definitions, no cleverness."""
+
+from __future__ import annotations
+
+import numpy as np
