@@ -7,17 +7,33 @@ by name, the one place where a lower room calls a higher one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from html import escape
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-__all__ = ["Curve", "Diagnostics", "Interval", "Path", "Result", "Summary", "TestResult", "Trace"]
+__all__ = [
+    "Adjustment",
+    "Bound",
+    "Curve",
+    "Diagnostics",
+    "Interval",
+    "Path",
+    "Result",
+    "Summary",
+    "TestResult",
+    "Trace",
+]
 
 Array = np.ndarray
+Value = Any
+"""A number, or an array with one entry per column."""
+Size = Any
+"""A number of rows, a pair of them for two samples, or an array with one entry per column."""
 
 
 class Result:
@@ -35,56 +51,239 @@ class Result:
         return self.to_frame().to_html(float_format=lambda value: f"{value:.6g}")
 
 
+def _same(self: Any, other: Any) -> Any:
+    """Equality of results that may hold arrays: the same kind, and every compared field equal."""
+    if type(self) is not type(other):
+        return NotImplemented
+    return all(_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self) if f.compare)
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return bool(np.array_equal(a, b))
+    return bool(a == b)
+
+
 @dataclass(frozen=True)
 class Interval(Result):
     """An estimate with its limits, and everything needed to defend them.
+
+    Made from several columns at once, `estimate`, `lower` and `upper` are arrays and `names` names
+    their entries. A one-sided interval has an infinite end (or the end of the estimand's range).
 
     >>> print(Interval(0.5, 0.4, 0.6, level=0.95, method="Wilson", n=100, estimand="accuracy"))
     accuracy 0.5 [0.4, 0.6] (95% Wilson interval, n = 100)
     """
 
-    estimate: float
-    lower: float
-    upper: float
+    estimate: Value
+    lower: Value
+    upper: Value
     level: float
     method: str
-    n: int
+    n: Size
     estimand: str
+    names: tuple[str, ...] = ()
+
+    __eq__ = _same
 
     def __str__(self) -> str:
-        return (
-            f"{self.estimand} {self.estimate:.5g} [{self.lower:.5g}, {self.upper:.5g}] "
-            f"({100 * self.level:.4g}% {self.method} interval, n = {self.n})"
-        )
+        kind = f"{100 * self.level:.4g}% {self.method} interval, n = {_count(self.n)}"
+        if not self.names:
+            return f"{self.estimand} {self.estimate:.5g} {_limits(self.lower, self.upper)} ({kind})"
+        rows = zip(self.names, self.estimate, self.lower, self.upper, strict=True)
+        width = max(len(name) for name in self.names)
+        lines = [f"  {name:<{width}}  {e:.5g} {_limits(low, high)}" for name, e, low, high in rows]
+        return "\n".join([f"{self.estimand} ({kind})", *lines])
 
-    def __contains__(self, value: float) -> bool:
-        return self.lower <= value <= self.upper
+    def __contains__(self, value: Value) -> bool:
+        """Whether the value lies inside; with several columns, inside all of them."""
+        return bool(np.all((self.lower <= value) & (value <= self.upper)))
 
     def to_frame(self) -> pd.DataFrame:
-        """One row: estimate, lower, upper, level, method, n."""
-        row = {name: [getattr(self, name)] for name in ("estimate", "lower", "upper", "level", "method", "n")}
-        return pd.DataFrame(row, index=[self.estimand])
+        """One row per interval: estimate, lower, upper, level, method, n."""
+        index = list(self.names) or [self.estimand]
+        row = {name: getattr(self, name) for name in ("estimate", "lower", "upper", "level", "method", "n")}
+        row["n"] = [self.n] * len(index) if isinstance(self.n, tuple) else self.n
+        return pd.DataFrame(row, index=index)
 
 
 @dataclass(frozen=True)
 class TestResult(Result):
-    """A test statistic, its null distribution's degrees of freedom and the p-value."""
+    """A test: statistic, p-value and, where there is one, the estimate, its effect size and its interval.
+
+    Vectorised over columns, the figures are arrays and `names` names their entries. `interval(level)`
+    is worked out on demand, with the same alternative as the test: "less" gives (-inf, u].
+
+    | field                    | meaning                                                             |
+    |--------------------------|---------------------------------------------------------------------|
+    | statistic, df, p_value   | the statistic, its degrees of freedom (None: none), the p-value      |
+    | estimate, estimand, null | what was estimated, its name, and its value under the hypothesis     |
+    | effect_size, effect_name | the effect without units, and which one it is                        |
+    | hedges_g                 | Cohen's d with Hedges' correction for small samples, where it applies |
+    | n, alternative           | the number of rows (one per sample), and the alternative             |
+    | assumptions              | sentences that must hold for the p-value to mean what it says        |
+
+    >>> print(TestResult(12.5, 0.0004, (1, 30), "F test"))
+    F test: statistic 12.5 (df 1, 30), p = 0.0004
+    """
 
     __test__ = False  # pytest collects classes by this prefix
 
-    statistic: float
-    p_value: float
-    df: tuple[float, ...]
+    statistic: Value
+    p_value: Value
+    df: Any
     method: str
+    estimate: Value = None
+    effect_size: Value = None
+    effect_name: str = ""
+    hedges_g: Value = None
+    n: Size | None = None
+    alternative: str = "two-sided"
+    null: Value = None
+    estimand: str = ""
+    assumptions: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    interval_rule: Callable[[float], Interval] | None = field(default=None, repr=False, compare=False)
+
+    __eq__ = _same
+
+    def interval(self, level: float = 0.95) -> Interval:
+        """The confidence interval of the estimate that belongs to this test."""
+        if self.interval_rule is None:
+            raise AttributeError(f"the {self.method} estimates no single quantity, so it has no interval")
+        return self.interval_rule(level)
 
     def __str__(self) -> str:
-        df = ", ".join(f"{d:g}" for d in self.df)
-        return f"{self.method}: statistic {self.statistic:.5g} (df {df}), p = {format_p(self.p_value)}"
+        if self.estimate is None:
+            df = "" if self.df is None else f" (df {', '.join(f'{d:g}' for d in np.atleast_1d(self.df))})"
+            return f"{self.method}: statistic {self.statistic:.5g}{df}, p = {format_p(self.p_value)}"
+        body = self._columns() if self.names else self._facts()
+        null = f"null {self.estimand} = {_spread(self.null)}, alternative: {self.alternative}, n = {_count(self.n)}"
+        rule = "-" * max(len(line) for line in [self.method, null, *body])
+        assumes = [f"Assumes: {'; '.join(self.assumptions)}."] if self.assumptions else []
+        return "\n".join([self.method, rule, null, *body, rule, *assumes])
+
+    def _facts(self) -> list[str]:
+        df = "" if self.df is None else f", df {self.df:.5g}"
+        lines = [f"statistic {self.statistic:.5g}{df}, p = {format_p(self.p_value)}"]
+        lines.append(f"{self.estimand} {self.estimate:.5g}")
+        if self.interval_rule is not None:
+            shown = self.interval(0.95)
+            lines[-1] += f", 95% interval {_limits(shown.lower, shown.upper)} ({shown.method})"
+        if self.effect_size is not None:
+            corrected = "" if self.hedges_g is None else f", Hedges' g {_say(self.hedges_g)}"
+            lines.append(f"{self.effect_name} {self.effect_size:.5g}{corrected}")
+        return lines
+
+    def _columns(self) -> list[str]:
+        known = ["n"] if np.ndim(self.null) else ["n", "null"]  # the line above the table has said these
+        frame = self.to_frame().drop(columns=[*known, *(["df"] if self.df is None else [])], errors="ignore")
+        shown = {name: [(format_p if name == "p_value" else _say)(v) for v in frame[name]] for name in frame}
+        return pd.DataFrame(shown, index=frame.index).to_string(justify="right").splitlines()
 
     def to_frame(self) -> pd.DataFrame:
-        """One row: statistic, df, p_value."""
-        row = {"statistic": [self.statistic], "df": [self.df], "p_value": [self.p_value]}
-        return pd.DataFrame(row, index=[self.method])
+        """One row per test; with an estimate also its 95% limits, null, effect size and n."""
+        index = list(self.names) or [self.method]
+        columns: dict[str, Any] = {"statistic": self.statistic, "df": self.df, "p_value": self.p_value}
+        if self.estimate is not None:
+            columns = {"estimate": self.estimate}
+            if self.interval_rule is not None:
+                shown = self.interval(0.95)
+                columns |= {"lower": shown.lower, "upper": shown.upper}
+            columns |= {"statistic": self.statistic, "df": self.df, "p_value": self.p_value}
+            columns |= {"effect_size": self.effect_size, "hedges_g": self.hedges_g, "null": self.null, "n": self.n}
+        single = {k: [v] * len(index) if isinstance(v, tuple) or np.ndim(v) == 0 else v for k, v in columns.items()}
+        return pd.DataFrame({k: v for k, v in single.items() if k in _ALWAYS or v[0] is not None}, index=index)
+
+
+_ALWAYS = ("statistic", "df", "p_value")
+
+
+@dataclass(frozen=True, eq=False)
+class Adjustment(Result):
+    """P-values corrected for their number: reject where `adjusted <= alpha`.
+
+    `threshold` is the largest p-value rejected (0 if none is); `estimated_fdp` = m threshold / rejections
+    estimates the share of false discoveries among the rejections, with every hypothesis taken as
+    possibly null (no estimate of their share enters).
+    """
+
+    p_values: Array
+    adjusted: Array
+    rejected: Array
+    method: str
+    alpha: float
+    threshold: float
+    estimated_fdp: float
+    controls: str
+    assumptions: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+    @property
+    def m(self) -> int:
+        """How many hypotheses were tested."""
+        return int(self.p_values.size)
+
+    @property
+    def n_rejected(self) -> int:
+        """How many of them are rejected."""
+        return int(np.count_nonzero(self.rejected))
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per hypothesis, in the order given: p_value, adjusted, rejected."""
+        columns = {"p_value": self.p_values, "adjusted": self.adjusted, "rejected": self.rejected}
+        return pd.DataFrame(columns, index=list(self.names) or None)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.method} correction of {self.m} p-values",
+            f"controls the {self.controls} at {self.alpha:g}",
+            f"rejected {self.n_rejected}, threshold p <= {self.threshold:.4g}, "
+            f"estimated false discovery proportion {self.estimated_fdp:.3g}",
+        ]
+        rule = "-" * max(len(line) for line in lines)
+        best = self.to_frame().nsmallest(min(10, self.m), "p_value")
+        title = ["smallest p-values:"] if self.m > len(best) else []
+        table = best.to_string(float_format=format_p).splitlines()
+        return "\n".join([lines[0], rule, *lines[1:], rule, *title, *table, f"Assumes: {'; '.join(self.assumptions)}."])
+
+    def _repr_html_(self) -> str:
+        best = self.to_frame().nsmallest(min(50, self.m), "p_value")
+        return f"<p>{escape(str(self).splitlines()[0])}</p>{best.to_html(float_format=format_p)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Bound(Result):
+    """A tail bound solved for the quantity that was left out.
+
+    `solved` names it and `value` holds it; `quantities` holds all of them, also reached as attributes
+    would be: `bound["eps"]`. `tail(eps)` is the bound on the probability at any other deviation.
+    """
+
+    method: str
+    solved: str
+    value: float
+    quantities: Mapping[str, Any]
+    statement: str
+    assumptions: tuple[str, ...] = ()
+    deviation: str = "eps"
+    tail: Callable[[Any], Any] | None = field(default=None, repr=False)
+
+    def __getitem__(self, name: str) -> Any:
+        return self.quantities[name]
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row: every quantity, and which of them was solved for."""
+        return pd.DataFrame([{**self.quantities, "solved": self.solved}], index=[self.method])
+
+    def __str__(self) -> str:
+        given = ", ".join(f"{name} = {_say(v)}" for name, v in self.quantities.items() if name != self.solved)
+        lines = [f"{self.solved} = {_say(self.value)}  (given {given})", self.statement]
+        rule = "-" * max(len(line) for line in [self.method, *lines])
+        return "\n".join([self.method, rule, *lines, rule, f"Assumes: {'; '.join(self.assumptions)}."])
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,6 +436,21 @@ def format_p(p: float) -> str:
     if np.isnan(p):
         return "-"
     return "<2e-16" if p < 2e-16 else f"{p:.3g}"
+
+
+def _limits(lower: float, upper: float) -> str:
+    left, right = "(" if np.isinf(lower) else "[", ")" if np.isinf(upper) else "]"
+    return f"{left}{lower:.5g}, {upper:.5g}{right}"
+
+
+def _count(n: Size) -> str:
+    return " + ".join(str(part) for part in n) if isinstance(n, tuple) else _spread(n)
+
+
+def _spread(value: Value) -> str:
+    """One number where all are equal, otherwise the range."""
+    low, high = np.min(value), np.max(value)
+    return f"{_say(low)}" if low == high else f"{_say(low)} to {_say(high)}"
 
 
 def _say(value: Any) -> str:

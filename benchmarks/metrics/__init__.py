@@ -1,0 +1,1 @@
+"""Metrics beside their peers."""
