@@ -10,7 +10,17 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_ROOMS = ("errors", "linear", "progress", "report", "resampling", "results")
+_ROOMS = (
+    "bayes",
+    "errors",
+    "inference",
+    "linear",
+    "metrics",
+    "progress",
+    "report",
+    "resampling",
+    "results",
+)
 
 __all__ = ["__version__", *_ROOMS]
 

@@ -38,7 +38,12 @@ __all__ = [
 ]
 
 IMPUTE = "drop those rows or fill the gaps first, for instance with sklearn.impute.SimpleImputer"
+REPLACE = "replace it by a finite number or drop that row"
+RESCALE = "divide it by a constant, or correct it"
 ENCODE = "encode it as numbers first, for instance with sklearn.preprocessing.OneHotEncoder, or drop the column"
+
+LARGEST = np.float64(1e153)
+"""Beyond this a square overflows, and with it every sum of squares behind the gate."""
 
 
 class Constraint:
@@ -170,26 +175,22 @@ class Estimator(BaseEstimator):
         except AssayError:
             raise
         except TypeError as error:
-            raise DataTypeError(_first_line(error), remedy=_remedy(str(error))) from error
+            raise DataTypeError(_one_line(error), remedy=_remedy(str(error))) from error
         except ValueError as error:
-            raise DataError(str(error).rstrip(". "), remedy=_remedy(str(error))) from error
-        clean = checked[0] if with_y and y is not None else checked
+            raise DataError(_one_line(error), remedy=_remedy(str(error))) from error
+        clean, target = checked if with_y and y is not None else (checked, None)
         if finite:
             refuse_not_finite(clean, names)
-        return checked
+        # Sums of small whole numbers overflow in their own type, so the target is always float64.
+        return clean if target is None else (clean, target.astype(np.float64, copy=False))
 
     def _weights(self, sample_weight: Any, n: int) -> np.ndarray | None:
         """The weights as a clean vector, or None when every row counts the same."""
         if sample_weight is None:
             return None
-        if np.ndim(sample_weight) == 0:
-            sample_weight = np.full(n, sample_weight)
-        try:
-            w = np.ascontiguousarray(sample_weight, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise DataError(
-                "sample_weight holds something that is no number", remedy="give one number per row"
-            ) from error
+        w = _numbers(sample_weight)
+        if w.ndim == 0:
+            w = np.full(n, w)
         if w.ndim != 1:
             raise DataError(
                 f"sample_weight has {w.ndim} dimensions: Sample weights must be 1D array or scalar",
@@ -203,6 +204,10 @@ class Estimator(BaseEstimator):
                 raise DataError(
                     f"sample_weight holds {what} in row {row}", remedy="give each row a finite weight of zero or more"
                 )
+        with np.errstate(over="ignore"):
+            total = w.sum()
+        if not np.isfinite(total):
+            raise DataError("the sum of sample_weight overflows", remedy="divide the weights by their largest")
         if not w.any():
             raise DataError("every sample weight is zero", remedy="give at least one row a positive weight")
         return w
@@ -215,46 +220,98 @@ class Estimator(BaseEstimator):
 
 
 def refuse_not_finite(X: Any, names: Sequence[str] | None = None) -> None:
-    """Raise a `DataError` that names column and row if X holds NaN or an infinity.
+    """Raise a `DataError` that names column and row if X holds NaN, an infinity or a number without a square.
 
-    The sum of all cells is finite unless one of them is not (or it overflows, which the second
-    look sorts out), so clean data is read once and nothing is allocated.
+    The sum of all squares is finite unless a cell is not, or is too large to be squared (or there are
+    very many, which the second look sorts out), so clean data is read once and nothing is allocated.
     """
     is_sparse = sparse.issparse(X)
     values = X.data if is_sparse else X
-    with np.errstate(over="ignore", invalid="ignore"):
-        if values.dtype.kind != "f" or np.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():
+    if values.dtype.kind != "f" or np.isfinite(_sum_of_squares(values)):
+        return
+    bad = ~np.isfinite(values)
+    if not bad.any():
+        bad = np.abs(values) > LARGEST
+        if not bad.any():
             return
     if is_sparse:
+        at = int(np.argmax(bad))
         coo: Any = X.tocoo()
-        at = int(np.argmax(~np.isfinite(coo.data)))
-        row, column, more = int(coo.row[at]), int(coo.col[at]), int((~np.isfinite(coo.data)).sum()) - 1
-        value = coo.data[at]
+        row, column, value = int(coo.row[at]), int(coo.col[at]), coo.data[at]
     else:
-        bad = ~np.isfinite(X)
         row, column = (int(i) for i in np.unravel_index(int(np.argmax(bad)), X.shape))
-        value, more = X[row, column], int(bad.sum()) - 1
+        value = X[row, column]
+    where, more = f"in {_column(column, names)}, row {row}", int(bad.sum()) - 1
     raise DataError(
-        f"X contains {'NaN' if np.isnan(value) else 'inf'} in {_column(column, names)}, row {row}"
-        + (f" (and in {more} more cells)" if more else ""),
-        remedy=IMPUTE if np.isnan(value) else "replace it by a finite number or drop that row",
+        f"X contains {_word(value)} {where}" + (f" (and in {more} more cells)" if more else ""),
+        remedy=IMPUTE if np.isnan(value) else RESCALE if np.isfinite(value) else REPLACE,
     )
+
+
+def _sum_of_squares(values: np.ndarray) -> float:
+    with np.errstate(over="ignore", invalid="ignore"):
+        if values.dtype != np.float64:
+            # The square of the largest float32 is far below the largest float64.
+            return float(values.sum(dtype=np.float64))
+        if values.flags.c_contiguous or values.flags.f_contiguous:
+            flat = values.ravel(order="K")
+            return float(flat @ flat)
+        return float(np.einsum("ij,ij->", values, values))
+
+
+def _word(value: float) -> str:
+    """What to call a number that cannot be used."""
+    if np.isnan(value):
+        return "NaN"
+    return f"{value:.4g}, too large to be squared," if np.isfinite(value) else "inf"
+
+
+def _numbers(weights: Any) -> np.ndarray:
+    """Weights as a contiguous array of float64, or an error that says in which row there is no number."""
+    where = ""
+    try:
+        array = np.asarray(weights)
+        if array.dtype.kind in "biuf":
+            return np.ascontiguousarray(array, dtype=np.float64).reshape(array.shape)
+        for row, value in enumerate(array.astype(object)):
+            where = f" in row {row}"
+            if isinstance(value, str | bytes) or not np.isfinite(float(value)):
+                break
+        else:
+            if array.dtype.kind == "O":
+                return np.ascontiguousarray(array, dtype=np.float64)
+            where = ""
+    except (TypeError, ValueError):
+        pass  # float() and ragged lists; the sentence is the same
+    raise DataError(f"sample_weight holds something that is no number{where}", remedy="give one number per row")
 
 
 def _refuse_what_is_no_number(X: Any) -> None:
     """Text, dates, complex numbers and missing values in typed columns, found before anything converts them."""
-    if sparse.issparse(X):
+    is_sparse = sparse.issparse(X)
+    if is_sparse:
+        if X.dtype.kind == "c":
+            raise DataError("Complex data not supported: X is sparse and complex", remedy="pass X.real and X.imag")
         return
     if isinstance(X, pd.DataFrame):
+        if X.shape[1] == 0:
+            what = f"Found array with 0 feature(s) (shape={X.shape}) while a minimum of 1 is required"
+            raise DataError(what, remedy=_remedy(what))
         for j, name in enumerate(X.columns):
             _refuse_column(X.iloc[:, j], _column(j, [str(name)] * (j + 1)))
         return
-    array = np.asarray(X) if not hasattr(X, "dtype") and isinstance(X, list | tuple) and _is_regular(X) else X
+    array = _from_list(X) if isinstance(X, list | tuple) and _is_regular(X) else X
     if not isinstance(array, np.ndarray):
         return
     if array.dtype.kind in "OUSMmc" and array.ndim == 2:
         for j in range(array.shape[1]):
             _refuse_column(pd.Series(array[:, j]) if array.dtype.kind != "c" else array[:, j], f"column {j}")
+
+
+def _from_list(values: Any) -> np.ndarray:
+    """Nested lists as an array; mixed with text they stay objects, or every number would become text too."""
+    array = np.asarray(values)
+    return np.asarray(values, dtype=object) if array.dtype.kind in "US" else array
 
 
 def _is_regular(rows: Any) -> bool:
@@ -293,8 +350,12 @@ def _check_target(y: Any) -> None:
     """Missing, infinite and non-numeric targets, by row."""
     if sparse.issparse(y):
         raise DataTypeError("y is sparse", remedy="pass y.toarray()")
-    target = np.asarray(y)
+    if isinstance(y, list | tuple) and not _is_regular(y):
+        raise DataError("y is a ragged list: its rows differ in length", remedy="give one number per row")
+    target = _from_list(y) if isinstance(y, list | tuple) else np.asarray(y)
     kind = target.dtype.kind
+    if target.ndim == 0:
+        raise DataError("y is a single value", remedy="give one number per row")
     if kind == "c":
         raise DataError("Complex data not supported: y holds complex numbers", remedy="pass a real target")
     if kind in "Mm":
@@ -302,19 +363,31 @@ def _check_target(y: Any) -> None:
     if kind not in "OUSf" or target.size == 0:
         return
     if kind == "f":
-        if np.isfinite(target).all():
-            return
-        bad = ~np.isfinite(target)
+        with np.errstate(invalid="ignore"):
+            bad = ~(np.abs(target) <= LARGEST)
     else:
-        bad = np.frompyfunc(lambda value: isinstance(value, str | bytes) or pd.isna(value), 1, 1)(target).astype(bool)
+        bad = ~np.frompyfunc(_is_usable_number, 1, 1)(target).astype(bool)
     if bad.any():
         at = np.unravel_index(int(np.argmax(bad)), target.shape)
         value = target[at]
         if isinstance(value, str | bytes):
             what = f"y holds the text {value!r} in row {at[0]} (Unknown label type)"
             raise DataError(what, remedy="give one number per row")
-        what = "NaN" if pd.isna(value) else "inf"
-        raise DataError(f"y contains {what} in row {at[0]}", remedy="drop the rows without a usable target")
+        if not pd.api.types.is_scalar(value) or not (pd.isna(value) or isinstance(value, Real)):
+            what = f"y holds a {type(value).__name__} in row {at[0]}"
+            raise DataTypeError(what, remedy="give one number per row")
+        what = "NaN" if pd.isna(value) else _word(float(value))
+        remedy = (
+            RESCALE if not pd.isna(value) and np.isfinite(float(value)) else "drop the rows without a usable target"
+        )
+        raise DataError(f"y contains {what} in row {at[0]}", remedy=remedy)
+
+
+def _is_usable_number(value: Any) -> bool:
+    try:
+        return not isinstance(value, str | bytes) and bool(abs(float(value)) <= LARGEST)
+    except (TypeError, ValueError):
+        return False
 
 
 def _column_names(X: Any) -> list[str] | None:
@@ -325,22 +398,24 @@ def _column(j: int, names: Sequence[str] | None) -> str:
     return f"column {j}" if names is None else f"column {names[j]!r}"
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0].rstrip(". ") if str(error) else type(error).__name__
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split()).rstrip(". ") or type(error).__name__
 
 
 _REMEDIES = {
+    "string names": "name all columns by strings, X.columns = X.columns.astype(str)",
     "feature(s)": "pass a table with at least one column",
     "sample(s)": "pass more rows",
     "features, but": "pass the same columns as in fit",
     "feature names": "pass the columns of fit, in the same order",
     "inconsistent numbers of samples": "give X and y the same number of rows",
     "parse": "pass X.toarray(), or use an estimator that takes sparse input",
-    "1D array": "pass a table of rows and columns",
+    "y should be a 1d array": "give one number per row",
     "y cannot be None": "pass the target as y",
     "y to be passed": "pass the target as y",
 }
+_A_TABLE = "pass a table of numbers, one row per observation and one column per variable"
 
 
-def _remedy(message: str) -> str | None:
-    return next((remedy for part, remedy in _REMEDIES.items() if part in message), None)
+def _remedy(message: str) -> str:
+    return next((remedy for part, remedy in _REMEDIES.items() if part in message), _A_TABLE)

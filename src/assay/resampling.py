@@ -5,7 +5,7 @@ Any splitter of scikit-learn works wherever `cv` is asked for, and a number mean
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,11 @@ from sklearn.model_selection import check_cv
 from assay.base import Constraint, array_like, integer
 from assay.errors import DataError
 
-__all__ = ["cv_mean_and_error", "folds", "folds_constraint", "one_standard_error"]
+__all__ = ["cv_mean_and_error", "folds", "folds_constraint", "is_partition", "one_standard_error"]
 
 folds_constraint = (
     integer(2)
-    | Constraint(lambda v: hasattr(v, "split") and not isinstance(v, str), "a splitter")
+    | Constraint(lambda v: hasattr(v, "split") and not isinstance(v, str | type), "a splitter")
     | array_like
     | Constraint(lambda v: isinstance(v, Iterable) and hasattr(v, "__next__"), "an iterable of splits")
 )
@@ -33,27 +33,70 @@ def folds(cv: Any, X: Any, y: Any) -> list[tuple[np.ndarray, np.ndarray]]:
     """
     n = X.shape[0]
     if isinstance(cv, int | np.integer) and cv > n:
-        raise DataError(f"{cv} folds need at least {cv} rows, but there are {n}", remedy="lower cv or pass more rows")
-    return [(np.asarray(train), np.asarray(test)) for train, test in check_cv(cv).split(X, y)]
+        raise DataError(f"{cv} folds need at least {cv} rows, but n_samples = {n}", remedy="lower cv or pass more rows")
+    try:
+        pairs = [(_rows(train), _rows(test)) for train, test in check_cv(cv).split(X, y)]
+    except (TypeError, ValueError) as error:
+        what = " ".join(str(error).split()).rstrip(". ")
+        raise DataError(f"cv cannot split these rows: {what}", remedy="pass another cv, such as cv=5") from error
+    if not pairs or any(train.size == 0 or test.size == 0 for train, test in pairs):
+        what = "cv gives no folds" if not pairs else "cv gives a fold without training or without test rows"
+        raise DataError(what, remedy="pass another cv, such as cv=5")
+    return pairs
+
+
+def _rows(chosen: Any) -> np.ndarray:
+    """Row numbers, also where a mask was given."""
+    chosen = np.asarray(chosen)
+    return np.flatnonzero(chosen) if chosen.dtype == bool else chosen
+
+
+def is_partition(splits: Sequence[tuple[Any, Any]], n: int) -> bool:
+    """Whether the tests share out all n rows and each training set is the rest, so that fold summaries may be merged.
+
+    >>> is_partition(folds(2, np.zeros((4, 1)), np.zeros(4)), 4), is_partition([([0, 1], [2]), ([0], [1, 2])], 3)
+    (True, False)
+    """
+    tested = np.zeros(n, dtype=bool)
+    for train, test in splits:
+        here = np.zeros(n, dtype=bool)
+        here[train] = here[test] = True
+        # Every row is there and none can be there twice, or the lengths would add up to more.
+        if not here.all() or _length(train, n) + _length(test, n) != n or tested[test].any():
+            return False
+        tested[test] = True
+    return bool(tested.all())
+
+
+def _length(rows: Any, n: int) -> int:
+    return len(range(n)[rows]) if isinstance(rows, slice) else len(rows)
 
 
 def cv_mean_and_error(errors: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean over folds (first axis), weighted by fold size, and its standard error.
 
     cvm = sum_k w_k e_k / sum_k w_k,   cvsd = sqrt(sum_k w_k (e_k - cvm)^2 / sum_k w_k / (K - 1)).
+
+    One fold has no spread, so its standard error is NaN.
     """
     mean = np.average(errors, axis=0, weights=weights)
-    spread = np.average((errors - mean) ** 2, axis=0, weights=weights)
-    return mean, np.sqrt(spread / (len(errors) - 1))
+    if len(errors) == 1:
+        return mean, np.full_like(mean, np.nan)
+    # The errors are squares already, and their squares may overflow or vanish, so they are scaled first.
+    scale = np.abs(errors).max(axis=0)
+    scale = np.where(scale > 0, scale, 1.0)
+    spread = np.average((errors / scale - mean / scale) ** 2, axis=0, weights=weights)
+    return mean, scale * np.sqrt(spread / (len(errors) - 1))
 
 
 def one_standard_error(mean: np.ndarray, error: np.ndarray) -> tuple[int, int]:
     """Positions of the best mean and of the simplest model within one standard error of it.
 
-    The positions must run from the simplest model to the most complex one.
+    The positions must run from the simplest model to the most complex one. Without a standard error
+    (NaN) there is nothing to be within, and both are the best.
 
     >>> one_standard_error(np.array([9.0, 5.0, 4.0, 4.5]), np.array([1.0, 1.0, 1.5, 1.0]))
     (2, 1)
     """
     best = int(np.argmin(mean))
-    return best, int(np.argmax(mean <= mean[best] + error[best]))
+    return best, int(np.argmax(mean <= mean[best] + np.nan_to_num(error[best])))

@@ -338,8 +338,9 @@ class Path(Result):
     def to_frame(self) -> pd.DataFrame:
         """One row per position on the path, one column per variable."""
         frame = pd.DataFrame(self.coefficients.T, columns=list(self.names))
-        frame.insert(0, "intercept", self.intercepts)
-        frame.insert(0, self.x_name, self.x)
+        # A column of the data may bear the same name.
+        frame.insert(0, "intercept", self.intercepts, allow_duplicates=True)
+        frame.insert(0, self.x_name, self.x, allow_duplicates=True)
         return frame
 
     def __str__(self) -> str:
@@ -391,6 +392,8 @@ class Diagnostics(Result):
         return pd.DataFrame({name: getattr(self, name) for name in names})
 
     def __str__(self) -> str:
+        if np.isnan(self.cooks_distance).all():
+            return f"{self.fitted.size} rows; no residual degrees of freedom are left to judge their influence"
         worst = int(np.nanargmax(self.cooks_distance))
         return (
             f"{self.fitted.size} rows; the most influential is row {worst} "
@@ -412,7 +415,7 @@ class Summary(Result):
         return self.table.copy()
 
     def __str__(self) -> str:
-        heading = _two_columns([(name, _say(value)) for name, value in self.facts.items()])
+        heading = _two_columns([(name, _fact(name, value)) for name, value in self.facts.items()])
         frame = self.table.copy()
         for column in frame.columns:
             form = format_p if column == "p_value" else _say
@@ -422,9 +425,12 @@ class Summary(Result):
         return "\n".join([self.title, rule, *heading, rule, body, rule, *self.notes])
 
     def _repr_html_(self) -> str:
-        facts = pd.Series({name: _say(value) for name, value in self.facts.items()}).to_frame().to_html(header=False)
-        notes = "".join(f"<p>{note}</p>" for note in self.notes)
-        return f"<h4>{self.title}</h4>{facts}{super()._repr_html_()}{notes}"
+        facts = (
+            pd.Series({name: _fact(name, value) for name, value in self.facts.items()}).to_frame().to_html(header=False)
+        )
+        # Notes name columns, and column names come from files.
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes)
+        return f"<h4>{escape(self.title)}</h4>{facts}{super()._repr_html_()}{notes}"
 
 
 def format_p(p: float) -> str:
@@ -451,6 +457,10 @@ def _spread(value: Value) -> str:
     """One number where all are equal, otherwise the range."""
     low, high = np.min(value), np.max(value)
     return f"{_say(low)}" if low == high else f"{_say(low)} to {_say(high)}"
+
+
+def _fact(name: str, value: Any) -> str:
+    return format_p(value) if name.endswith("p-value") else _say(value)
 
 
 def _say(value: Any) -> str:

@@ -1,31 +1,34 @@
 """Linear models: least squares, penalties, selection, screening, bases and local fits (rows A1 to A7)."""
 
-from __future__ import annotations
+from assay.linear.basis import PolynomialBasis, RadialBasis, SplineBasis
+from assay.linear.lars import Lars
+from assay.linear.lasso import ElasticNet, ElasticNetCV, Lasso, LassoCV, enet_path, lasso_path
+from assay.linear.least_squares import LinearRegression
+from assay.linear.local import LocalRegression
+from assay.linear.ridge import Ridge, RidgeCV, ridge_path
+from assay.linear.screening import SIS, IterativeSIS
+from assay.linear.stepwise import Stagewise, Stepwise
+from assay.linear.subset import BestSubset
 
-from importlib import import_module
-from typing import Any
-
-_HOMES = {
-    "least_squares": ("LinearRegression",),
-    "basis": ("PolynomialBasis", "RadialBasis", "SplineBasis"),
-    "local": ("LocalRegression",),
-    "ridge": ("Ridge", "RidgeCV", "ridge_path"),
-    "lasso": ("ElasticNet", "ElasticNetCV", "Lasso", "LassoCV", "enet_path", "lasso_path"),
-    "lars": ("Lars",),
-    "subset": ("BestSubset",),
-    "stepwise": ("Stagewise", "Stepwise"),
-    "screening": ("SIS", "IterativeSIS"),
-}
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
-
-__all__ = sorted(_HOME)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(f"assay.linear.{_HOME[name]}"), name)
-    raise AttributeError(f"module 'assay.linear' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__all__ = [
+    "SIS",
+    "BestSubset",
+    "ElasticNet",
+    "ElasticNetCV",
+    "IterativeSIS",
+    "Lars",
+    "Lasso",
+    "LassoCV",
+    "LinearRegression",
+    "LocalRegression",
+    "PolynomialBasis",
+    "RadialBasis",
+    "Ridge",
+    "RidgeCV",
+    "SplineBasis",
+    "Stagewise",
+    "Stepwise",
+    "enet_path",
+    "lasso_path",
+    "ridge_path",
+]

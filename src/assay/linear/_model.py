@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from assay.base import Estimator
+from assay.errors import DataError
 
 __all__ = ["LinearModel"]
 
@@ -22,6 +23,16 @@ class LinearModel(RegressorMixin, Estimator):
         """The fitted linear function at each row of X."""
         X = self._gate(X, reset=False, sparse=("csr", "csc") if self.takes_sparse else False)
         return X @ self.coef_.T + self.intercept_
+
+    def _refuse_overflow(self, coef: np.ndarray) -> None:
+        """Name the column whose coefficient (along the first axis of coef) is too large for a float64."""
+        bad = ~np.isfinite(coef).reshape(len(coef), -1).all(axis=1)
+        if bad.any():
+            name = self._feature_names()[int(np.argmax(bad))]
+            raise DataError(
+                f"the coefficient of column {name!r} is too large for a number, so small are its values",
+                remedy="multiply the column by a constant",
+            )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -74,8 +75,11 @@ def cache_directory() -> Path | None:
 
 def _candidates() -> list[Path]:
     asked = os.environ.get("NUMBA_CACHE_DIR")
-    chosen = [Path(asked)] if asked else []
-    return [*chosen, PACKAGE / "__pycache__", _user_cache() / "assay"]
+    places = [Path(asked)] if asked else []
+    places.append(PACKAGE / "__pycache__")
+    with suppress(RuntimeError):  # a user without a home directory
+        places.append(_user_cache() / "assay")
+    return places
 
 
 def _user_cache() -> Path:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from threadpoolctl import ThreadpoolController
+import threadpoolctl
 
 __all__ = ["SMALL_WORK", "cores", "one_blas_thread", "parallel", "workers"]
 
@@ -31,7 +31,7 @@ _pool_lock = threading.Lock()
 _pools: dict[int, ThreadPoolExecutor] = {}
 _blas_lock = threading.Lock()
 _blas_holders = 0
-_blas_limit: object = None
+_blas_limit: Any = None
 
 
 def cores() -> int:
@@ -67,13 +67,25 @@ def parallel(
             return [function(task) for task in tasks]
 
         def guarded(task: Item) -> Outcome:
+            if not getattr(_inside, "limited", False):
+                # Some builds of BLAS count threads per calling thread, so each of ours asks for one, once.
+                with _blas_lock:
+                    _hold_blas()
+                _inside.limited = True
             _inside.task = True
             try:
                 return function(task)
             finally:
                 _inside.task = False
 
-        return list(_pool(threads).map(guarded, tasks))
+        futures = [_pool(threads).submit(guarded, task) for task in tasks]
+        try:
+            return [future.result() for future in futures]
+        finally:
+            # After an error no task may outlive this call: it would write into the caller's arrays.
+            for future in futures:
+                future.cancel()
+            wait(futures)
 
 
 @contextmanager
@@ -83,25 +95,45 @@ def one_blas_thread() -> Iterator[None]:
     with _blas_lock:
         _blas_holders += 1
         if _blas_holders == 1:
-            _blas_limit = _controller().limit(limits=1, user_api="blas")
+            _blas_limit = _hold_blas()
     try:
         yield
     finally:
         with _blas_lock:
             _blas_holders -= 1
             if _blas_holders == 0:
-                _blas_limit.restore_original_limits()  # type: ignore[attr-defined]
+                _as_any_thread(_blas_limit.restore_original_limits)
                 _blas_limit = None
 
 
+def _hold_blas() -> Any:
+    return _as_any_thread(lambda: _controller().limit(limits=1, user_api="blas"))
+
+
+def _as_any_thread(setting: Callable[[], Outcome]) -> Outcome:
+    """Call `setting`, whichever thread asked threadpoolctl last.
+
+    Since version 3.8 the first thread to set OpenBLAS keeps that right until it gives it back, and what
+    other threads ask for is ignored without a word. We count holders across threads ourselves.
+    """
+    give_back = getattr(getattr(threadpoolctl, "OpenBLASController", None), "clear_controlling_thread", None)
+    if give_back is None:
+        return setting()
+    give_back(force=True)
+    try:
+        return setting()
+    finally:
+        give_back(force=True)
+
+
 @cache
-def _controller() -> ThreadpoolController:
+def _controller() -> Any:
     # Looking through the loaded libraries takes milliseconds, so it is done once. Both BLAS
     # copies (numpy's and scipy's) must be loaded before the look.
     import numpy.linalg  # noqa: F401  (loaded for its BLAS)
     import scipy.linalg  # noqa: F401
 
-    return ThreadpoolController()
+    return threadpoolctl.ThreadpoolController().select(user_api="blas")
 
 
 def _pool(threads: int) -> ThreadPoolExecutor:

@@ -119,29 +119,39 @@ def _mark(axes: Axes, marks: Any) -> None:
 @draw.register
 def _path(result: Path, ax: Axes | None = None) -> Axes:
     with _canvas(ax, (7.6, 4.8)) as axes:
-        x = result.x
-        shown = x > 0 if result.log_x else np.ones(x.size, dtype=bool)
-        ends = np.abs(result.coefficients[:, shown]).max(axis=1, initial=0.0)
+        x, x_name, log_x, marks = _path_axis(result)
+        ends = np.abs(result.coefficients).max(axis=1, initial=0.0)
         loud = set(np.argsort(-ends, kind="stable")[: min(LABELLED, int((ends > 0).sum()))].tolist())
         colours = plt.get_cmap("tab10")
         named: list[tuple[float, str, Any]] = []
         for j in np.flatnonzero(ends > 0):
-            line = result.coefficients[j, shown]
+            line = result.coefficients[j]
             if int(j) in loud:
                 colour = colours(len(named) % 10)
                 named.append((float(line[-1]), result.names[int(j)], colour))
-                axes.plot(x[shown], line, color=colour, linewidth=1.4)
+                axes.plot(x, line, color=colour, linewidth=1.4)
             else:
-                axes.plot(x[shown], line, color=MUTED, linewidth=0.7, alpha=0.6)
+                axes.plot(x, line, color=MUTED, linewidth=0.7, alpha=0.6)
         axes.axhline(0.0, color=INK, linewidth=0.8)
-        if result.log_x:
+        if log_x:
             axes.set_xscale("log")
         if x.size > 1 and x[0] > x[-1]:
             axes.invert_xaxis()  # the path is read from the empty model to the full one
-        _mark(axes, result.marks)
-        axes.set(xlabel=result.x_name, ylabel="coefficient", title=result.title)
+        _mark(axes, marks)
+        axes.set(xlabel=x_name, ylabel="coefficient", title=result.title)
         _name_ends(axes, named)
         return axes
+
+
+def _path_axis(result: Path) -> tuple[np.ndarray, str, bool, Any]:
+    """The x axis of a path. One that ends at zero has no logarithm there: it is drawn against |b|_1 instead."""
+    if not result.log_x or np.all(result.x > 0):
+        return result.x, result.x_name, result.log_x, result.marks
+    size = np.abs(result.coefficients).sum(axis=0)
+    share = size / size.max(initial=np.finfo(float).tiny)
+    order = np.argsort(result.x, kind="stable")
+    marks = {name: float(np.interp(at, result.x[order], share[order])) for name, at in result.marks.items()}
+    return share, "sum |coefficient|, as a share of its largest", False, marks
 
 
 def _name_ends(axes: Axes, named: list[tuple[float, str, Any]]) -> None:

@@ -1,0 +1,1 @@
+"""Long simulations that check statistical promises: `python -m simulations` writes docs/simulations.md."""

@@ -1,0 +1,28 @@
+"""What every test gets: a fixed global seed, quiet figures and the same hypothesis examples on every run."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+os.environ.setdefault("MPLBACKEND", "Agg")  # before anything draws; subprocesses inherit it
+
+settings.register_profile("assay", deadline=None, derandomize=True, max_examples=50)
+settings.load_profile("assay")
+
+
+@pytest.fixture(autouse=True)
+def _same_start() -> None:
+    """`random_state=None` draws from numpy's global state, which starts alike in every test, in any order."""
+    np.random.seed(0)  # noqa: NPY002  (it is the legacy global state that must be pinned)
+
+
+@pytest.fixture(autouse=True)
+def _no_open_figures():
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")

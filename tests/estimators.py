@@ -1,0 +1,134 @@
+"""Every public estimator, found by walking the families, and a few settings of it worth the same tests.
+
+A new estimator is here by standing in the `__all__` of its family. `VARIANTS` adds settings that take another
+road through the code; keep it small, each one runs through everything.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.model_selection import LeaveOneGroupOut
+from sklearn.utils import get_tags
+
+import assay
+from assay.base import Estimator
+
+# Settings beside the defaults, by class name.
+VARIANTS: dict[str, list[dict[str, Any]]] = {
+    "LinearRegression": [{"solver": "gradient"}, {"solver": "sgd", "random_state": 0}],
+    "LocalRegression": [{"kernel": "tricube", "fraction": 0.6}],
+    "Ridge": [{"budget": 100.0}],
+    "Lasso": [{"selection": "greedy"}, {"selection": "random", "random_state": 0}, {"budget": 10.0}],
+    "ElasticNet": [{"positive": True}],
+    "Lars": [{"method": "lasso"}],
+    "LassoCV": [{"rule": "1se"}],
+    "BestSubset": [{"criterion": "cv"}],
+    "Stepwise": [{"direction": "backward"}, {"direction": "both"}],
+}
+
+# Fits that draw random numbers: weights equal repetition in distribution, not to the bit.
+DRAWS_ROWS = "the fit draws rows at random, so weights equal repetition in distribution; tested so below"
+
+
+def draws_rows(estimator: Estimator) -> bool:
+    """Whether the fit visits rows in a random order and stops before that order is forgotten."""
+    return getattr(estimator, "solver", None) == "sgd"
+
+
+def families() -> dict[str, ModuleType]:
+    """The packages among the public rooms of assay."""
+    rooms = {name: getattr(assay, name) for name in assay.__all__ if not name.startswith("_")}
+    return {name: room for name, room in rooms.items() if inspect.ismodule(room) and hasattr(room, "__path__")}
+
+
+def public_names() -> dict[str, Any]:
+    """Every public object of every family by its full name; the exception where one cannot be imported."""
+    found: dict[str, Any] = {}
+    for family, module in families().items():
+        for name in getattr(module, "__all__", ()):
+            try:
+                found[f"assay.{family}.{name}"] = getattr(module, name)
+            except Exception as error:  # told by test_house, name by name, instead of stopping all tests
+                found[f"assay.{family}.{name}"] = error
+    return found
+
+
+def classes() -> list[type[Estimator]]:
+    """Every public estimator class."""
+    return [kind for kind in public_names().values() if inspect.isclass(kind) and issubclass(kind, Estimator)]
+
+
+def instances() -> list[Estimator]:
+    """Each class with its defaults and with its variants; test_house tells of variants that do not exist."""
+    return [
+        kind(**setting)
+        for kind in classes()
+        for setting in ({}, *VARIANTS.get(kind.__name__, []))
+        if set(setting) <= set(inspect.signature(kind).parameters)
+    ]
+
+
+def label(estimator: Estimator) -> str:
+    """A test id: the class and what differs from its defaults."""
+    changed = {
+        name: value
+        for name, value in estimator.get_params(deep=False).items()
+        if value is not inspect.signature(type(estimator)).parameters[name].default
+    }
+    return f"{type(estimator).__name__}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+
+
+# What an estimator takes and gives, asked of its tags and its methods.
+
+
+def takes_sparse(estimator: Estimator) -> bool:
+    """Whether the tags claim sparse X."""
+    return bool(get_tags(estimator).input_tags.sparse)
+
+
+def takes_weights(estimator: Estimator) -> bool:
+    """Whether `fit` has a `sample_weight`."""
+    return "sample_weight" in inspect.signature(estimator.fit).parameters
+
+
+def takes_target(estimator: Estimator) -> bool:
+    """Whether a wrong y can be told: it is required."""
+    return bool(get_tags(estimator).target_tags.required)
+
+
+def answers(estimator: Estimator) -> list[Callable[[Any], Any]]:
+    """The methods that map rows of X to rows of answers."""
+    return [getattr(estimator, name) for name in ("predict", "transform") if hasattr(estimator, name)]
+
+
+def answer(estimator: Estimator, X: Any) -> np.ndarray:
+    """The estimator's main answer for each row, as a dense array with two dimensions."""
+    given = answers(estimator)[0](X)
+    given = given.toarray() if hasattr(given, "toarray") else np.asarray(given)
+    return given.reshape(len(given), -1)
+
+
+def with_splits(estimator: Estimator, groups: np.ndarray) -> Estimator:
+    """The same estimator, cross-validating over given groups where it cross-validates at all."""
+    if "cv" in estimator.get_params(deep=False):
+        estimator.set_params(cv=list(LeaveOneGroupOut().split(np.zeros((len(groups), 1)), groups=groups)))
+    return estimator
+
+
+def regression(n: int = 40, p: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """A table and a target that no method finds hard: independent columns of order one, some noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p))
+    slopes = np.resize([2.0, -1.0, 0.5], p)
+    return X, 1.0 + X @ slopes + 0.3 * rng.normal(size=n)
+
+
+def frame(X: np.ndarray) -> pd.DataFrame:
+    """The table with names that are easy to recognise in a message."""
+    return pd.DataFrame(X, columns=[f"col_{chr(97 + j)}" for j in range(X.shape[1])])

@@ -1,0 +1,209 @@
+"""`parallel` gives what a loop gives: same order, same errors, same bits."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from assay.numerics import threads
+from assay.numerics.threads import SMALL_WORK, cores, one_blas_thread, parallel, workers
+
+
+def blas_threads() -> set[int]:
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+@pytest.fixture(autouse=True)
+def _two_blas_threads():
+    """So that holding BLAS down to one thread is seen, also on a machine with one core."""
+    parallel(abs, [1])  # loads both BLAS copies
+    with threadpool_limits(2, user_api="blas"):
+        yield
+
+
+@pytest.mark.parametrize(
+    ("n_jobs", "expected"), [(None, 1), (1, 1), (3, 3), (-1, cores()), (-2, max(1, cores() - 1)), (-1000, 1)]
+)
+def test_n_jobs_means_what_it_means_elsewhere(n_jobs, expected):
+    assert workers(n_jobs) == expected
+
+
+@pytest.mark.parametrize("n_jobs", [None, 1, 2, 4, -1])
+def test_order_is_kept_whoever_finishes_first(n_jobs):
+    def slow_first(k):
+        time.sleep(0.02 if k == 0 else 0.0)
+        return k * k
+
+    assert parallel(slow_first, iter(range(8)), n_jobs=n_jobs) == [k * k for k in range(8)]
+
+
+def test_nothing_to_do():
+    assert parallel(abs, [], n_jobs=2) == []
+
+
+def test_tasks_really_run_at_the_same_time():
+    meet = threading.Barrier(2, timeout=20)
+    parallel(lambda _: meet.wait(), range(2), n_jobs=2)  # a serial loop would break the barrier
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_the_first_error_reaches_the_caller(n_jobs):
+    def fail(k):
+        if k:
+            raise KeyError(k)
+
+    with pytest.raises(KeyError, match="1"):
+        parallel(fail, range(4), n_jobs=n_jobs)
+    assert blas_threads() == {2}
+    assert parallel(abs, [-1, -2], n_jobs=n_jobs) == [1, 2]
+
+
+def test_no_task_outlives_an_error():
+    """A task left running would write into arrays the caller has given up, with BLAS let loose."""
+    started, finished = threading.Event(), threading.Event()
+
+    def task(k):
+        if k == 0:
+            started.wait(20)
+            raise KeyError(k)
+        started.set()
+        time.sleep(0.2)
+        finished.set()
+
+    with pytest.raises(KeyError):
+        parallel(task, range(2), n_jobs=2)
+    assert finished.is_set()
+
+
+def test_a_nested_call_runs_serially_in_its_own_thread():
+    def inner(_):
+        return threading.get_ident()
+
+    def outer(_):
+        return threading.get_ident(), parallel(inner, range(3), n_jobs=2)
+
+    for own, nested in parallel(outer, range(2), n_jobs=2):
+        assert own != threading.get_ident()
+        assert nested == [own] * 3
+
+
+def test_small_work_stays_in_the_calling_thread():
+    here = threading.get_ident()
+    seen = parallel(lambda _: threading.get_ident(), range(4), n_jobs=2, work=SMALL_WORK - 1)
+    assert set(seen) == {here}
+    seen = parallel(lambda _: threading.get_ident(), range(4), n_jobs=2, work=SMALL_WORK)
+    assert here not in seen
+
+
+@pytest.mark.parametrize("n_jobs", [None, 1, 2, -1])
+@pytest.mark.parametrize("work", [0, float("inf")])
+def test_blas_runs_on_one_thread_inside_tasks_and_is_restored(n_jobs, work):
+    assert blas_threads() == {2}
+    assert parallel(lambda _: blas_threads(), range(3), n_jobs=n_jobs, work=work) == [{1}] * 3
+    assert blas_threads() == {2}
+
+
+def test_blas_is_restored_when_blocks_nest():
+    with one_blas_thread():
+        with one_blas_thread():
+            assert blas_threads() == {1}
+        assert blas_threads() == {1}
+    assert blas_threads() == {2}
+
+
+def test_blas_stays_down_until_the_last_of_overlapping_threads_leaves():
+    first_in, second_in, first_out = threading.Event(), threading.Event(), threading.Event()
+    seen = {}
+
+    def first():
+        with one_blas_thread():
+            first_in.set()
+            second_in.wait(20)
+        first_out.set()
+
+    def second():
+        first_in.wait(20)
+        with one_blas_thread():
+            second_in.set()
+            first_out.wait(20)
+            seen["while one is left"] = blas_threads()
+
+    running = [threading.Thread(target=work) for work in (first, second)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join(20)
+    assert seen == {"while one is left": {1}}
+    assert blas_threads() == {2}
+
+
+def test_blas_is_held_down_whichever_thread_asks():
+    """threadpoolctl gives OpenBLAS to the first thread that sets it; a web server's threads must not lose."""
+    with one_blas_thread():
+        pass
+    seen = []
+
+    def caller():
+        seen.append(parallel(lambda _: blas_threads(), range(2), n_jobs=2))
+        seen.append(blas_threads())
+
+    thread = threading.Thread(target=caller)
+    thread.start()
+    thread.join(20)
+    assert seen == [[{1}, {1}], {2}]
+
+
+def test_bits_do_not_depend_on_n_jobs():
+    A = np.random.default_rng(0).normal(size=(6, 300, 301))
+
+    def product(k):
+        return A[k].T @ A[k]
+
+    reference = parallel(product, range(6))
+    for n_jobs in (1, 2, 3, -1):
+        for a, b in zip(reference, parallel(product, range(6), n_jobs=n_jobs), strict=True):
+            assert a.tobytes() == b.tobytes()
+
+
+def test_several_threads_may_call_at_once():
+    answers = {}
+
+    def caller(name):
+        answers[name] = parallel(lambda k: (name, k), range(20), n_jobs=2)
+
+    running = [threading.Thread(target=caller, args=(name,)) for name in range(4)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join(20)
+    assert answers == {name: [(name, k) for k in range(20)] for name in range(4)}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+def test_a_forked_child_has_a_pool_of_its_own():
+    assert parallel(abs, [-1, -2], n_jobs=2) == [1, 2]  # the parent's pool has threads now
+    assert threads._pools
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:  # the child must not return into pytest, whatever happens
+        try:
+            good = parallel(abs, [-1, -2, -3], n_jobs=2) == [1, 2, 3]
+            os.write(writing, b"y" if good else b"n")
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as answer:
+        ready, _, _ = select.select([answer], [], [], 20)
+        said = answer.read(1) if ready else b"it hangs"
+    if not ready:
+        os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert said == b"y"
