@@ -79,7 +79,7 @@ def test_random_arrangements_agree_with_all_of_them(statistic, kind, n1, monkeyp
     few = {"n_resamples": 20_000, "random_state": 0}
     monkeypatch.setattr(permutation, "comb", lambda n, k: 10**9)
     task = permutation._task(x, y, statistic, paired, None, None)
-    from assay.inference._bootstrap import seed_sequence
+    from assay.numerics.seeds import seed_sequence
 
     null = task.draw(seed_sequence(0), few["n_resamples"], None)
     hits = int(np.sum(null >= exact.statistic - 1e-9))
@@ -91,7 +91,7 @@ def test_random_arrangements_agree_with_all_of_them(statistic, kind, n1, monkeyp
 def test_random_pairings_agree_with_all_of_them():
     x, y = samples(6, 6, seed=1)
     exact = permutation_test(x, y, statistic="correlation", alternative="greater")
-    from assay.inference._bootstrap import seed_sequence
+    from assay.numerics.seeds import seed_sequence
 
     null = permutation._task(x, y, "correlation", False, None, None).draw(seed_sequence(0), 20_000, None)
     low, high = stats.binom.interval(1 - 1e-6, null.size, exact.p_value)

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
+from assay.checks import sample
 from assay.errors import DataError, DataTypeError
-from assay.inference._checks import sample
 
 __all__ = ["Density", "Line", "agree", "atoms"]
 

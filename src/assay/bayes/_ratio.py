@@ -14,9 +14,9 @@ import numpy as np
 from scipy import optimize
 
 from assay.bayes._densities import Density, Line, agree, atoms
+from assay.checks import sample
 from assay.errors import DataError, ParameterError
-from assay.inference._bootstrap import generator
-from assay.inference._checks import sample
+from assay.numerics.seeds import generator
 
 __all__ = ["Ratio"]
 

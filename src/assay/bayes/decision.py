@@ -25,10 +25,10 @@ from scipy import special
 
 from assay.bayes._densities import Density, Line, agree, atoms
 from assay.bayes._ratio import Ratio
+from assay.checks import fraction, freeze, sample, whole
 from assay.errors import DataError, ParameterError
-from assay.inference._bootstrap import generator
-from assay.inference._checks import fraction, freeze, sample, whole
 from assay.inference.intervals import proportion_interval
+from assay.numerics.seeds import generator
 from assay.results import Curve, Interval, Result
 
 __all__ = ["BayesRule", "LikelihoodRatioTest", "minimax_test", "neyman_pearson"]

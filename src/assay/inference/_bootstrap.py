@@ -14,16 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from assay.errors import ParameterError
 from assay.numerics.jit import kernel
 
 __all__ = [
     "chunks",
     "draw_indices",
-    "generator",
     "resample_products",
     "resample_sums",
-    "seed_sequence",
     "shuffle_products",
     "sign_medians",
     "sign_sums",
@@ -36,26 +33,6 @@ CHUNK = 128
 """Resamples that share a seed: enough to make the seed's cost vanish, few enough to spread over threads."""
 CHUNK_CELLS = 1 << 21
 """No chunk draws more rows than this (16 MiB of row numbers), whatever n and B."""
-
-
-def seed_sequence(random_state: Any) -> np.random.SeedSequence:
-    """Where all seeds come from: a whole number, None for a fresh one, or drawn from a generator."""
-    if isinstance(random_state, np.random.Generator):
-        return np.random.SeedSequence(random_state.integers(0, 1 << 32, size=4).tolist())
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.SeedSequence(random_state.randint(0, 1 << 32, size=4, dtype=np.uint64).tolist())
-    whole = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
-    if random_state is None or (whole and random_state >= 0):
-        return np.random.SeedSequence(None if random_state is None else int(random_state))
-    what = f"random_state = {random_state!r} is no seed"
-    raise ParameterError(what, remedy="pass a whole number of at least 0, a numpy Generator or None")
-
-
-def generator(random_state: Any) -> np.random.Generator:
-    """A numpy generator; one that is passed in is used as it is."""
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    return np.random.default_rng(seed_sequence(random_state))
 
 
 def chunks(seeds: np.random.SeedSequence, n_resamples: int, rows: int) -> Iterator[tuple[int, int, Array]]:

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from assay.checks import describe
 from assay.errors import DataError
 from assay.inference._bootstrap import chunks, resample_products, resample_sums
-from assay.inference._checks import describe
 from assay.numerics.threads import parallel
 
 __all__ = [

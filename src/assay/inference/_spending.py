@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from scipy import optimize, special
 
+from assay.checks import ALTERNATIVES, choice, fraction, freeze, number, sample, whole
 from assay.errors import DataError, ParameterError
-from assay.inference._checks import ALTERNATIVES, choice, fraction, freeze, number, sample, whole
 from assay.inference._looks import Walk
 from assay.results import Curve, Result, format_p
 

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from assay.checks import fraction, whole
 from assay.errors import DataError, ParameterError
 from assay.inference._bootstrap import CHUNK_CELLS, chunks, draw_indices
-from assay.inference._checks import fraction, whole
 from assay.inference._problems import (
     CorrelationProblem,
     Mean,

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from assay.checks import fraction, number, whole
 from assay.errors import ParameterError
-from assay.inference._checks import fraction, number, whole
 from assay.results import Bound
 
 __all__ = [

@@ -26,8 +26,9 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from assay.checks import choice, fraction, freeze, sample, whole
 from assay.errors import DataError, ParameterError
-from assay.inference._checks import choice, fraction, freeze, sample, whole
+from assay.numerics.seeds import seed_sequence
 from assay.results import Interval, Result
 
 if TYPE_CHECKING:
@@ -149,7 +150,6 @@ def bootstrap(
     -5.0
     """
     # Here, not above: the room loads this module at once, and compiled kernels should not delay it.
-    from assay.inference._bootstrap import seed_sequence
     from assay.inference._statistics import make_problem
 
     method = choice(method, "method", METHODS)

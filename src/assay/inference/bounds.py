@@ -21,8 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from assay.errors import DataError, ParameterError
-from assay.inference._checks import (
+from assay.checks import (
     ALTERNATIVES,
     choice,
     counts,
@@ -31,6 +30,7 @@ from assay.inference._checks import (
     number,
     sample,
 )
+from assay.errors import DataError, ParameterError
 from assay.inference._tails import (
     bernstein_half,
     bernstein_tail,
@@ -307,7 +307,7 @@ def chernoff(
 def markov_interval(x: Any, *, level: float = 0.95) -> Interval:
     """The lower confidence limit for a mean that Markov's inequality gives: mu >= (1 - level) mean.
 
-    Only for values that are never negative, and one-sided: nothing bounds their mean from above. It is
+    Only for values `x` that are never negative, and one-sided: nothing bounds their mean from above. It is
     weak (a twentieth of the mean at 95%) because it asks for nothing else.
 
     >>> print(markov_interval([1.0, 2.0, 3.0]))
@@ -324,6 +324,8 @@ def chebyshev_interval(x: Any, *, variance: float, level: float = 0.95, alternat
     """The interval for a mean by Chebyshev's inequality, for values of known variance and any distribution.
 
         mean -+ sqrt(variance / (n (1 - level)))    (one-sided by Cantelli's inequality)
+
+    `x` is a column or a table of columns; `alternative="less"` or `"greater"` asks for one limit, at the same `level`.
 
     >>> print(chebyshev_interval([1.0, 2.0, 3.0], variance=0.25))
     mean 2 [0.70901, 3.291] (95% Chebyshev interval, n = 3)
@@ -344,6 +346,8 @@ def hoeffding_interval(
 
         mean -+ (high - low) sqrt(log(2 / (1 - level)) / (2 n)),    cut at low and high
 
+    `x` is a column or a table of columns; `alternative="less"` or `"greater"` asks for one limit, at the same `level`.
+
     >>> print(hoeffding_interval([0, 1] * 50))
     mean 0.5 [0.36419, 0.63581] (95% Hoeffding interval, n = 100)
     """
@@ -362,6 +366,7 @@ def empirical_bernstein_interval(
     """The interval for the mean of values in [low, high] by Maurer and Pontil's bound, at any n.
 
     Shorter than Hoeffding's when the values vary little and n is more than a few dozen.
+    `x` is a column or a table of columns; `alternative="less"` or `"greater"` asks for one limit, at the same `level`.
 
     >>> print(empirical_bernstein_interval([0.5, 0.52, 0.48, 0.5] * 100))
     mean 0.5 [0.47228, 0.52772] (95% empirical Bernstein interval, n = 400)
@@ -378,7 +383,8 @@ def empirical_bernstein_interval(
 def chernoff_interval(k: Any, n: Any, *, level: float = 0.95, alternative: str = "two-sided") -> Interval:
     """The interval for a proportion by Chernoff's bound: every p with n KL(k/n, p) <= log(2 / (1 - level)).
 
-    Always inside Hoeffding's, and much shorter near 0 and 1.
+    `k` successes in `n` trials. Always inside Hoeffding's, and much shorter near 0 and 1. `alternative="less"` or
+    `"greater"` asks for one limit.
 
     >>> print(chernoff_interval(2, 100))
     proportion 0.02 [0.0012493, 0.083283] (95% Chernoff interval, n = 100)

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from assay.checks import ALTERNATIVES, choice, counts, describe, fraction, freeze, number, sample, squeeze
 from assay.errors import DataError
-from assay.inference._checks import ALTERNATIVES, choice, counts, describe, fraction, freeze, number, sample, squeeze
 from assay.results import Interval
 
 __all__ = ["mean_interval", "proportion_interval", "variance_interval"]

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from assay.checks import choice, fraction, freeze, sample
 from assay.errors import DataError
-from assay.inference._checks import choice, fraction, freeze, sample
 from assay.results import Adjustment
 
 __all__ = ["adjust_pvalues", "family_wise_error_rate"]

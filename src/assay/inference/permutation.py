@@ -23,21 +23,21 @@ from typing import Any
 
 import numpy as np
 
+from assay.checks import ALTERNATIVES, choice, describe, freeze, sample, whole
 from assay.errors import DataError, ParameterError
 from assay.inference._bootstrap import (
     CHUNK_CELLS,
     chunks,
-    seed_sequence,
     shuffle_products,
     sign_medians,
     sign_sums,
     split_medians,
     split_sums,
 )
-from assay.inference._checks import ALTERNATIVES, choice, describe, freeze, sample, whole
 from assay.inference._statistics import Evaluate, caller
 from assay.inference.bootstrap import check_switches
 from assay.inference.intervals import proportion_interval
+from assay.numerics.seeds import seed_sequence
 from assay.numerics.threads import parallel
 from assay.results import Interval, TestResult
 

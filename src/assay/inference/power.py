@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from assay.checks import ALTERNATIVES, choice, fraction, number
 from assay.errors import ParameterError
 from assay.inference._binomial import binomial_p, first_true, lower_tail, upper_tail
-from assay.inference._checks import ALTERNATIVES, choice, fraction, number
 
 __all__ = ["cohens_h", "power", "sample_size"]
 
@@ -98,8 +98,8 @@ def sample_size(
 ) -> int:
     """The smallest n at which a test reaches the wanted power (for two samples: the first one's size).
 
-    The parameters are those of `power`. For the binomial test a larger n may again have a little less
-    power, because only whole counts can be rejected; the n returned itself reaches it.
+    `test`, `effect_size`, `alpha`, `alternative`, `ratio` and `null` are those of `power`. For the binomial test a
+    larger n may again have a little less power, because only whole counts can be rejected; the n returned reaches it.
 
     >>> sample_size("two-sample t", effect_size=0.5), sample_size("one-sample z", effect_size=0.5)
     (64, 32)

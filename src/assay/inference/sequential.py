@@ -27,8 +27,8 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
+from assay.checks import ALTERNATIVES, choice, fraction, freeze, number, sample, whole
 from assay.errors import DataError, ParameterError
-from assay.inference._checks import ALTERNATIVES, choice, fraction, freeze, number, sample, whole
 from assay.inference._spending import Peeking, SpendingPlan, alpha_spending, peeking
 from assay.numerics.jit import kernel
 from assay.results import Interval, Result, format_p

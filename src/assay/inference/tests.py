@@ -22,9 +22,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from assay.errors import DataError, ParameterError
-from assay.inference._binomial import binomial_p
-from assay.inference._checks import (
+from assay.checks import (
     ALTERNATIVES,
     choice,
     counts,
@@ -35,6 +33,8 @@ from assay.inference._checks import (
     sample,
     squeeze,
 )
+from assay.errors import DataError, ParameterError
+from assay.inference._binomial import binomial_p
 from assay.inference.intervals import limits_of_mean, limits_of_proportion
 from assay.results import TestResult
 

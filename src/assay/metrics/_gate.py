@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from assay.checks import sample
 from assay.errors import DataError, DataTypeError, ParameterError
-from assay.inference._checks import sample
 
 __all__ = [
     "binary_truth",

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from assay.checks import describe, fraction, freeze, whole
 from assay.errors import DataError
-from assay.inference._checks import describe, fraction, freeze, whole
 from assay.inference.intervals import TITLES, limits_of_mean, limits_of_proportion
 from assay.results import Interval
 

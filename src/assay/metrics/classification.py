@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from assay.checks import fraction, freeze, sample
 from assay.errors import DataError
-from assay.inference._checks import fraction, freeze, sample
 from assay.inference.intervals import PROPORTION_METHODS
 from assay.metrics._counts import Counts, averaged, counted, delta_limits, per_class, with_positive
 from assay.metrics._gate import encode_pair, row_weights

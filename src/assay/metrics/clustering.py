@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from assay.checks import fraction
 from assay.errors import DataError
-from assay.inference._checks import fraction
 from assay.metrics._gate import encode, label_column, matrix, row_weights, same_rows
 from assay.metrics._limits import loss_limits, share_limits, smooth_limits, standard_error
 from assay.metrics._metric import metric
@@ -96,7 +96,7 @@ def _silhouettes(X: Any, labels: Any) -> tuple[Array, Array, Array, Array, Array
 
 
 def silhouette_samples(X: Any, labels: Any) -> Array:
-    """The silhouette of every row, from -1 (nearer to another cluster) to 1.
+    """The silhouette of every row under the clusters `labels`, from -1 (nearer to another cluster) to 1.
 
     >>> silhouette_samples([[0.0], [1.0], [9.0], [10.0]], ["a", "a", "b", "b"]).round(3).tolist()
     [0.895, 0.882, 0.882, 0.895]

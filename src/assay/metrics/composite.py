@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from assay.checks import fraction, number
 from assay.errors import DataError, ParameterError
-from assay.inference._checks import fraction, number
 from assay.metrics._counts import Counts, counted, delta_limits, f_score, with_positive
 from assay.metrics._limits import effective, share_limits
 from assay.metrics._metric import Metric, metric, register

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from assay.inference._checks import freeze
+from assay.checks import freeze
 from assay.metrics._gate import encode_pair, row_weights
 from assay.results import Result
 

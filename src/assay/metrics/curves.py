@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from assay.checks import choice, fraction, freeze
 from assay.errors import DataError
-from assay.inference._checks import choice, fraction, freeze
 from assay.metrics._gate import binary_truth, probabilities, row_weights, same_rows, value_column
 from assay.metrics._limits import effective, share_limits
 from assay.metrics.curve_results import CalibrationCurve, PrecisionRecallCurve, RocCurve, ThresholdTable
@@ -162,6 +162,7 @@ def roc_curve(
 
     | parameter         | default     | range                       | meaning                                     |
     |-------------------|-------------|-----------------------------|---------------------------------------------|
+    | y_true            |             | two classes                 | what the rows are                           |
     | y_score           |             | finite numbers              | greater means more surely positive          |
     | pos_label         | None        | a class                     | the positive one; None: the greater of two  |
     | drop_intermediate | True        | True, False                 | leave out points on straight stretches      |
@@ -212,6 +213,7 @@ def precision_recall_curve(
 
     | parameter         | default     | range                       | meaning                                       |
     |-------------------|-------------|-----------------------------|-----------------------------------------------|
+    | y_true            |             | two classes                 | what the rows are                             |
     | y_score           |             | finite numbers              | greater means more surely positive            |
     | pos_label         | None        | a class                     | the positive one; None: the greater of two    |
     | drop_intermediate | False       | True, False                 | leave out points where recall does not change |
@@ -271,6 +273,7 @@ def calibration_curve(
 
     | parameter | default     | range                       | meaning                                    |
     |-----------|-------------|-----------------------------|--------------------------------------------|
+    | y_true    |             | two classes                 | what the rows are                          |
     | y_prob    |             | [0, 1]                      | probabilities of the positive class        |
     | pos_label | None        | a class                     | the positive one; None: the greater of two |
     | n_bins    | 5           | at least 1                  | how many bins                              |
@@ -329,6 +332,7 @@ def threshold_table(
 
     | parameter  | default     | range                       | meaning                                    |
     |------------|-------------|-----------------------------|--------------------------------------------|
+    | y_true     |             | two classes                 | what the rows are                          |
     | y_score    |             | finite numbers              | called positive where score >= threshold   |
     | thresholds | None        | numbers                     | None: .05, .10, ..., .95, or ventiles      |
     | pos_label  | None        | a class                     | the positive one; None: the greater of two |

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from assay.inference._checks import choice, fraction, whole
+from assay.checks import choice, fraction, whole
 from assay.metrics._gate import probabilities, row_weights, score_matrix
 from assay.metrics._limits import average as weighted_mean
 from assay.metrics._limits import effective, share_limits

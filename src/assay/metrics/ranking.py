@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
+from assay.checks import choice, fraction
 from assay.errors import DataError
-from assay.inference._checks import choice, fraction
 from assay.metrics._gate import row_weights, score_matrix
 from assay.metrics._limits import average as weighted_mean
 from assay.metrics._limits import share_limits, smooth_limits, standard_error

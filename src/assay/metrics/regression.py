@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from assay.checks import choice, fraction
 from assay.errors import DataError
-from assay.inference._checks import choice, fraction
 from assay.metrics._gate import pair_of_columns, row_weights
 from assay.metrics._limits import average, effective, smooth_limits, standard_error
 from assay.metrics._metric import Metric, metric, register, row_metric

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from assay.checks import choice, whole
 from assay.errors import DataError, ParameterError
-from assay.inference._checks import choice, whole
 from assay.metrics._gate import row_weights, score_matrix
 from assay.metrics._limits import average as weighted_mean
 from assay.metrics._limits import effective, share_limits, smooth_limits, standard_error

@@ -1,4 +1,4 @@
-"""The gate of the inference room: what comes in is a clean array of numbers or one sentence saying why not.
+"""The gate of every function that takes samples: a clean array of numbers, or one sentence saying why not.
 
 Behind it everything is trusted. A sample is one column of numbers or several; a table's names travel along.
 """
