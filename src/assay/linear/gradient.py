@@ -26,7 +26,8 @@ from scipy.linalg import svdvals
 
 from assay.errors import ConvergenceWarning, DivergenceError
 from assay.numerics.jit import kernel
-from assay.numerics.triangle import Rows, Solution, Triangle, blas_for, dense, norms, over_blocks
+from assay.numerics.scale import norms
+from assay.numerics.triangle import Rows, Solution, Triangle, blas_for, dense, over_blocks
 from assay.results import Trace
 
 __all__ = ["Descent", "gradient_descent", "lms"]
