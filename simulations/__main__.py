@@ -1,4 +1,4 @@
-"""Run every simulation of every module here and write docs/simulations.md."""
+"""Run the simulations of the named modules here, or of all, and write docs/simulations/<module>.md for each."""
 
 from __future__ import annotations
 
@@ -8,36 +8,39 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 
+import pandas as pd
+
 import simulations
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "simulations.md"
+PAGES = Path(__file__).resolve().parent.parent / "docs" / "simulations"
 
 
-def main() -> None:
+def main(asked: list[str]) -> None:
     """Each module maps titles to functions in `SIMULATIONS`; a function returns a frame, its docstring the claim."""
-    names = sorted(module.name for module in iter_modules(simulations.__path__) if not module.name.startswith("_"))
-    lines = ["# Simulations", "", "Made by `make simulate`; every run is seeded.", ""]
-    for name in names:
+    known = sorted(module.name for module in iter_modules(simulations.__path__) if not module.name.startswith("_"))
+    unknown = sorted(set(asked) - set(known))
+    if unknown:
+        sys.exit(f"no simulations named {', '.join(unknown)}; there are {', '.join(known)}")
+    PAGES.mkdir(exist_ok=True)
+    for name in asked or known:
+        lines = [f"# Simulations: {name}", "", f"Made by `python -m simulations {name}`; every run is seeded.", ""]
         for title, run in import_module(f"simulations.{name}").SIMULATIONS.items():
             start = time.perf_counter()
             frame = run()
             print(f"{title} ({time.perf_counter() - start:.1f} s)\n{frame.to_string(index=False)}\n", file=sys.stderr)
             claim = " ".join((run.__doc__ or "").split())
             lines += [f"## {title}", "", claim, "", _markdown(frame), ""]
-    PAGE.write_text("\n".join(lines), encoding="utf-8")
+        (PAGES / f"{name}.md").write_text("\n".join(lines), encoding="utf-8")
 
 
-def _markdown(frame) -> str:
+def _markdown(frame: pd.DataFrame) -> str:
     def cell(value: object) -> str:
         return f"{value:.4g}" if isinstance(value, float) else str(value)
 
-    rows = [
-        list(frame.columns),
-        ["---"] * frame.shape[1],
-        *[[cell(v) for v in row] for row in frame.itertuples(index=False)],
-    ]
+    body = [[cell(value) for value in row] for row in frame.itertuples(index=False)]
+    rows = [[str(name) for name in frame.columns], ["---"] * frame.shape[1], *body]
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
