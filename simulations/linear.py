@@ -136,7 +136,7 @@ def sure_screening() -> pd.DataFrame:
                 y = X @ beta + rng.standard_normal(n)
                 true = set(np.flatnonzero(beta).tolist())
                 found["SIS"].append(true <= set(np.flatnonzero(SIS().fit(X, y).support_).tolist()))
-                found["IterativeSIS"].append(true <= set(IterativeSIS().fit(X, y).selected_.tolist()))
+                found["IterativeSIS"].append(true <= set(np.flatnonzero(IterativeSIS().fit(X, y).support_).tolist()))
             for method, hits in found.items():
                 rows.append({"n": n, "design": design, "method": method, "all true kept": float(np.mean(hits))})
     return pd.DataFrame(rows)

@@ -40,6 +40,7 @@ __all__ = [
 IMPUTE = "drop those rows or fill the gaps first, for instance with sklearn.impute.SimpleImputer"
 REPLACE = "replace it by a finite number or drop that row"
 RESCALE = "divide it by a constant, or correct it"
+NUMERIC = "convert the column first, for instance with pandas.to_numeric"
 ENCODE = "encode it as numbers first, for instance with sklearn.preprocessing.OneHotEncoder, or drop the column"
 
 LARGEST = np.float64(1e153)
@@ -338,12 +339,22 @@ def _refuse_column(column: Any, where: str) -> None:
         if missing[row]:
             raise DataError(f"X contains NaN in {where}, row {row}", remedy=IMPUTE)
         if isinstance(value, str | bytes):
-            raise DataError(f"{where} holds the text {value!r} in row {row}", remedy=ENCODE)
+            raise DataError(
+                f"{where} holds the text {value!r} in row {row}", remedy=NUMERIC if _reads(value) else ENCODE
+            )
         try:
             float(value)
         except (TypeError, ValueError) as error:
             what = f"{where} holds a {type(value).__name__} in row {row}: {error}"
             raise DataTypeError(what, remedy=ENCODE) from error
+
+
+def _reads(text: Any) -> bool:
+    """Whether a text is a number in disguise."""
+    try:
+        return bool(np.isfinite(float(text)))
+    except ValueError:
+        return False
 
 
 def _check_target(y: Any) -> None:
@@ -399,7 +410,7 @@ def _column(j: int, names: Sequence[str] | None) -> str:
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()).rstrip(". ") or type(error).__name__
+    return " ".join(str(error).split()).rstrip(".- ") or type(error).__name__
 
 
 _REMEDIES = {

@@ -47,6 +47,10 @@ class Result:
         """Draw the result into `ax`, or into a new figure, and return the axes."""
         return import_module("assay.report.draw").draw(self, ax=ax)
 
+    def __repr__(self) -> str:
+        # Arrays of thousands of numbers help nobody at a prompt.
+        return str(self)
+
     def _repr_html_(self) -> str:
         return self.to_frame().to_html(float_format=lambda value: f"{value:.6g}")
 
@@ -286,7 +290,7 @@ class Bound(Result):
         return "\n".join([self.method, rule, *lines, rule, f"Assumes: {'; '.join(self.assumptions)}."])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Curve(Result):
     """An estimate as a function of one variable, with standard errors or a band, and named positions.
 
@@ -321,7 +325,7 @@ class Curve(Result):
         return f"{self.title or self.y_name} against {self.x_name}, {self.x.size} points{marks}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Path(Result):
     """Coefficients along a path: one row of `coefficients` per variable, one column per position."""
 
@@ -351,7 +355,7 @@ class Path(Result):
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Trace(Result):
     """How an iterative solver went: one value of the objective per iteration, and why it stopped."""
 
@@ -375,7 +379,7 @@ class Trace(Result):
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Diagnostics(Result):
     """What each row of the training data does to a least-squares fit."""
 
@@ -385,23 +389,28 @@ class Diagnostics(Result):
     standardized: Array
     studentized: Array
     cooks_distance: Array
+    index: Any = None
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per training row."""
+        """One row per training row, labelled as they were."""
         names = ("fitted", "residuals", "leverage", "standardized", "studentized", "cooks_distance")
-        return pd.DataFrame({name: getattr(self, name) for name in names})
+        return pd.DataFrame({name: getattr(self, name) for name in names}, index=self.index)
+
+    def label(self, row: int) -> Any:
+        """What the row at a position was called in the training table."""
+        return row if self.index is None else self.index[row]
 
     def __str__(self) -> str:
         if np.isnan(self.cooks_distance).all():
             return f"{self.fitted.size} rows; no residual degrees of freedom are left to judge their influence"
         worst = int(np.nanargmax(self.cooks_distance))
         return (
-            f"{self.fitted.size} rows; the most influential is row {worst} "
+            f"{self.fitted.size} rows; the most influential is row {self.label(worst)} "
             f"(Cook's distance {self.cooks_distance[worst]:.3g}, leverage {self.leverage[worst]:.3g})"
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Summary(Result):
     """A table of coefficients under a heading of facts, as statisticians expect it."""
 
@@ -471,9 +480,10 @@ def _say(value: Any) -> str:
 
 def _two_columns(pairs: Sequence[tuple[str, str]]) -> list[str]:
     half = (len(pairs) + 1) // 2
-    lines = []
-    for i in range(half):
-        left = f"{pairs[i][0]:<22}{pairs[i][1]:>18}"
-        right = f"    {pairs[half + i][0]:<22}{pairs[half + i][1]:>18}" if half + i < len(pairs) else ""
-        lines.append(left + right)
-    return lines
+    sides = [_aligned(pairs[:half]), _aligned(pairs[half:])]
+    return [sides[0][i] + ("    " + sides[1][i] if i < len(sides[1]) else "") for i in range(half)]
+
+
+def _aligned(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    width = max([40, *(len(name) + len(value) + 2 for name, value in pairs)])
+    return [name + value.rjust(width - len(name)) for name, value in pairs]

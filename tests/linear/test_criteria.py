@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import statsmodels.api as sm
 from sklearn.model_selection import KFold, ShuffleSplit
 
-from assay.errors import DataError
+from assay.errors import AssayWarning, DataError, ParameterError
+from assay.linear import SIS, BestSubset, Lars
 from assay.linear.criteria import (
     CRITERIA,
     Models,
@@ -142,3 +145,22 @@ def test_folds_without_weight_are_left_out(data):
     w[:12] = 1.0
     with pytest.raises(DataError, match="fewer than two folds"):
         cv_errors(X, y, w, 5, lambda t: t, count=1, from_moments=True)
+
+
+def test_one_standard_error_needs_standard_errors():
+    X, y = np.random.default_rng(0).standard_normal((40, 3)), np.arange(40.0)
+    for model in (BestSubset(criterion="bic", rule="1se"), Lars(criterion="aic", rule="1se")):
+        with pytest.raises(ParameterError, match="1se"):
+            model.fit(X, y)
+
+
+def test_weights_that_sum_to_one_are_questioned():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((40, 3))
+    y = X[:, 0] + rng.standard_normal(40)
+    for model in (BestSubset(), Lars(criterion="bic"), SIS(n_keep=2)):
+        with pytest.warns(AssayWarning, match="sums to 1 over 40 rows"):
+            model.fit(X, y, sample_weight=np.full(40, 1 / 40))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model.fit(X, y, sample_weight=np.full(40, 2.0))

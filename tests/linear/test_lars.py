@@ -260,3 +260,13 @@ def test_clones_and_pickles() -> None:
     assert clone(model).criterion == "bic"
     assert "knots" not in repr(model)
     assert list(model.path_.to_frame().columns) == ["alpha", "intercept", "x0", "x1", "x2", "x3"]
+
+
+def test_with_more_columns_than_rows_a_criterion_does_not_choose_the_interpolating_model() -> None:
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((60, 400))
+    y = 2 * X[:, 3] + rng.standard_normal(60)
+    for criterion in ("aic", "bic", "adjusted_r2"):
+        model = Lars(criterion=criterion).fit(X, y)
+        assert (model.coef_ != 0).sum() <= int(60 / np.log(60))
+    assert (Lars(criterion="aic", n_nonzero_coefs=40).fit(X, y).coef_ != 0).sum() <= 40

@@ -10,8 +10,8 @@ from sklearn.linear_model import ElasticNetCV as PeerElasticNetCV
 from sklearn.linear_model import LassoCV as PeerLassoCV
 from sklearn.model_selection import KFold, ShuffleSplit
 
-from assay.errors import DataError, ParameterError
-from assay.linear import ElasticNetCV, Lasso, LassoCV
+from assay.errors import ConvergenceWarning, DataError, ParameterError
+from assay.linear import ElasticNet, ElasticNetCV, Lasso, LassoCV, LinearRegression
 from assay.progress import listen
 from tests.linear.test_lasso import table
 
@@ -140,3 +140,45 @@ def test_a_fold_without_weight_is_refused():
     w[:10] = 1
     with pytest.raises(DataError, match="fold"):
         LassoCV(cv=2).fit(X, y, w)
+
+
+def test_a_minimum_at_the_end_of_the_grid_is_said():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 5)) * [1, 1, 1, 1, 1000]  # the last column sets the grid, the first needs less alpha
+    y = X @ [3.0, -2.0, 1.0, 1.0, 0.01] + rng.standard_normal(200)
+    with pytest.warns(ConvergenceWarning, match="lower eps"):
+        LassoCV(eps=0.2).fit(X, y)
+    model = LassoCV(eps=1e-8).fit(X, y)
+    assert model.alpha_min_ > model.alphas_[-1]
+
+
+@pytest.mark.parametrize("kind", [Lasso, ElasticNet])
+def test_alpha_and_budget_are_alternatives(kind):
+    X, y = np.eye(4), np.arange(4.0)
+    with pytest.raises(ParameterError, match="both given"):
+        kind(alpha=0.5, budget=1.0).fit(X, y)
+    with pytest.raises(ParameterError, match="both None"):
+        kind(alpha=None).fit(X, y)
+    np.testing.assert_array_equal(kind(alpha=None, budget=1.0).fit(X, y).coef_, kind(budget=1.0).fit(X, y).coef_)
+
+
+@pytest.mark.parametrize("level", [1.0, 0.1])
+def test_a_free_constant_column_keeps_a_coefficient_of_zero(level):
+    """Its rounding residue in merged folds must not be taken for a column."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        X = np.c_[rng.standard_normal((40, 3)), np.full(40, level)]
+        y, w = X[:, 0] + rng.standard_normal(40), rng.exponential(size=40)
+        found = LassoCV(alphas=[0.1, 0.01], penalty_factors=[1, 1, 1, 0]).fit(X, y, sample_weight=w)
+        without = LassoCV(alphas=[0.1, 0.01]).fit(X[:, :3], y, sample_weight=w)
+        assert found.coef_[3] == 0
+        np.testing.assert_allclose(found.mse_path_, without.mse_path_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("positive", [False, True])
+def test_without_a_penalty_the_scale_of_a_column_is_not_its_rank(positive):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 3)) * [1e8, 1, 1e-8]
+    y = X @ [1e-8, 1, 1e8] + 0.1 * rng.standard_normal(30)
+    found = Lasso(0.0, positive=positive).fit(X, y)
+    np.testing.assert_allclose(found.coef_, LinearRegression().fit(X, y).coef_, rtol=1e-9)

@@ -495,3 +495,23 @@ def test_a_real_table_reads_well():
     text = str(LinearRegression().fit(data.data, data.target).summary())
     for word in ("intercept", "bmi", "std_error", "adjusted R2", "condition number", "p_value"):
         assert word in text
+
+
+def test_diagnostics_keep_the_labels_of_the_table():
+    rng = np.random.default_rng(2)
+    X = pd.DataFrame(rng.standard_normal((30, 2)), columns=["a", "b"], index=[f"r{i}" for i in range(30)])
+    y = X["a"] + rng.standard_normal(30)
+    y.iloc[7] += 20
+    found = LinearRegression().fit(X, y).diagnostics()
+    assert found.to_frame().index.tolist() == X.index.tolist()
+    assert "row r7 " in str(found)
+    assert any("r7" in {text.get_text() for text in panel.texts} for panel in found.plot())
+    with pytest.raises(ParameterError, match="four pictures"):
+        found.plot(ax=found.plot()[0])
+
+
+def test_a_saturated_fit_has_no_likelihood():
+    rng = np.random.default_rng(3)
+    with pytest.warns(CollinearityWarning):
+        facts = LinearRegression().fit(rng.standard_normal((5, 6)), rng.standard_normal(5)).summary().facts
+    assert np.isnan([facts["log-likelihood"], facts["AIC"], facts["BIC"]]).all()

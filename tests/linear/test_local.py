@@ -47,7 +47,7 @@ def test_fit_and_inference_agree_with_the_smoother_matrix(kernel, degree, p):
     np.testing.assert_allclose(model.leverage_, np.diag(L), rtol=1e-8, atol=1e-10)
     assert model.effective_df_ == pytest.approx(np.trace(L), rel=1e-9)
     df = len(y) - 2 * np.trace(L) + np.trace(L @ L.T)
-    assert model.residual_df_ == pytest.approx(df, rel=1e-8)
+    assert model.df_residual_ == pytest.approx(df, rel=1e-8)
     assert model.sigma_ == pytest.approx(np.sqrt(((y - L @ y) ** 2).sum() / df), rel=1e-8)
     new = np.random.default_rng(1).uniform(0.5, 4.5, size=(20, p))
     rows = smoother(X, new, tau, kernel, degree)
@@ -187,7 +187,7 @@ def test_weights_are_precisions():
     df = 60 - 2 * np.trace(L) + (s[:, None] * L**2 / s).sum()
     sigma = np.sqrt((s * (y - L @ y) ** 2).sum() / df)
     for model, c in zip(models, (1.0, 1e-5, 1e200, 1e-300), strict=True):
-        assert model.residual_df_ == pytest.approx(df, rel=1e-8)
+        assert model.df_residual_ == pytest.approx(df, rel=1e-8)
         assert model.sigma_ == pytest.approx(sigma * np.sqrt(c), rel=1e-8)
         std = model.predict(X, return_std=True)[1]
         np.testing.assert_allclose(std, sigma * np.sqrt((L**2 / s).sum(axis=1)), rtol=1e-7)

@@ -604,3 +604,31 @@ def test_pickle_and_clone_keep_everything():
         again = pickle.loads(pickle.dumps(fitted))
         np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
         assert str(again.summary()) == str(fitted.summary())
+
+
+def test_a_row_that_alone_determines_a_free_coefficient_has_no_leave_one_out_error():
+    X = np.random.default_rng(0).standard_normal((12, 3))
+    X[:, 0] = 0
+    X[3, 0] = 1
+    y = np.random.default_rng(1).standard_normal(12)
+    with pytest.raises(DataError, match="row 3 alone"):
+        RidgeCV(penalty_factors=[0, 1, 1]).fit(X, y)
+    with pytest.raises(AttributeError, match="does not exist"):
+        _ = Ridge(1.0, penalty_factors=[0, 1, 1]).fit(X, y).loo_error_
+
+
+def test_the_summary_of_several_targets_is_about_one_of_them():
+    rng = np.random.default_rng(0)
+    model = Ridge().fit(rng.standard_normal((20, 2)), rng.standard_normal((20, 2)))
+    assert len(model.summary(target=1).table) == 3
+    for target in (None, 2, -1):
+        with pytest.raises(ParameterError, match="target"):
+            model.summary(target=target)
+
+
+def test_a_penalised_copy_of_a_free_column_has_a_standard_error_of_zero():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 4))
+    X[:, 3] = 0.3 * X[:, 0]
+    error = Ridge(1.0, penalty_factors=[0, 1, 1, 1]).fit(X, rng.standard_normal(30)).summary().table["std_error"]
+    assert error.iloc[-1] == pytest.approx(0.0, abs=1e-6)

@@ -95,6 +95,7 @@ def test_gram_rows_on_demand_change_nothing():
     assert positions(model.table_["variables"][30]) == sorted(forward_stepwise_by_refitting(X, y, 30))
 
 
+@pytest.mark.filterwarnings("ignore::assay.errors.CollinearityWarning")
 @pytest.mark.parametrize("direction", ["forward", "backward", "both"])
 def test_collinear_and_constant_columns_stay_out(direction):
     X, y = correlated(50, 4)

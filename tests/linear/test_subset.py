@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes
 
-from assay.errors import ConvergenceWarning, DataError, ParameterError
+from assay.errors import CollinearityWarning, ConvergenceWarning, DataError, ParameterError
 from assay.linear import BestSubset
 from assay.linear._leaps import leaps
 from tests.naive import best_subsets_by_enumeration, subset_rss
@@ -28,6 +28,7 @@ def correlated(n, p, rho=0.5, true=5, seed=0, size=0.3):
     return X, X @ b + rng.standard_normal(n)
 
 
+@pytest.mark.filterwarnings("ignore::assay.errors.CollinearityWarning")
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(
     seed=st.integers(0, 10**6),
@@ -257,3 +258,11 @@ def test_nonsense_parameters_are_refused(name):
     X, y = correlated(20, 3)
     with pytest.raises(ParameterError, match=name):
         BestSubset(**{name: object()}).fit(X, y)
+
+
+def test_a_near_copy_that_no_model_holds_is_named():
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal(200)
+    X = np.c_[z, z + 1e-5 * rng.standard_normal(200), rng.standard_normal(200)]
+    with pytest.warns(CollinearityWarning, match="'x1'"):
+        BestSubset().fit(X, rng.standard_normal(200))

@@ -294,8 +294,8 @@ class Inference:
     def log_likelihood(self, target: int) -> float:
         """The normal log-likelihood at its maximum over sigma (RSS/n), for rows of variance sigma^2/w."""
         n, rss = self.n, float(self.rss[target])
-        if rss <= 0:
-            return np.inf
+        if self.df <= 0 or self.is_perfect(target):
+            return np.nan  # the likelihood of a perfect fit has no bound, and rounding noise would set its value
         log_rss = np.log(rss) + 2 * np.log(self.size[target])
         return float(-0.5 * n * (np.log(2 * np.pi / n) + log_rss + 1) + 0.5 * self.triangle.log_weight)
 
@@ -339,6 +339,7 @@ def diagnose(
     w: np.ndarray | None,
     inference: Inference,
     target: int,
+    index: Any = None,
 ) -> Diagnostics:
     """Studentised residuals and Cook's distances of the training rows, for one target."""
     size, df = inference.size[target], inference.df
@@ -351,4 +352,4 @@ def diagnose(
         without = (inference.rss[target] - np.square(e) / left) / (df - 1) if df > 1 else np.full(e.size, np.nan)
         studentized = e / np.sqrt(np.maximum(without, 0.0) * left)
         cook = np.square(standardized) * leverage / (left * q)
-    return Diagnostics(fitted, residuals, leverage, standardized, studentized, cook)
+    return Diagnostics(fitted, residuals, leverage, standardized, studentized, cook, index)

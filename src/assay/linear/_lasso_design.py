@@ -138,9 +138,13 @@ class Design:
             A = self.matrix.dense()
         if not A.size:
             return np.zeros(self.c.size)
+        # Columns of unit length first, so that scale is not taken for rank; least norm is in the units of the data.
+        size = np.sqrt(np.einsum("ij,ij->j", A, A))
+        size = np.where(size > 0, size, 1.0)
         if positive:
-            return nnls(A, target)[0]
-        return linalg.lstsq(A, target, lapack_driver="gelsd")[0]
+            return nnls(A / size, target)[0] / size
+        b, _, rank, _ = linalg.lstsq(A / size, target, lapack_driver="gelsd")
+        return b / size if rank == size.size else linalg.lstsq(A, target, lapack_driver="gelsd")[0]
 
     def _restore(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients and intercepts in the units of the data from the solver's penalised coefficients."""
@@ -254,6 +258,7 @@ def _gram_design(
     norms = np.diag(G).copy()
     # A constant column leaves only the rounding of its mean behind.
     dead = norms <= 1e-26 * s.mx**2 if fit_intercept else norms <= 0
+    G[dead], G[:, dead], c[dead] = 0.0, 0.0, 0.0
     columns, free_columns = _split(factors)
     free = _no_free(columns.size)
     if free_columns.size:
@@ -336,6 +341,7 @@ def _wide_design(
     columns, free_columns = _split(factors)
     free = _no_free(columns.size)
     if free_columns.size:
+        A[:, dead] = 0.0
         U, T = _basis(A[:, free_columns])
         A = np.asfortranarray(A[:, columns])
         free = _Free(free_columns, T, U.T @ target, U.T @ A)
@@ -357,10 +363,12 @@ def _without(target: np.ndarray, U: np.ndarray, zy: np.ndarray) -> np.ndarray:
 
 
 def _basis(A: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """An orthonormal basis U of the columns of A and T with A T = U."""
-    U, s, Vt = linalg.svd(A, full_matrices=False)
+    """An orthonormal basis U of the columns of A and T with A T = U; of unit columns, so that scale is not rank."""
+    size = np.sqrt(np.einsum("ij,ij->j", A, A))
+    size = np.where(size > 0, size, 1.0)
+    U, s, Vt = linalg.svd(A / size, full_matrices=False)
     keep = s > s[0] * max(A.shape) * np.finfo(float).eps if s.size else np.zeros(0, dtype=bool)
-    return U[:, keep], Vt[keep].T / s[keep]
+    return U[:, keep], Vt[keep].T / s[keep] / size[:, None]
 
 
 def _sparse_design(
@@ -382,6 +390,7 @@ def _sparse_design(
     free, Q = _no_free(columns.size), root[:, None] if fit_intercept else np.empty((y.size, 0))
     if free_columns.size:
         part = A[:, free_columns].toarray() - np.outer(root, mx[free_columns])
+        part[:, dead[free_columns]] = 0.0
         U, T = _basis(part)
         A = A[:, columns]
         # U is orthogonal to the intercept, so centring the columns does not change U'X.

@@ -110,7 +110,7 @@ def _describe(T: Array, G: Array, mean: Array, weight: float, intercept: bool) -
     """Degrees of freedom, diagonal of the covariance over sigma^2, and the same for the intercept."""
     with np.errstate(over="ignore", invalid="ignore"):
         middle = T.T @ (G @ T)
-        variance = np.einsum("ij,ij->i", T @ middle, T)
+        variance = np.maximum(np.einsum("ij,ij->i", T @ middle, T), 0.0)
         at_mean = T.T @ mean
         of_intercept = 1.0 / weight + float(at_mean @ middle @ at_mean) if intercept else np.nan
     return float(np.trace(middle)) + intercept, variance, of_intercept

@@ -15,6 +15,7 @@ import pandas as pd
 from scipy import stats
 from sklearn.utils.validation import check_is_fitted
 
+from assay.base import integer
 from assay.errors import ParameterError
 from assay.linear._model import LinearModel
 from assay.linear._ridge import Fit
@@ -115,14 +116,23 @@ class RidgeModel(LinearModel):
         """Mean squared error of each row predicted from all others (weighted mean; the whole row is left out)."""
         return self._inferred("loo", "loo_error_")
 
-    def summary(self, level: float = 0.95, target: int = 0) -> Summary:
+    def summary(self, level: float = 0.95, target: int | None = None) -> Summary:
         """Coefficients with standard errors sigma^2 (G + alpha F)^-1 G (G + alpha F)^-1.
 
         Ridge trades variance for bias. Errors, tests and intervals describe how the estimator varies around its
         own mean, which lies between zero and the least-squares coefficient; the bias is not in them. The
         number of rows is that of rows with positive weight, and weights are read as inverse variances.
         """
-        edf = np.atleast_1d(self._inferred("edf", "summary()"))[target]
+        every = np.atleast_1d(self._inferred("edf", "summary()"))
+        if target is None and every.size > 1:
+            raise ParameterError(
+                f"there are {every.size} targets, and a summary is about one of them", remedy="pass target=0, 1, ..."
+            )
+        target = 0 if target is None else target
+        if not integer(0, every.size - 1).accepts(target):
+            what = f"target = {target!r} is out of range"
+            raise ParameterError(what, remedy=f"it must be from 0 to {every.size - 1}")
+        edf = every[target]
         if not 0 < level < 1:
             raise ParameterError(f"level = {level!r} is out of range", remedy="it must be a number in (0, 1)")
         facts: Any = self._inference

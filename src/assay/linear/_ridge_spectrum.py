@@ -48,6 +48,9 @@ __all__ = [
 
 Array = np.ndarray
 
+ALONE = 1e-14
+"""A row with 1 - h below this decides its own fit; what would happen without it is not defined."""
+
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
@@ -266,8 +269,9 @@ def leave_one_out(rows: Rows, m: Moments, spectrum: Spectrum, alphas: Array) -> 
             e += r0[:, :, None]
             left += q[:, None]
         rss += np.einsum("ijk,ijk->jk", e, e)
-        if undefined is None and not left.all():
-            undefined = part.start + int(np.argmin(left.all(axis=1)))
+        low = left <= (0.0 if full else ALONE)
+        if undefined is None and low.any():
+            undefined = part.start + int(np.argmax(low.any(axis=1)))
         with np.errstate(divide="ignore", invalid="ignore"):
             e /= left[:, None, :]
             e *= e

@@ -8,6 +8,7 @@ of extreme scale (1e150, 1e-150) from overflowing when squared, and change no di
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -18,8 +19,9 @@ from scipy.linalg import solve_triangular
 from sklearn.utils.validation import check_is_fitted
 
 from assay.base import Constraint, boolean, integer, jobs, none, real, seed
+from assay.errors import CollinearityWarning
 from assay.linear._model import LinearModel
-from assay.linear._splicing import ActiveSet
+from assay.linear._splicing import ActiveSet, independent
 from assay.linear.criteria import (
     Models,
     Selection,
@@ -27,9 +29,11 @@ from assay.linear.criteria import (
     cv_errors,
     form_constraint,
     full_model_variance,
+    largest_size,
     rule_constraint,
     select,
     validation_errors,
+    warn_of_light_weights,
 )
 from assay.numerics.jit import kernel
 from assay.numerics.moments import Moments, about_zero, summarize
@@ -53,6 +57,10 @@ selector_constraints: dict[str, Constraint] = {
     "fit_intercept": boolean,
     "n_jobs": jobs,
 }
+
+
+MOST_NAMED = 300
+"""With more columns than this the look for collinear ones would cost more than the search."""
 
 
 @kernel
@@ -222,6 +230,7 @@ class Selector(LinearModel):
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[_Sample, Problem, Family, Selection]:
         X, y = self._gate(X, y, order="C")
         w = self._weights(sample_weight, len(y))
+        warn_of_light_weights(w)
         sample = _tame(X, np.ascontiguousarray(y, dtype=np.float64), w)
         p = X.shape[1]
         from_moments = sample.positive >= p
@@ -229,6 +238,7 @@ class Selector(LinearModel):
         train = summarize(*data) if from_moments else data
         with one_blas_thread():  # many small products from here on: waking threads for each costs more than it gains
             problem = self._problem(train)
+            self._name_collinear(problem)
             most = self._most(sample.count, p)
             family = self._search(problem, most if problem.tss > 0 else 0)
             errors = self._errors(sample, family, most, from_moments)
@@ -237,18 +247,27 @@ class Selector(LinearModel):
             self._settle(sample, problem, family, choice.index)
         return sample, problem, family, choice
 
+    def _name_collinear(self, problem: Problem) -> None:
+        """Say which columns the search will never use beside those that they repeat."""
+        if problem.gram is None or not len(problem.c) < min(problem.rows, MOST_NAMED):
+            return
+        lost = np.setdiff1d(np.flatnonzero(problem.scale > 0), independent(problem.gram))
+        if lost.size:
+            names = ", ".join(repr(self._feature_names()[j]) for j in lost[:5]) + (", ..." if lost.size > 5 else "")
+            warnings.warn(
+                f"columns {names} have less than 1e-9 of their variance left beside the others, so no model holds them "
+                "together with all that they repeat; drop columns, or take differences of near copies",
+                CollinearityWarning,
+                stacklevel=4,
+            )
+
     def _problem(self, train: Moments | Rows) -> Problem:
         if isinstance(train, Moments):
             return Problem.from_moments(train, self.fit_intercept)
         return Problem.from_rows(train, self.fit_intercept)
 
     def _most(self, n: float, p: int) -> int:
-        """The largest size searched: one residual degree of freedom is left, and n / log n with p >= n by default."""
-        ceiling = int(max(0, min(p, n - 1 - self.fit_intercept)))
-        asked = getattr(self, "max_size", None)
-        if asked is not None:
-            return min(int(asked), ceiling)
-        return ceiling if ceiling == p or n < 3 else min(ceiling, int(n / np.log(n)))
+        return largest_size(n, p, self.fit_intercept, getattr(self, "max_size", None))
 
     def _errors(self, sample: _Sample, family: Family, most: int, from_moments: bool) -> tuple[Array, Array] | None:
         def fit(train: Any) -> tuple[Array, Array]:

@@ -195,8 +195,9 @@ class SplineBasis(_Basis):
 
     A column gets n_knots + degree - 1 B-splines (n_knots - 1 if periodic) or n_knots natural splines, less one without
     `include_bias`. Natural spline j is one at knot j and zero at the other knots, so its coefficient is the height of
-    the curve there. Knots that fall together on tied data are merged, and the column gets fewer splines; a constant
-    column gets one column, of ones with `include_bias` and of zeros without. Whole-number sample weights count
+    the curve there, measured from the last knot where the last spline is left to an intercept. Knots that fall together
+    on tied data are merged, and the column gets fewer splines; a constant column gets one column, of ones with
+    `include_bias` and of zeros without. Whole-number sample weights count
     repetitions in the quantiles; others are scaled to sum to the number of rows.
 
     Reference: de Boor (1978), A Practical Guide to Splines, chapters IX and X.

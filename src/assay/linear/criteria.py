@@ -33,6 +33,7 @@ Statist. 6, 461-464.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -43,7 +44,7 @@ import pandas as pd
 from sklearn.utils import check_random_state
 
 from assay.base import one_of
-from assay.errors import DataError
+from assay.errors import AssayWarning, DataError, ParameterError
 from assay.numerics.moments import Moments, all_but_one, merge, summarize
 from assay.numerics.threads import parallel
 from assay.resampling import cv_mean_and_error, folds, is_partition, one_standard_error
@@ -58,10 +59,12 @@ __all__ = [
     "cv_errors",
     "form_constraint",
     "full_model_variance",
+    "largest_size",
     "rule_constraint",
     "select",
     "selection_table",
     "validation_errors",
+    "warn_of_light_weights",
 ]
 
 Array = np.ndarray
@@ -158,6 +161,11 @@ def select(
     """
     x = np.asarray(models.sizes if x is None else x, dtype=np.float64)
     _require_variance(models, criterion, form)
+    if rule == "1se" and errors is None:
+        raise ParameterError(
+            f'rule = "1se" needs standard errors, and criterion = {criterion!r} has none',
+            remedy='use criterion="cv" or "validation", or rule="min"',
+        )
     table = selection_table(models, form)
     se: Array | None = None
     line: float | None = None
@@ -189,10 +197,39 @@ def select(
 
 def _require_variance(models: Models, criterion: str, form: str) -> None:
     if (criterion == "cp" or (form == "sigma" and criterion in ("aic", "bic"))) and np.isnan(models.sigma2):
+        what = "cp" if criterion == "cp" else f'{criterion}" with form="{form}'
         raise DataError(
-            f"criterion={criterion!r} with form={form!r} needs the residual variance of the model with all columns, "
-            f"but {models.n:g} rows leave it none",
+            f'criterion="{what}" needs the residual variance of the model with all columns, but a total weight of '
+            f"{models.n:g} rows leaves it none",
             remedy='use criterion="aic" or "bic" with form="likelihood", or criterion="cv"',
+        )
+
+
+def largest_size(n: float, p: int, intercept: bool, asked: int | None = None) -> int:
+    """The largest model a criterion may choose: one degree of freedom is left, and with p >= n only n / log n columns.
+
+    Without that second limit a model that fits every row wins by its likelihood alone.
+
+    >>> largest_size(100, 10, True), largest_size(100, 5_000, True), largest_size(100, 5_000, True, asked=60)
+    (10, 21, 60)
+    """
+    ceiling = int(max(0, min(p, n - 1 - intercept)))
+    if asked is not None:
+        return min(int(asked), ceiling)
+    return ceiling if ceiling == p or n < 3 else min(ceiling, int(n / np.log(n)))
+
+
+def warn_of_light_weights(w: Array | None, stacklevel: int = 4) -> None:
+    """Weights count as repetitions where n matters; a total below the number of rows is hardly meant that way."""
+    if w is None:
+        return
+    rows, total = int(np.count_nonzero(w)), float(w.sum())
+    if total < 0.999 * rows:
+        warnings.warn(
+            f"sample_weight sums to {total:.4g} over {rows} rows, and weights count as repetitions of a row here, so n "
+            f"is taken as {total:.4g}; multiply the weights so that they sum to the number of rows",
+            AssayWarning,
+            stacklevel=stacklevel,
         )
 
 

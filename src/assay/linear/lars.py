@@ -77,6 +77,16 @@ class Knots:
     aliased: Array
     finished: bool
 
+    def first(self, count: int) -> Knots:
+        """The first few knots alone."""
+        return replace(
+            self,
+            alphas=self.alphas[:count],
+            coef=self.coef[:count],
+            intercepts=self.intercepts[:count],
+            rss=self.rss[:count],
+        )
+
     def at(self, alpha: Array) -> tuple[Array, Array]:
         """Coefficients (one row per alpha) and intercepts by straight lines between knots."""
         where = np.clip(np.asarray(alpha, dtype=np.float64), self.alphas[-1], self.alphas[0])
@@ -110,7 +120,8 @@ class Lars(LinearModel):
     | random_state        | None         | None, int, generator    | draws the held-out rows                           |
     | n_jobs              | None         | None or non-zero        | threads over folds; never changes the result      |
 
-    Criteria: cp, aic, bic, adjusted_r2, cv, validation. A knot has as many degrees of freedom as non-zero
+    Criteria: cp, aic, bic, adjusted_r2, cv, validation (`rule` is for the last two). With p >= n - 1 they choose among
+    models of at most n / log n columns, or `n_nonzero_coefs`. A knot has as many degrees of freedom as non-zero
     coefficients: exact in expectation for the lasso, and for LAR on orthonormal columns. Columns that tie (counts,
     dummies) are told apart by penalties that differ in the twelfth digit, and the path is exact to that digit.
 
@@ -186,6 +197,7 @@ class Lars(LinearModel):
         self.n_iter_ = max(1, knots.alphas.size - 1)
         at = knots.alphas.size - 1
         if self.criterion is not None:
+            criteria.warn_of_light_weights(w, stacklevel=3)
             at = self._choose(X, Y[:, 0], w, problem, knots)
         self.coef_ = knots.coef[at].copy()
         self.intercept_ = float(knots.intercepts[at])
@@ -247,6 +259,11 @@ class Lars(LinearModel):
             )
 
     def _choose(self, X: Array, y: Array, w: Array | None, problem: Problem, knots: Knots) -> int:
+        """The knot that the criterion likes best, among those of models that the rows can carry."""
+        most = criteria.largest_size(problem.weight, X.shape[1], problem.intercept, self.n_nonzero_coefs)
+        over = np.flatnonzero((knots.coef != 0).sum(axis=1) > most)
+        if over.size:
+            knots = knots.first(max(1, int(over[0])))
         names = np.array(self._feature_names(), dtype=object)
         chosen = knots.coef != 0
         models = criteria.Models(

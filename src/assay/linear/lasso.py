@@ -19,13 +19,14 @@ Tibshirani (1996), JRSS B 58, 267-288; Zou and Hastie (2005), JRSS B 67, 301-320
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 
 from assay.base import Constraint, array_like, boolean, integer, jobs, none, one_of, real
-from assay.errors import ParameterError
+from assay.errors import ConvergenceWarning, ParameterError
 from assay.linear._lasso_budget import within_budget
 from assay.linear._lasso_cv import CrossValidation, alpha_grid, cross_validate
 from assay.linear._lasso_design import Design, Solutions, from_rows
@@ -34,6 +35,9 @@ from assay.resampling import cv_mean_and_error, folds, folds_constraint, one_sta
 from assay.results import Curve, Path
 
 __all__ = ["ElasticNet", "ElasticNetCV", "Lasso", "LassoCV", "enet_path", "lasso_path"]
+
+STILL_FALLING = 0.01
+"""A last step down the grid that lowers the error by more than this share of its standard error is worth another."""
 
 ALPHAS = integer(1) | array_like
 UNIT = real(0, 1)
@@ -46,7 +50,7 @@ RATIOS = UNIT | Constraint(
 class _OnePenalty(Penalised):
     """Lasso and elastic net at one alpha, or within one budget."""
 
-    constraints = {**SHARED, "alpha": real(0), "budget": none | real(0), "warm_start": boolean}
+    constraints = {**SHARED, "alpha": real(0) | none, "budget": none | real(0), "warm_start": boolean}
 
     def _ratio(self) -> float:
         return 1.0
@@ -54,6 +58,7 @@ class _OnePenalty(Penalised):
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         X, y, w, factors = self._table(X, y, sample_weight)
         how, l1_ratio = self._settings(), self._ratio()
+        self._one_of_alpha_and_budget()
         design = from_rows(X, y, w, factors, self.fit_intercept)
         start = self.coef_ if self.warm_start and getattr(self, "coef_", np.empty(0)).shape == factors.shape else None
         if self.budget is None:
@@ -65,6 +70,16 @@ class _OnePenalty(Penalised):
         self._warn(solutions, f"{type(self).__name__}.fit")
         return self
 
+    def _one_of_alpha_and_budget(self) -> None:
+        name = type(self).__name__
+        if self.budget is None and self.alpha is None:
+            raise ParameterError(f"{name}: alpha and budget are both None", remedy="give one of them")
+        if self.budget is not None and self.alpha not in (None, 1.0):
+            raise ParameterError(
+                f"{name}: alpha = {self.alpha!r} and budget = {self.budget!r} are both given",
+                remedy="leave alpha at 1.0 or set it to None when you give a budget",
+            )
+
 
 class Lasso(_OnePenalty):
     """Least squares with an l1 penalty, which sets some coefficients to exactly zero.
@@ -75,8 +90,8 @@ class Lasso(_OnePenalty):
 
     | parameter       | default  | range                        | meaning                                              |
     |-----------------|----------|------------------------------|------------------------------------------------------|
-    | alpha           | 1.0      | >= 0                         | weight of the penalty; 0 is least squares            |
-    | budget          | None     | None or >= 0                 | constrained form: penalty sum <= budget, not alpha   |
+    | alpha           | 1.0      | >= 0, None with a budget     | weight of the penalty; 0 is least squares            |
+    | budget          | None     | None or >= 0                 | constrained form: penalty sum <= budget; no alpha    |
     | fit_intercept   | True     | True, False                  | whether b0 is fitted (never penalised)               |
     | penalty_factors | None     | p numbers >= 0               | f; 0 leaves a column free of penalty and of sign     |
     | positive        | False    | True, False                  | penalised coefficients may not be negative           |
@@ -101,7 +116,7 @@ class Lasso(_OnePenalty):
 
     def __init__(
         self,
-        alpha: float = 1.0,
+        alpha: float | None = 1.0,
         *,
         budget: float | None = None,
         fit_intercept: bool = True,
@@ -136,9 +151,9 @@ class ElasticNet(_OnePenalty):
 
     | parameter       | default  | range                        | meaning                                              |
     |-----------------|----------|------------------------------|------------------------------------------------------|
-    | alpha           | 1.0      | >= 0                         | weight of the penalty; 0 is least squares            |
+    | alpha           | 1.0      | >= 0, None with a budget     | weight of the penalty; 0 is least squares            |
     | l1_ratio        | 0.5      | [0, 1]                       | share of the l1 penalty: 1 is the lasso, 0 is ridge  |
-    | budget          | None     | None or >= 0                 | constrained form: penalty sum <= budget, not alpha   |
+    | budget          | None     | None or >= 0                 | constrained form: penalty sum <= budget; no alpha    |
     | fit_intercept   | True     | True, False                  | whether b0 is fitted (never penalised)               |
     | penalty_factors | None     | p numbers >= 0               | f; 0 leaves a column free of penalty and of sign     |
     | positive        | False    | True, False                  | penalised coefficients may not be negative           |
@@ -161,7 +176,7 @@ class ElasticNet(_OnePenalty):
 
     def __init__(
         self,
-        alpha: float = 1.0,
+        alpha: float | None = 1.0,
         *,
         l1_ratio: float = 0.5,
         budget: float | None = None,
@@ -235,8 +250,16 @@ class _Chosen(Penalised):
             alphas, mean, "alpha", "mean squared error", std_error=error, marks=marks,
             rule=float(mean[best] + error[best]), log_x=True, title=f"{title}, {len(result.weights)} folds",
         )  # fmt: skip
-        self.path_ = _path_of(full, self._feature_names(), title, marks)
+        self.path_ = _path_of(full, self._feature_names(), title.removesuffix("CV") + " path", marks)
         self._warn(full, f"{type(self).__name__}.fit")
+        automatic = isinstance(self.alphas, int | np.integer)
+        if automatic and best == alphas.size - 1 > 0 and mean[-2] - mean[-1] > STILL_FALLING * np.nan_to_num(error[-1]):
+            warnings.warn(
+                f"the cross-validated error still falls at the smallest alpha, {alphas[-1]:.3g}, so alpha_min_ is the "
+                "end of the grid and not the minimum; lower eps",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
         return self
 
 
@@ -268,8 +291,8 @@ class LassoCV(_Chosen):
     | random_state    | None     | seed                         | for selection="random"                               |
 
     Where n >= p the folds' training problems are merged from one pass over the rows. Fitted, beside those of `Lasso`:
-    `alpha_min_`, `alpha_1se_`, `alphas_`, `mse_path_` (alphas x folds), `cv_curve_` (a `Curve`), `path_` (a `Path` on
-    all rows).
+    `alpha_min_`, `alpha_1se_`, `alphas_`, `mse_path_` (alphas x folds), `cv_curve_` (a `Curve`; folds count by the
+    weight of their rows, so unequal folds differ a little from the plain mean), `path_` (a `Path` on all rows).
 
     Friedman, Hastie and Tibshirani (2010), J. Stat. Software 33(1).
 

@@ -148,6 +148,7 @@ class LinearRegression(LinearModel):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, p), dense or sparse, and y (n,) or (n, k)."""
+        self._index = X.index if isinstance(X, pd.DataFrame) else None
         X, Y, w = self._take(X, y, sample_weight)
         triangle = summarize(X, Y, w, intercept=self.fit_intercept)
         solution = solve(triangle)
@@ -233,13 +234,14 @@ class LinearRegression(LinearModel):
         target = self._target(target)
         fitted, w = self._rows
         residuals = self.residuals_ if self.residuals_.ndim == 1 else self.residuals_[:, target]
-        return diagnose(fitted[:, target], residuals, self.leverage_, w, self._inference, target)
+        return diagnose(fitted[:, target], residuals, self.leverage_, w, self._inference, target, self._index)
 
     def cv_error(self, X: Any, y: Any, cv: Any = 10, level: float = 0.95, sample_weight: Any = None) -> Interval:
         """K-fold mean squared error with a t interval over folds, from merged fold summaries: no refits.
 
         The interval treats fold errors as independent, which they nearly are for n well above p; it is
-        about the average of K fits on (K - 1)/K of the rows, not about this one fit.
+        about the average of K fits on (K - 1)/K of the rows, not about this one fit. A number as `cv` cuts the rows
+        in their order; where that order means something, pass KFold(10, shuffle=True, random_state=0).
         """
         _check_level(level)
         if not folds_constraint.accepts(cv):
@@ -262,7 +264,7 @@ class LinearRegression(LinearModel):
         mean, error = cv_mean_and_error(errors, weights)
         half = float(stats.t.ppf(0.5 + level / 2, len(splits) - 1) * error)
         estimand, low, high = f"{len(splits)}-fold CV mean squared error", float(mean) - half, float(mean) + half
-        return Interval(float(mean), low, high, level, "naive t over folds", len(Y), estimand)
+        return Interval(float(mean), low, high, level, "naive fold-wise t", len(Y), estimand)
 
     @property
     def covariance_(self) -> np.ndarray:
@@ -336,7 +338,7 @@ class LinearRegression(LinearModel):
         if target is None and k > 1:
             raise ParameterError(
                 f"there are {k} targets, and an answer is about one of them",
-                remedy="pass target=0, 1, ... to summary or diagnostics, or fit one target at a time",
+                remedy="fit one target at a time, or pass target=0, 1, ... where it is taken",
             )
         if target is not None and not integer(0, k - 1).accepts(target):
             raise ParameterError(f"target = {target!r} is out of range", remedy=f"it must be from 0 to {k - 1}")

@@ -69,13 +69,13 @@ class LocalRegression(RegressorMixin, Estimator):
     | level     | 0.95       | in (0, 1)                  | confidence of intervals and of the band of `curve`        |
     | n_jobs    | None       | None or non-zero integer   | threads; never changes a result                           |
 
-    Fitted attributes: `tau_`, `fitted_values_`, `effective_df_` (tr L), `residual_df_` (n - 2 tr L + tr LL'),
+    Fitted attributes: `tau_`, `fitted_values_`, `effective_df_` (tr L), `df_residual_` (n - 2 tr L + tr LL'),
     `sigma_` (NaN where no degrees of freedom are left), `leverage_` (L_ii), and with tau="loo" `loo_curve_`, the mean
     squared leave-one-out error over the grid of bandwidths with its standard error.
 
     Where the window does not determine the polynomial (ties, too few rows, x0 beyond the data) its degree falls as
     far as needed, and where every weight would vanish the nearest rows decide, so a prediction is never NaN. Intervals
-    are pointwise, use Student's t with `residual_df_` degrees of freedom, and are centred on E f(x0): they do not
+    are pointwise, use Student's t with `df_residual_` degrees of freedom, and are centred on E f(x0): they do not
     include smoothing bias. Weights are precisions (row i has variance sigma^2 / w_i): they act like repetition on the
     fit, while degrees of freedom count rows of positive weight. Where all are whole numbers they count as repetitions
     in `fraction` and in leave-one-out, too, which then leaves out one of them; otherwise a row leaves with all its
@@ -121,6 +121,7 @@ class LocalRegression(RegressorMixin, Estimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Store the rows, choose the bandwidth if asked to, and compute the fit's degrees of freedom."""
+        self._y_name = str(y.name) if isinstance(y, pd.Series) and y.name is not None else "y"
         X, y = self._gate(X, y)
         w = self._weights(sample_weight, len(X))
         weights = np.ones(len(X)) if w is None else w
@@ -139,10 +140,10 @@ class LocalRegression(RegressorMixin, Estimator):
         f, a0, variance = self._training_fits(self._final)[:, self._rows.home]
         share = s / self._rows.weight_unit
         self.effective_df_ = float(share @ a0)
-        self.residual_df_ = float(s.size - 2.0 * self.effective_df_ + share @ variance)
-        enough = self.residual_df_ > 1e-8 * s.size
+        self.df_residual_ = float(s.size - 2.0 * self.effective_df_ + share @ variance)
+        enough = self.df_residual_ > 1e-8 * s.size
         rss = float(s @ (target - f) ** 2)
-        self.sigma_ = self._y_unit * sqrt(rss / self.residual_df_) if enough else float("nan")
+        self.sigma_ = self._y_unit * sqrt(rss / self.df_residual_) if enough else float("nan")
         self.leverage_, self.fitted_values_ = np.zeros(len(X)), np.empty(len(X))
         self.leverage_[used] = share * a0
         self.fitted_values_[used] = self._y_unit * (self._y_mean + f)
@@ -152,12 +153,14 @@ class LocalRegression(RegressorMixin, Estimator):
         self._n_used = used.size
         return self
 
-    def predict(self, X: Any, return_std: bool = False, interval: str | None = None) -> Any:
+    def predict(self, X: Any, return_std: bool = False, interval: str | None = None, level: float | None = None) -> Any:
         """The local fit at each row of X; with `return_std` also its standard error.
 
-        With `interval` a DataFrame `estimate, lower, upper` at confidence `level`: `"confidence"` is for the mean at
-        x, `"prediction"` for a new observation of weight one.
+        With `interval` a DataFrame `estimate, lower, upper` at confidence `level` (None: the model's own):
+        `"confidence"` is for the mean at x, `"prediction"` for a new observation of weight one.
         """
+        if level is not None and not self.constraints["level"].accepts(level):
+            raise ParameterError(f"level = {level!r} is out of range", remedy="it must be a number in (0, 1)")
         if interval not in (None, "confidence", "prediction"):
             remedy = "it must be None, 'confidence' or 'prediction'"
             raise ParameterError(f"LocalRegression: interval = {interval!r} is out of range", remedy=remedy)
@@ -171,7 +174,7 @@ class LocalRegression(RegressorMixin, Estimator):
             return mean, error
         if interval == "prediction":
             error = np.hypot(self.sigma_, error)
-        margin = self._quantile() * error
+        margin = self._quantile(level) * error
         return pd.DataFrame({"estimate": mean, "lower": mean - margin, "upper": mean + margin}, index=index)
 
     def curve(self, grid: Any = None) -> Curve:
@@ -188,11 +191,11 @@ class LocalRegression(RegressorMixin, Estimator):
         name = self._feature_names()[0]
         title = f"Local regression, degree {self.degree}, {self.kernel} kernel"
         if not np.isfinite(self.sigma_):
-            return Curve(x, mean, x_name=name, y_name="y", points=(X[:, 0], y), title=title)
+            return Curve(x, mean, x_name=name, y_name=self._y_name, points=(X[:, 0], y), title=title)
         error = self._standard_error(variance)
         margin = self._quantile() * error
         return Curve(
-            x, mean, x_name=name, y_name="y", std_error=error, lower=mean - margin, upper=mean + margin,
+            x, mean, x_name=name, y_name=self._y_name, std_error=error, lower=mean - margin, upper=mean + margin,
             level=self.level, points=(X[:, 0], y), title=title,
         )  # fmt: skip
 
@@ -211,7 +214,7 @@ class LocalRegression(RegressorMixin, Estimator):
             f"tau{chosen}": self.tau_,
             "fraction": "-" if self.fraction is None else f"{self.fraction:g}",
             "effective df": self.effective_df_,
-            "residual df": self.residual_df_,
+            "residual df": self.df_residual_,
             "sigma": self.sigma_,
         }
         return Summary("Local regression", table, facts)
@@ -301,8 +304,8 @@ class LocalRegression(RegressorMixin, Estimator):
             )
         return self.sigma_ * np.sqrt(variance)
 
-    def _quantile(self) -> float:
-        return float(stdtrit(self.residual_df_, 0.5 + 0.5 * self.level))
+    def _quantile(self, level: float | None = None) -> float:
+        return float(stdtrit(self.df_residual_, 0.5 + 0.5 * (self.level if level is None else level)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,6 +28,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from assay.base import Constraint, Estimator, integer, jobs, none, one_of
 from assay.errors import AssayWarning, ConvergenceWarning, DataError, ParameterError
 from assay.linear._screen import Target, default_keep, marginal, partial, top
+from assay.linear.criteria import warn_of_light_weights
 from assay.linear.lars import Lars
 
 __all__ = ["SIS", "IterativeSIS", "Round"]
@@ -59,6 +60,7 @@ class _Screen(SelectorMixin, Estimator):
         if not isinstance(X, np.ndarray) and not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
+        warn_of_light_weights(weight)
         n = len(y) if weight is None else weight.sum()
         keep = default_keep(n) if self.n_keep is None else int(self.n_keep)
         return X, np.asarray(y, dtype=np.float64), weight, min(keep, X.shape[1])
@@ -118,7 +120,9 @@ class _Screen(SelectorMixin, Estimator):
 
 
 def _models(screen: SIS) -> bool:
-    return screen.estimator is not None
+    if screen.estimator is None:
+        raise AttributeError("SIS without an estimator only selects columns; pass estimator=, such as Lasso()")
+    return True
 
 
 class SIS(_Screen):
@@ -136,9 +140,10 @@ class SIS(_Screen):
     | estimator | None    | None or regressor  | fitted to the survivors; gives `predict`, `coef_`, `score`   |
     | n_jobs    | None    | None or non-zero   | threads; never changes the result                           |
 
-    Attributes: `scores_` (|r_j| of every column, 0 for a constant one), `support_`, `n_keep_`; with an
-    estimator `estimator_`, `survivors_` (the columns it saw) and, if it is linear, `coef_` over all columns and
-    `intercept_`.
+    Attributes: `scores_` (|r_j| of every column, 0 for a constant one), `support_`, `selected_` (names), `n_keep_`;
+    with an estimator `estimator_`, `survivors_` (the columns it saw) and, if it is linear, `coef_` over all columns and
+    `intercept_`. A cross-validation inside the estimator sees columns that all rows have chosen, and is too hopeful;
+    cross-validate the SIS as a whole instead.
 
     Fan and Lv (2008), JRSS B 70, 849-911.
 
@@ -165,6 +170,7 @@ class SIS(_Screen):
         kept = top(self.scores_, self.n_keep_)
         self.support_ = np.zeros(X.shape[1], dtype=bool)
         self.support_[kept] = True
+        self.selected_ = np.array(self._feature_names(), dtype=object)[kept]
         if self.estimator is not None:
             self._adopt(self._fit_model(self.estimator, X, kept, y, weight), kept)
         return self
@@ -214,7 +220,7 @@ class IterativeSIS(RegressorMixin, _Screen):
     | max_iter  | 10        | 1, 2, ...         | rounds at most                                                 |
     | n_jobs    | None      | None or non-zero  | threads; never changes the result                              |
 
-    Attributes: `selected_` (column numbers), `support_`, `scores_` (|correlation| in the last round that ranked the
+    Attributes: `selected_` (names), `support_`, `scores_` (|correlation| in the last round that ranked the
     column), `history_` (a `Round` per iteration), `n_iter_`, `n_keep_`, `estimator_`, `coef_`, `intercept_`.
 
     Fan and Lv (2008), JRSS B 70, 849-911; Fan, Samworth and Wu (2009), JMLR 10, 2013-2038.
@@ -278,9 +284,9 @@ class IterativeSIS(RegressorMixin, _Screen):
             )
         self.history_ = tuple(history)
         self.n_iter_ = len(history)
-        self.selected_ = chosen
         self.support_ = np.zeros(X.shape[1], dtype=bool)
         self.support_[chosen] = True
+        self.selected_ = np.array(self._feature_names(), dtype=object)[chosen]
         self._adopt(fitted, candidates)
         return self
 

@@ -320,6 +320,14 @@ class Stagewise(Selector):
             marks={"chosen": float(family.arcs[choice.index])},
             title="Stagewise path",
         )
+        largest = float(np.abs(problem.c).max(initial=0.0))
+        if family.trace.n_iter == 0 and problem.tss > 0 and largest > self.tol:
+            warnings.warn(
+                f"step = {self.step} is at least twice the largest product with y, {largest:.3g}, so nothing moved; "
+                "lower step",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         if not self.trace_.converged:
             warnings.warn(
                 f"Stagewise made max_iter = {self.max_iter} moves and had not converged; raise max_iter or step",

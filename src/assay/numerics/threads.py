@@ -145,7 +145,10 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 
 def _forget_pools() -> None:
     """A forked child inherits the pool but not its threads; it starts with none."""
-    global _pool_lock, _blas_lock, _blas_holders, _blas_limit
+    global _inside, _pool_lock, _blas_lock, _blas_holders, _blas_limit
+    if _blas_limit is not None:  # held by a thread that does not exist here
+        _as_any_thread(_blas_limit.restore_original_limits)
+    _inside = threading.local()
     _pools.clear()
     _pool_lock, _blas_lock = threading.Lock(), threading.Lock()
     _blas_holders, _blas_limit = 0, None

@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from scipy import stats
 
+from assay.errors import ParameterError
 from assay.results import Curve, Diagnostics, Interval, Path, Summary, Trace
 
 __all__ = ["draw"]
@@ -215,6 +216,11 @@ def _diagnostics(result: Diagnostics, ax: Any = None) -> np.ndarray:
     """Four panels: residuals against fit, normal quantiles, scale against fit, and leverage with Cook's distance."""
     with plt.rc_context(STYLE):
         panels = plt.subplots(2, 2, figsize=(9.5, 7.2), layout="constrained")[1].ravel() if ax is None else np.ravel(ax)
+        if len(panels) != 4:
+            raise ParameterError(
+                f"diagnostics are four pictures, but ax holds {len(panels)}",
+                remedy="pass the axes of plt.subplots(2, 2)",
+            )
         dots = {"s": 12, "color": ACCENT, "alpha": 0.6, "linewidths": 0}
         r = result.standardized
         worst = np.argsort(-np.nan_to_num(result.cooks_distance), kind="stable")[:3]
@@ -223,26 +229,26 @@ def _diagnostics(result: Diagnostics, ax: Any = None) -> np.ndarray:
         _trend(panels[0], result.fitted, result.residuals)
         panels[0].axhline(0.0, color=INK, linewidth=0.8)
         panels[0].set(xlabel="fitted value", ylabel="residual", title="Residuals against fit")
-        _name_rows(panels[0], worst, result.fitted, result.residuals)
+        _name_rows(panels[0], result, worst, result.fitted, result.residuals)
 
         theory = stats.norm.ppf((stats.rankdata(r, method="ordinal") - 0.5) / r.size)
         panels[1].scatter(theory, r, **dots)
         reach = [float(np.nanmin(theory)), float(np.nanmax(theory))]
         panels[1].plot(reach, reach, color=INK, linewidth=0.8)
         panels[1].set(xlabel="normal quantile", ylabel="standardised residual", title="Normal quantiles")
-        _name_rows(panels[1], worst, theory, r)
+        _name_rows(panels[1], result, worst, theory, r)
 
         scale = np.sqrt(np.abs(r))
         panels[2].scatter(result.fitted, scale, **dots)
         _trend(panels[2], result.fitted, scale)
         panels[2].set(xlabel="fitted value", ylabel="√|standardised residual|", title="Scale against fit")
-        _name_rows(panels[2], worst, result.fitted, scale)
+        _name_rows(panels[2], result, worst, result.fitted, scale)
 
         panels[3].scatter(result.leverage, r, **dots)
         panels[3].axhline(0.0, color=INK, linewidth=0.8)
         _cook_contours(panels[3], result)
         panels[3].set(xlabel="leverage", ylabel="standardised residual", title="Influence")
-        _name_rows(panels[3], worst, result.leverage, r)
+        _name_rows(panels[3], result, worst, result.leverage, r)
         return panels
 
 
@@ -254,9 +260,16 @@ def _trend(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
         axes.plot([x[part].mean() for part in slices], [y[part].mean() for part in slices], color=WARM, linewidth=1.4)
 
 
-def _name_rows(axes: Axes, rows: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
+def _name_rows(axes: Axes, result: Diagnostics, rows: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
     for row in rows:
-        axes.annotate(f"{row}", (x[row], y[row]), xytext=(4, 3), textcoords="offset points", fontsize=8, color=INK)
+        axes.annotate(
+            f"{result.label(int(row))}",
+            (x[row], y[row]),
+            xytext=(4, 3),
+            textcoords="offset points",
+            fontsize=8,
+            color=INK,
+        )
 
 
 def _cook_contours(axes: Axes, result: Diagnostics) -> None:
