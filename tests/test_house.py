@@ -173,3 +173,12 @@ def test_every_module_says_what_it_is(file):
         assert ast.get_docstring(ast.parse(text)), "a module opens with its mathematics"
     for word in ("TODO", "FIXME", "XXX"):
         assert word not in text, word
+
+
+def test_the_first_look_in_the_readme_runs():
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    text = (SOURCE.parents[1] / "README.md").read_text(encoding="utf-8")
+    code = text.split("```python\n")[1].split("```")[0]
+    exec(compile(code, "README.md", "exec"), {})

@@ -57,5 +57,6 @@ CASES: list[Case] = [
         quality_name="distance from scikit-learn",
         slack=1e-12,
         repeats=5,
+        cold=True,
     ),
 ]

@@ -203,7 +203,7 @@ class TestResult(Result):
 _ALWAYS = ("statistic", "df", "p_value")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Adjustment(Result):
     """P-values corrected for their number: reject where `adjusted <= alpha`.
 
@@ -256,7 +256,7 @@ class Adjustment(Result):
         return f"<p>{escape(str(self).splitlines()[0])}</p>{best.to_html(float_format=format_p)}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Bound(Result):
     """A tail bound solved for the quantity that was left out.
 

@@ -184,7 +184,7 @@ def _cost(cost: Any, classes: int) -> Array:
 # ------------------------------------------------------------------------------------------ two hypotheses
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LikelihoodRatioTest(Result):
     """Reject when log f1/f0 exceeds `log_threshold`; at equality with chance `randomisation`.
 

@@ -24,7 +24,7 @@ SPENDING = ("obrien_fleming", "pocock", "linear")
 NAMES = {"obrien_fleming": "O'Brien-Fleming-type", "pocock": "Pocock-type", "linear": "linear"}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Peeking(Curve):
     """Rejections against the number of looks; `rule` is the level at which each look was tested."""
 
@@ -64,7 +64,7 @@ def peeking(n_looks: int, alpha: float = 0.05, *, alternative: str = "two-sided"
     )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SpendingPlan(Result):
     """Boundaries for planned looks: reject at look k when z (or |z|) exceeds `boundaries[k]`.
 

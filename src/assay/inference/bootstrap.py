@@ -47,7 +47,7 @@ TITLES = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Bootstrap(Result):
     """What resampling says about a statistic.
 

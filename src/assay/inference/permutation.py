@@ -57,7 +57,7 @@ NULLS = {
 ROWS = "the rows are independent of each other"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PermutationTest(TestResult):
     """A permutation test: a `TestResult` with the null distribution it was read off.
 

@@ -49,7 +49,7 @@ SEQUENCES = ("bounded", "normal")
 BOUNDED = ("betting", "bernstein")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ConfidenceSequence(Result):
     """Intervals for a mean after every observation, all of them right at once with chance `level`.
 
@@ -147,7 +147,7 @@ def confidence_sequence(
     return _sequence(low + span * _running_mean(z), low + span * lower, low + span * upper, level, title, words)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class EProcess(Result):
     """Evidence against a null after every observation: `e_values[i]` after i + 1 of them.
 

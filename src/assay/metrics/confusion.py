@@ -23,7 +23,7 @@ __all__ = ["Confusion", "confusion_matrix"]
 Array = np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Confusion(Result):
     """A confusion table: `counts[i, j]` is the number (or weight) of rows of class i assigned to class j.
 

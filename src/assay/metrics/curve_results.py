@@ -15,7 +15,7 @@ __all__ = ["CalibrationCurve", "PrecisionRecallCurve", "RocCurve", "ThresholdTab
 Array = np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RocCurve(Result):
     """True against false positive rate over all thresholds; unpacks as `fpr, tpr, thresholds`."""
 
@@ -45,7 +45,7 @@ class RocCurve(Result):
         return f"ROC curve of {size}, {self.tpr.size} points, {100 * self.level:g}% {self.band} band\n{self.auc}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PrecisionRecallCurve(Result):
     """Precision against recall over all thresholds; unpacks as `precision, recall, thresholds`.
 
@@ -82,7 +82,7 @@ class PrecisionRecallCurve(Result):
         return f"Precision-recall curve of {size}, {words}\n{self.average_precision}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CalibrationCurve(Result):
     """Observed share of positives against mean predicted probability in bins; unpacks as `prob_true, prob_pred`."""
 
@@ -110,7 +110,7 @@ class CalibrationCurve(Result):
         return f"Calibration of {int(self.rows.sum())} rows in {words}\n{self.error}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ThresholdTable(Result):
     """What each threshold buys: sensitivity, specificity and precision, with limits.
 
