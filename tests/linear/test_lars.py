@@ -13,6 +13,7 @@ from sklearn.linear_model import LinearRegression, lars_path
 
 from assay.errors import CollinearityWarning, ConvergenceWarning, DataError, ParameterError
 from assay.linear import Lars
+from assay.linear import LinearRegression as LeastSquares
 from tests.naive import least_angle_steps
 
 
@@ -270,3 +271,14 @@ def test_with_more_columns_than_rows_a_criterion_does_not_choose_the_interpolati
         model = Lars(criterion=criterion).fit(X, y)
         assert (model.coef_ != 0).sum() <= int(60 / np.log(60))
     assert (Lars(criterion="aic", n_nonzero_coefs=40).fit(X, y).coef_ != 0).sum() <= 40
+
+
+def test_columns_of_very_different_scale_still_end_at_least_squares() -> None:
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        X = rng.standard_normal((12, 6)) * 10.0 ** rng.integers(-8, 9, 6)
+        y = rng.standard_normal(12)
+        for method in ("lar", "lasso"):
+            ours = y - Lars(method=method).fit(X, y).predict(X)
+            best = y - LeastSquares().fit(X, y).predict(X)
+            assert ours @ ours <= best @ best * (1 + 1e-8)

@@ -93,7 +93,7 @@ def follow(
         fits = False
         event, who, low = END, -1, 0.0
         while not fits:  # pass over columns that the active ones already span
-            event, who, low = next_drop(C, active, sign, x, k) if lasso else (END, -1, 0.0)
+            event, who, low = next_drop(C, active, sign, v, x, k) if lasso else (END, -1, 0.0)
             if k < rank:
                 j, joined = next_join(rows, C, low, level[1], slack, Z, r, u, c, a, v, status, sign)
                 if j >= 0:
@@ -142,15 +142,18 @@ def follow(
 
 
 @kernel
-def next_drop(C: Any, active: Any, sign: Any, x: Any, k: Any) -> Any:
-    """The nearest level below C at which a coefficient comes back to zero."""
+def next_drop(C: Any, active: Any, sign: Any, v: Any, x: Any, k: Any) -> Any:
+    """The nearest level below C at which a coefficient comes back to zero.
+
+    One whose penalty is down at the size of rounding is as good as free and stays: it could not be told when to return.
+    """
     event, who, low = END, -1, 0.0
     for i in range(k):
         s = sign[active[i]]
         if -s * x[0, i] > 0.0:
             # From the present solve, not from the last knot: the two differ where columns are nearly collinear.
             level = min(C, x[1, i] / x[0, i])
-            if level > low:
+            if level > low and level * v[active[i]] > NOISE:
                 event, who, low = DROP, i, level
     return event, who, low
 

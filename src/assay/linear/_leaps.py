@@ -26,6 +26,7 @@ Furnival, Wilson (1974), Technometrics 16, 499-511; Gatu, Kontoghiorghes (2006),
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -296,7 +297,8 @@ def leaps(G: Array, c: Array, rss: Array, sets: Array, max_nodes: int, n_jobs: i
     while tasks and n_nodes < max_nodes:
         share = min(budget, max(1, (max_nodes - n_nodes) // len(tasks)))
         start, start_sets = best.copy(), found.copy()
-        parallel(lambda t: t.explore(start, start_sets, TIE, share), tasks, n_jobs=n_jobs, work=len(tasks) * p**3)  # noqa: B023
+        explore = partial(_Task.explore, best=start, sets=start_sets, tie=TIE, budget=share)
+        parallel(explore, tasks, n_jobs=n_jobs, work=len(tasks) * p**3)
         for task in tasks:
             n_nodes += task.nodes
             better = task.best < best
