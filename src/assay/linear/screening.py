@@ -98,6 +98,12 @@ class _Screen(SelectorMixin, Estimator):
             options["sample_weight"] = weight
         return fitted.fit(self._columns(X, at, fitted), y, **options)
 
+    def _names_of(self, at: np.ndarray) -> np.ndarray:
+        """The names of a few columns; naming a million would take longer than screening them."""
+        if hasattr(self, "feature_names_in_"):
+            return np.asarray(self.feature_names_in_, dtype=object)[at]
+        return np.array([f"x{j}" for j in at], dtype=object)
+
     def _adopt(self, fitted: Any, at: np.ndarray) -> None:
         """Keep the model of the survivors; where it is linear, spell it out over all columns."""
         self.estimator_ = fitted
@@ -170,7 +176,7 @@ class SIS(_Screen):
         kept = top(self.scores_, self.n_keep_)
         self.support_ = np.zeros(X.shape[1], dtype=bool)
         self.support_[kept] = True
-        self.selected_ = np.array(self._feature_names(), dtype=object)[kept]
+        self.selected_ = self._names_of(kept)
         if self.estimator is not None:
             self._adopt(self._fit_model(self.estimator, X, kept, y, weight), kept)
         return self
@@ -286,7 +292,7 @@ class IterativeSIS(RegressorMixin, _Screen):
         self.n_iter_ = len(history)
         self.support_ = np.zeros(X.shape[1], dtype=bool)
         self.support_[chosen] = True
-        self.selected_ = np.array(self._feature_names(), dtype=object)[chosen]
+        self.selected_ = self._names_of(chosen)
         self._adopt(fitted, candidates)
         return self
 
