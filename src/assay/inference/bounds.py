@@ -91,7 +91,8 @@ def markov(*, mean: float | None = None, threshold: float | None = None, delta: 
     if delta is None:
         delta = float(markov_tail(threshold, mean=mean))
     elif threshold is None:
-        threshold = mean / delta  # type: ignore[operator]
+        assert mean is not None  # `left_out` has seen to it that one quantity alone is missing
+        threshold = mean / delta
     else:
         mean = threshold * delta
     quantities = {"mean": mean, "threshold": threshold, "delta": delta}

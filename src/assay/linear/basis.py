@@ -61,6 +61,7 @@ class _Basis(TransformerMixin, Estimator):
         return np.array(self._new_names(names), dtype=object)
 
     def _new_names(self, names: list[str]) -> list[str]:
+        """The names of the new columns; every basis has its own way."""
         raise NotImplementedError
 
     def _finite(self, out: np.ndarray, X: np.ndarray) -> np.ndarray:

@@ -342,9 +342,12 @@ def _training_sets(
     """The moments of each training set: merges of the other folds where the test sets part the rows."""
     if is_partition(splits, len(y)):
         pieces = [summarize(*_rows(X, y, w, test)) for _, test in splits]
-        merged = all_but_one(pieces, merge)
-        return [lambda m=m: m for m in merged]  # type: ignore[misc]
+        return [partial(_given, merged) for merged in all_but_one(pieces, merge)]
     return [partial(lambda t: summarize(*_rows(X, y, w, t)), train) for train, _ in splits]
+
+
+def _given(moments: Moments) -> Moments:
+    return moments
 
 
 def _rows(X: Array, y: Array, w: Array | None, rows: Array) -> tuple[Array, Array, Array | None]:

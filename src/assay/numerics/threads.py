@@ -131,7 +131,7 @@ def _controller() -> Any:
     # Looking through the loaded libraries takes milliseconds, so it is done once. Both BLAS
     # copies (numpy's and scipy's) must be loaded before the look.
     import numpy.linalg  # noqa: F401  (loaded for its BLAS)
-    import scipy.linalg  # noqa: F401
+    import scipy.linalg  # noqa: F401  (likewise)
 
     return threadpoolctl.ThreadpoolController().select(user_api="blas")
 

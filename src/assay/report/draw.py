@@ -287,5 +287,5 @@ def _cook_contours(axes: Axes, result: Diagnostics) -> None:
     axes.legend(loc="best")
 
 
-# Families of results with a file of their own register themselves when it is loaded.
+# Families of results with a file of their own register themselves when it is loaded, which needs `draw` to exist.
 from assay.report import draw_inference, draw_metrics  # noqa: E402, F401
