@@ -2,6 +2,7 @@
 
     metric(y_true, y_pred, sample_weight=None, ...)            the figure
     metric.interval(y_true, y_pred, level=0.95, method=None)   an `Interval`; `metric.methods` names the ways
+    metric.per_row(y_true, y_pred)                             one value per row, where the figure is their mean
     metric.scorer()                                            for cross_val_score(scoring=...), greater is better
     metric.bind("f2", beta=2)                                  the same with other defaults
 
@@ -66,6 +67,7 @@ class Metric:
     weighted: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
     origin: tuple[Callable[..., Any], tuple[Any, ...]] | None = None
+    losses: Callable[..., Array] | None = None
 
     def __call__(self, y_true: Any, y_pred: Any, *, sample_weight: Any = None, **options: Any) -> Any:
         """The figure, a float (an array with one entry per class where `average=None`)."""
@@ -75,6 +77,17 @@ class Metric:
         if self.weighted:
             chosen["sample_weight"] = sample_weight
         return self.value(y_true, y_pred, **chosen)
+
+    def per_row(self, y_true: Any, y_pred: Any, **options: Any) -> Array | None:
+        """One value per row, whose (weighted) mean is the figure; None where the figure is no such mean.
+
+        >>> from assay.metrics import auc, mae
+        >>> mae.per_row([1.0, 2.0], [1.5, 0.0]).tolist(), auc.per_row([0, 1], [0.2, 0.7])
+        ([0.5, 2.0], None)
+        """
+        if self.losses is None:
+            return None
+        return _finite(self.losses(y_true, y_pred, **{**self.options, **options}), self.name)
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -136,6 +149,7 @@ class Metric:
             self.weighted,
             merged,
             (_rebind, (self, name, tuple(options.items()))),
+            self.losses,
         )
         _describe(made, self.value, keep=getattr(self, "__wrapped__", None))
         for attribute in ("__name__", "__qualname__"):
@@ -230,11 +244,15 @@ def metric(
     rules: Mapping[str, Rule],
     first: str = "y_true",
     weighted: bool = True,
+    losses: Callable[..., Array] | None = None,
 ) -> Callable[[Callable[..., Any]], Metric]:
-    """Turn `value(y_true, y_pred, *, sample_weight, ...)` into a registered metric."""
+    """Turn `value(y_true, y_pred, *, sample_weight, ...)` into a registered metric.
+
+    `losses(y_true, y_pred, ...)` gives one value per row where the figure is their mean.
+    """
 
     def decorate(function: Callable[..., Any]) -> Metric:
-        made = Metric(name, function, better == "greater", range, needs, rules, first, weighted)
+        made = Metric(name, function, better == "greater", range, needs, rules, first, weighted, losses=losses)
         _describe(made, function)
         return register(made)
 
@@ -272,7 +290,7 @@ def _from_losses(
         per_row = _finite(losses(y_true, y_pred, **options), name)
         return loss_limits(per_row, row_weights(sample_weight, per_row.size), level=level, estimand=name, bounds=bounds)
 
-    made = Metric(name, value, better == "greater", bounds, needs, {"t": student}, origin=origin)
+    made = Metric(name, value, better == "greater", bounds, needs, {"t": student}, origin=origin, losses=losses)
     _describe(made, value, keep=losses)
     return made
 

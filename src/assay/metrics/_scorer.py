@@ -15,7 +15,42 @@ from assay.errors import DataTypeError
 if TYPE_CHECKING:
     from assay.metrics._metric import Metric
 
-__all__ = ["Scorer"]
+__all__ = ["Scorer", "class_options", "respond"]
+
+WAYS = {
+    "labels": ("predict", "fit_predict"),
+    "values": ("predict",),
+    "probabilities": ("predict_proba",),
+    "scores": ("decision_function", "predict_proba", "predict"),
+}
+"""Which method of an estimator gives what a metric needs, the first that there is."""
+
+
+def respond(estimator: Any, X: Any, metric: Metric) -> Any:
+    """The predictions that the metric needs, from the first method of the estimator that gives them."""
+    ways = WAYS[metric.needs]
+    for name in ways:
+        if hasattr(estimator, name):
+            return getattr(estimator, name)(X)
+    what = f"{type(estimator).__name__} has no {' or '.join(ways)}, which {metric.name} needs"
+    raise DataTypeError(what, remedy="choose a metric that needs less, or another estimator")
+
+
+def class_options(metric: Metric, classes: Any) -> dict[str, Any]:
+    """The classes as the estimator knows them (an array, or None), for the metrics that ask."""
+    known = inspect.signature(metric).parameters
+    if classes is None or isinstance(classes, list) or metric.first == "X":
+        return {}
+    if metric.needs in ("probabilities", "scores"):
+        return {"labels": classes} if "labels" in known and len(classes) > 1 else {}
+    if "pos_label" in known and len(classes) == 2 and _average(metric) == "binary":
+        return {"pos_label": classes.tolist()[1]}
+    return {}
+
+
+def _average(metric: Metric) -> Any:
+    default = inspect.signature(metric).parameters.get("average")
+    return metric.options.get("average", "binary" if default is None else default.default)
 
 
 class Scorer:
@@ -34,42 +69,13 @@ class Scorer:
         self._weight_request: bool | str | None = None
 
     def __call__(self, estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        options = {**self._classes(estimator), **self.options}
+        classes = getattr(estimator, "classes_", None)
+        options = {**class_options(self.metric.bind(**self.options), classes), **self.options}
         if sample_weight is not None:
             options["sample_weight"] = sample_weight
         first = X if self.metric.first == "X" else y
-        value = float(self.metric(first, self._predictions(estimator, X), **options))
+        value = float(self.metric(first, respond(estimator, X, self.metric), **options))
         return value if self.metric.greater_is_better else -value
-
-    def _predictions(self, estimator: Any, X: Any) -> Any:
-        ways = {
-            "labels": ("predict", "fit_predict"),
-            "values": ("predict",),
-            "probabilities": ("predict_proba",),
-            "scores": ("decision_function", "predict_proba", "predict"),
-        }[self.metric.needs]
-        for name in ways:
-            if hasattr(estimator, name):
-                return getattr(estimator, name)(X)
-        what = f"{type(estimator).__name__} has no {' or '.join(ways)}, which {self.metric.name} needs"
-        raise DataTypeError(what, remedy="choose a metric that needs less, or another estimator")
-
-    def _classes(self, estimator: Any) -> dict[str, Any]:
-        """The classes as the estimator knows them, for the metrics that ask."""
-        classes = getattr(estimator, "classes_", None)
-        known = inspect.signature(self.metric).parameters
-        if classes is None or isinstance(classes, list) or self.metric.first == "X":
-            return {}
-        if self.metric.needs in ("probabilities", "scores"):
-            return {"labels": classes} if "labels" in known and len(classes) > 1 else {}
-        if "pos_label" in known and len(classes) == 2 and self._average() == "binary":
-            return {"pos_label": classes.tolist()[1]}
-        return {}
-
-    def _average(self) -> Any:
-        default = inspect.signature(self.metric).parameters.get("average")
-        options = {**self.metric.options, **self.options}
-        return options.get("average", "binary" if default is None else default.default)
 
     def set_score_request(self, *, sample_weight: bool | str | None) -> Scorer:
         """Ask for weights in scikit-learn's metadata routing."""

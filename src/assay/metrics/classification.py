@@ -83,6 +83,7 @@ def _wrong(y_true: Any, y_pred: Any) -> Array:
     range=UNIT,
     needs="labels",
     rules=_share_rules("accuracy", _right),
+    losses=_right,
 )
 def accuracy(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
     """Share of rows assigned to their own class, with Wilson's interval (also "exact" and other binomial ones).
@@ -100,6 +101,7 @@ def accuracy(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
     range=UNIT,
     needs="labels",
     rules=_share_rules("error", _wrong),
+    losses=_wrong,
 )
 def error(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
     """Share of rows assigned to a wrong class, (FP + FN) / (TP + TN + FP + FN), with Wilson's interval.
@@ -144,7 +146,18 @@ def _risk_limits(
     return Interval(value, lower, upper, level, "Wilson (no spread)", kept.size, "risk")
 
 
-@metric("risk", better="smaller", range=(-np.inf, np.inf), needs="labels", rules={"t": _risk_limits})
+def _row_costs(y_true: Any, y_pred: Any, *, cost: Any = None, labels: Any = None) -> Array:
+    return _costs(y_true, y_pred, cost, labels)[0]
+
+
+@metric(
+    "risk",
+    better="smaller",
+    range=(-np.inf, np.inf),
+    needs="labels",
+    rules={"t": _risk_limits},
+    losses=_row_costs,
+)
 def risk(y_true: Any, y_pred: Any, *, cost: Any = None, labels: Any = None, sample_weight: Any = None) -> float:
     """Mean cost of the assignments, mean_i cost[true, assigned], with a t interval on the costs of the rows.
 

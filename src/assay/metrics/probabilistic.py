@@ -72,7 +72,7 @@ def brier(y_true: Any, y_pred: Any, *, labels: Any = None, pos_label: Any = None
     return (away**2).sum(axis=1) / (2 if table.shape[1] == 2 else 1)
 
 
-def _in_top(y_true: Any, y_score: Any, k: int, labels: Any) -> Array:
+def _in_top(y_true: Any, y_score: Any, k: int = 2, labels: Any = None) -> Array:
     k = whole(k, "k")
     codes, scores, classes = score_matrix(y_true, y_score, labels)
     if classes is None:
@@ -110,6 +110,7 @@ def _top_rule(method: str) -> Rule:
     range=UNIT,
     needs="scores",
     rules={method: _top_rule(method) for method in ORDER},
+    losses=_in_top,
 )
 def top_k_accuracy(y_true: Any, y_pred: Any, *, k: int = 2, labels: Any = None, sample_weight: Any = None) -> float:
     """Share of rows whose class has one of the k greatest scores, with Wilson's interval.
