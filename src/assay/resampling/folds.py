@@ -1,4 +1,4 @@
-"""Splitting rows into folds, and choosing along a cross-validated curve.
+"""The rows of each fold for any `cv`, and choosing along a cross-validated curve.
 
 Any splitter of scikit-learn works wherever `cv` is asked for, and a number means that many folds.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.model_selection import check_cv
 
 from assay.base import Constraint, array_like, integer
-from assay.errors import DataError
+from assay.errors import AssayError, DataError
 
 __all__ = ["cv_mean_and_error", "folds", "folds_constraint", "is_partition", "one_standard_error"]
 
@@ -25,8 +25,13 @@ folds_constraint = (
 """What `cv` may be: a number of folds, a splitter, or (train, test) pairs."""
 
 
-def folds(cv: Any, X: Any, y: Any) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The (train, test) row numbers of each fold.
+def folds(cv: Any, X: Any, y: Any, groups: Any = None) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The (train, test) row numbers of each fold; a number means unshuffled folds, as in scikit-learn's estimators.
+
+    | parameter | default | range                                     | meaning                      |
+    |-----------|---------|-------------------------------------------|------------------------------|
+    | cv        |         | a number, a splitter, (train, test) pairs | how to split                 |
+    | groups    | None    | one label per row                         | rows that must stay together |
 
     >>> [(a.tolist(), b.tolist()) for a, b in folds(2, np.zeros((4, 1)), np.zeros(4))]
     [([2, 3], [0, 1]), ([0, 1], [2, 3])]
@@ -35,7 +40,9 @@ def folds(cv: Any, X: Any, y: Any) -> list[tuple[np.ndarray, np.ndarray]]:
     if isinstance(cv, int | np.integer) and cv > n:
         raise DataError(f"{cv} folds need at least {cv} rows, but n_samples = {n}", remedy="lower cv or pass more rows")
     try:
-        pairs = [(_rows(train), _rows(test)) for train, test in check_cv(cv).split(X, y)]
+        pairs = [(_rows(train), _rows(test)) for train, test in check_cv(cv).split(X, y, groups)]
+    except AssayError:
+        raise
     except (TypeError, ValueError) as error:
         what = " ".join(str(error).split()).rstrip(". ")
         raise DataError(f"cv cannot split these rows: {what}", remedy="pass another cv, such as cv=5") from error
