@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from assay.errors import AssayError, DataError, DataTypeError, ParameterError
 
@@ -35,6 +35,7 @@ __all__ = [
     "one_of",
     "real",
     "seed",
+    "weight_name",
 ]
 
 IMPUTE = "drop those rows or fill the gaps first, for instance with sklearn.impute.SimpleImputer"
@@ -218,6 +219,15 @@ class Estimator(BaseEstimator):
         if hasattr(self, "feature_names_in_"):
             return [str(name) for name in self.feature_names_in_]
         return [f"x{j}" for j in range(self.n_features_in_)]
+
+
+def weight_name(estimator: Any) -> str | None:
+    """What a learner's `fit` calls its weights (a pipeline passes them on to its last step); None if it takes none."""
+    steps = getattr(estimator, "steps", None)
+    if steps:
+        inner = weight_name(steps[-1][1])
+        return None if inner is None else f"{steps[-1][0]}__{inner}"
+    return "sample_weight" if has_fit_parameter(estimator, "sample_weight") else None
 
 
 def refuse_not_finite(X: Any, names: Sequence[str] | None = None) -> None:

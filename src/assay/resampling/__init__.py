@@ -12,6 +12,7 @@ from assay.resampling.folds import (
     folds_constraint,
     is_partition,
     one_standard_error,
+    take,
 )
 from assay.resampling.scheme import AllButOne, Scheme, corrected_variance_factor, nested, scheme_of, splits_of
 from assay.resampling.splitters import Bootstrap, FiveByTwo, Folds, Holdout, LeaveOneOut, Splitter, TimeFolds
@@ -35,4 +36,5 @@ __all__ = [
     "one_standard_error",
     "scheme_of",
     "splits_of",
+    "take",
 ]

@@ -9,12 +9,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.model_selection import check_cv
 
 from assay.base import Constraint, array_like, integer
 from assay.errors import AssayError, DataError
 
-__all__ = ["cv_mean_and_error", "folds", "folds_constraint", "is_partition", "one_standard_error"]
+__all__ = ["cv_mean_and_error", "folds", "folds_constraint", "is_partition", "one_standard_error", "take"]
 
 folds_constraint = (
     integer(2)
@@ -52,6 +53,20 @@ def folds(cv: Any, X: Any, y: Any, groups: Any = None) -> list[tuple[np.ndarray,
     return pairs
 
 
+def take(X: Any, rows: np.ndarray) -> Any:
+    """Some `rows` of a table, whatever kind of table it is: an array, a frame, sparse.
+
+    >>> take(np.array([[1], [2], [3]]), np.array([2, 0])).tolist()
+    [[3], [1]]
+    """
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    if sparse.issparse(X):
+        table: Any = X
+        return table.tocsr()[rows]
+    return X[rows]
+
+
 def _rows(chosen: Any) -> np.ndarray:
     """Row numbers, also where a mask was given."""
     chosen = np.asarray(chosen)
@@ -59,7 +74,7 @@ def _rows(chosen: Any) -> np.ndarray:
 
 
 def is_partition(splits: Sequence[tuple[Any, Any]], n: int) -> bool:
-    """Whether the tests share out all n rows and each training set is the rest, so that fold summaries may be merged.
+    """Whether the tests of `splits` share out all n rows and each training set is the rest, so that summaries merge.
 
     >>> is_partition(folds(2, np.zeros((4, 1)), np.zeros(4)), 4), is_partition([([0, 1], [2]), ([0], [1, 2])], 3)
     (True, False)
@@ -80,11 +95,14 @@ def _length(rows: Any, n: int) -> int:
 
 
 def cv_mean_and_error(errors: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean over folds (first axis), weighted by fold size, and its standard error.
+    """Mean of `errors` over folds (first axis), by the `weights` of the folds, and its standard error.
 
     cvm = sum_k w_k e_k / sum_k w_k,   cvsd = sqrt(sum_k w_k (e_k - cvm)^2 / sum_k w_k / (K - 1)).
 
     One fold has no spread, so its standard error is NaN.
+
+    >>> cv_mean_and_error(np.array([1.0, 3.0]), np.array([1.0, 1.0]))
+    (np.float64(2.0), np.float64(1.0))
     """
     mean = np.average(errors, axis=0, weights=weights)
     if len(errors) == 1:
