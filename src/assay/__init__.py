@@ -12,7 +12,9 @@ __version__ = "0.1.0"
 
 _ROOMS = (
     "bayes",
+    "calibration",
     "errors",
+    "evaluation",
     "inference",
     "linear",
     "metrics",

@@ -17,7 +17,11 @@ __all__ = [
     "DataError",
     "DataTypeError",
     "DivergenceError",
+    "LearnerError",
+    "LedgerError",
     "ParameterError",
+    "SealError",
+    "StoreError",
 ]
 
 
@@ -50,8 +54,24 @@ class ParameterError(AssayError, ValueError):
     """A constructor parameter lies outside its declared range."""
 
 
+class LearnerError(AssayError, RuntimeError):
+    """A learner passed in by the user raised an error of its own while it was fitted or asked for predictions."""
+
+
+class LedgerError(AssayError, RuntimeError):
+    """The ledger or a journal cannot be opened, read or written: locked, corrupt, read-only, or the disk is full."""
+
+
 class DivergenceError(AssayError, ValueError):
     """An iterative solver ran away; the message names the step size that would have held it."""
+
+
+class SealError(AssayError, ValueError):
+    """A test set cannot be sealed, shared or looked at in the way that was asked for."""
+
+
+class StoreError(AssayError, ValueError):
+    """A model file cannot be written, is damaged, or holds something that must not be opened."""
 
 
 class AssayWarning(UserWarning):

@@ -168,7 +168,7 @@ class TestResult(Result):
         return "\n".join([self.method, rule, null, *body, rule, *assumes])
 
     def _facts(self) -> list[str]:
-        df = "" if self.df is None else f", df {self.df:.5g}"
+        df = "" if self.df is None else f", df {', '.join(f'{d:.5g}' for d in np.atleast_1d(self.df))}"
         lines = [f"statistic {self.statistic:.5g}{df}, p = {format_p(self.p_value)}"]
         lines.append(f"{self.estimand} {self.estimate:.5g}")
         if self.interval_rule is not None:

@@ -24,13 +24,16 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import clone
 
 from assay.base import Constraint, array_like, boolean, integer, jobs, none, one_of, real
 from assay.errors import ConvergenceWarning, ParameterError
+from assay.linear._folds import Line, applies, held_out, refit_the_rest, trusted
 from assay.linear._lasso_budget import within_budget
 from assay.linear._lasso_cv import CrossValidation, alpha_grid, cross_validate
-from assay.linear._lasso_design import Design, Solutions, from_rows
+from assay.linear._lasso_design import Design, Solutions, from_moments, from_rows
 from assay.linear._lasso_model import SHARED, Penalised
+from assay.numerics.moments import Moments
 from assay.resampling import cv_mean_and_error, folds, folds_constraint, one_standard_error
 from assay.results import Curve, Path
 
@@ -69,6 +72,37 @@ class _OnePenalty(Penalised):
         self.n_iter_ = max(1, int(solutions.sweeps[0]))
         self._warn(solutions, f"{type(self).__name__}.fit")
         return self
+
+    def predict_folds(self, X: Any, y: Any, splits: Any, *, sample_weight: Any = None) -> list[np.ndarray] | None:
+        """Predictions of the test rows of every (train, test) pair of `splits`, from fold moments.
+
+        They are those of a clone fitted to the training rows, to rounding; None where moments cannot give them
+        (splits that are no partitions, sparse X, p > n, alpha = 0, random selection), and this model stays as it is.
+
+        >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [1.0, 3.0, 5.0, 7.0]
+        >>> Lasso(alpha=0.25).predict_folds(X, y, [([2, 3], [0, 1]), ([0, 1], [2, 3])])
+        [array([3.5, 4.5]), array([3.5, 4.5])]
+        """
+        if self.selection == "random" or (self.budget is None and self.alpha == 0) or not applies(self, X, y):
+            return None
+        model = clone(self)
+        clean, y, w, factors = model._table(X, y, sample_weight)
+        model._one_of_alpha_and_budget()
+        how, l1_ratio = model._settings(), model._ratio()
+
+        def line(m: Moments) -> Line | None:
+            design = from_moments(m, factors, self.fit_intercept)
+            if design is None:
+                return None
+            if self.budget is None:
+                found = design.solve(np.array([float(self.alpha)]), l1_ratio, how)
+            else:
+                found = within_budget(design, float(self.budget), l1_ratio, how)
+            coef = found.coefs[0]
+            return (coef, float(found.intercepts[0])) if found.converged[0] and trusted(m, coef) else None
+
+        found = held_out(clean, y, w, splits, self.fit_intercept, line)
+        return refit_the_rest(self, X, clean, y, w, splits, found)
 
     def _one_of_alpha_and_budget(self) -> None:
         name = type(self).__name__

@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from assay.base import boolean, integer, none, one_of, real, seed
 from assay.errors import CollinearityWarning, DataError, ParameterError
+from assay.linear._folds import Line, applies, held_out, line_of, refit_the_rest, whitener
 from assay.linear._inference import (
     FULL_LEVERAGE,
     ROBUST,
@@ -39,7 +40,7 @@ from assay.linear._inference import (
 from assay.linear._model import LinearModel
 from assay.linear.gradient import Descent, gradient_descent, lms
 from assay.numerics.double_double import refine
-from assay.numerics.moments import all_but_one
+from assay.numerics.moments import Moments, all_but_one
 from assay.numerics.triangle import (
     Rows,
     Solution,
@@ -265,6 +266,29 @@ class LinearRegression(LinearModel):
         half = float(stats.t.ppf(0.5 + level / 2, len(splits) - 1) * error)
         estimand, low, high = f"{len(splits)}-fold CV mean squared error", float(mean) - half, float(mean) + half
         return Interval(float(mean), low, high, level, "naive fold-wise t", len(Y), estimand)
+
+    def predict_folds(self, X: Any, y: Any, splits: Any, *, sample_weight: Any = None) -> list[np.ndarray] | None:
+        """Predictions of the test rows of every (train, test) pair of `splits`, without a fit per pair.
+
+        They are those of a clone fitted to the training rows, to rounding; None where summaries cannot give them
+        (splits that are no partitions, sparse X, several targets, collinear columns, a descent), and this model stays
+        as it is.
+
+        >>> X, y = np.array([[1.0], [2.0], [3.0], [4.0]]), np.array([1.0, 3.0, 2.0, 4.0])
+        >>> LinearRegression().predict_folds(X, y, [([2, 3], [0, 1]), ([0, 1], [2, 3])])
+        [array([-2.,  0.]), array([5., 7.])]
+        """
+        if self.solver != "qr" or not applies(self, X, y):
+            return None
+        clean, Y, w = clone(self)._take(X, y, sample_weight)
+        inverse = whitener(0.0, np.ones(clean.shape[1]), least=True)
+
+        def line(m: Moments) -> Line | None:
+            solved = inverse(m)
+            return None if solved is None else line_of(m, solved[1][:, 0])
+
+        found = held_out(clean, Y[:, 0], w, splits, self.fit_intercept, line, inverse)
+        return refit_the_rest(self, X, clean, Y[:, 0], w, splits, found)
 
     @property
     def covariance_(self) -> np.ndarray:

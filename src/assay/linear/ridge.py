@@ -27,9 +27,11 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import clone
 
 from assay.base import Constraint, array_like, boolean, integer, jobs, none, one_of, real
 from assay.errors import DataError, ParameterError
+from assay.linear._folds import Line, applies, held_out, line_of, refit_the_rest, whitener
 from assay.linear._ridge import Fit, fit_alpha, path_from_moments, solve_budget, solve_path
 from assay.linear._ridge_cv import (
     default_grid,
@@ -42,7 +44,7 @@ from assay.linear._ridge_cv import (
 )
 from assay.linear._ridge_model import RidgeModel, numbers, per_target
 from assay.linear._ridge_rows import Rows, factor_of_rows, moments_of, moments_of_parts, route
-from assay.linear._ridge_spectrum import Spectrum, leave_one_out, spectrum_of
+from assay.linear._ridge_spectrum import Spectrum, leave_one_out, spectrum_from_gram, spectrum_of
 from assay.numerics.moments import Moments
 from assay.numerics.threads import parallel
 from assay.resampling import cv_mean_and_error, folds, folds_constraint, is_partition, one_standard_error
@@ -139,6 +141,42 @@ class Ridge(RidgeModel):
         assert alpha is not None
         self._keep(rows, fit, alpha, factors, y.ndim)
         return self
+
+    def predict_folds(self, X: Any, y: Any, splits: Any, *, sample_weight: Any = None) -> list[Array] | None:
+        """Predictions of the test rows of every (train, test) pair of `splits`, without a fit per pair.
+
+        They are those of a clone fitted to the training rows, to rounding; None where summaries cannot give them
+        (splits that are no partitions, sparse X, several targets, p > n, digits that squares would lose), and this
+        model stays as it is.
+
+        >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [1.0, 3.0, 5.0, 7.0]
+        >>> Ridge(alpha=0.5).predict_folds(X, y, [([2, 3], [0, 1]), ([0, 1], [2, 3])])
+        [array([3.5, 4.5]), array([3.5, 4.5])]
+        """
+        if not applies(self, X, y) or (self.positive and self.budget is not None):
+            return None
+        model = clone(self)
+        rows, factors, clean, y, w = model._rows(X, y, sample_weight)
+        alpha, budget = model._level(1)
+        inverse = None if alpha is None or self.positive else whitener(float(alpha[0]), factors)
+
+        def line(m: Moments) -> Line | None:
+            if self.positive:
+                assert alpha is not None
+                path = path_from_moments(m, rows, alpha, factors, True)
+                return None if path is None else line_of(m, path[0][:, 0, 0])
+            whiten = inverse
+            if whiten is None:
+                assert budget is not None
+                spectrum = spectrum_from_gram(m, factors, 0.0)
+                if spectrum is None:
+                    return None
+                whiten = whitener(solve_budget(spectrum.size_of(0), float(budget[0])), factors)
+            solved = whiten(m)
+            return None if solved is None else line_of(m, solved[1][:, 0])
+
+        found = held_out(clean, y, w, splits, self.fit_intercept, line, inverse)
+        return refit_the_rest(self, X, clean, y, w, splits, found)
 
     def _level(self, k: int) -> tuple[Array | None, Array | None]:
         """alpha per target, or budget per target: exactly one of them."""

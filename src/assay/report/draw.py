@@ -288,4 +288,13 @@ def _cook_contours(axes: Axes, result: Diagnostics) -> None:
 
 
 # Families of results with a file of their own register themselves when it is loaded, which needs `draw` to exist.
-from assay.report import draw_inference, draw_metrics  # noqa: E402, F401
+from assay.report import (  # noqa: E402, F401
+    draw_calibration,
+    draw_compare,
+    draw_evaluation_curves,
+    draw_inference,
+    draw_inspect,
+    draw_metrics,
+    draw_select,
+    draw_validation,
+)

@@ -1,0 +1,1 @@
+"""Calibration beside its peers."""

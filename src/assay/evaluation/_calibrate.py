@@ -1,0 +1,114 @@
+"""The models behind a conformal predictor: fitted to each split's training rows, scored on the rows left out.
+
+With a model of the spread sigma(x), learnt from absolute residuals of an inner cross-validation, scores are
+|y - f(x)| / sigma(x).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from assay.errors import DataError, ParameterError
+from assay.evaluation._learner import Rows, fit_rows, run
+from assay.resampling import Holdout, is_partition, splits_of, take
+
+__all__ = ["Fit", "finite_scores", "fit_all", "fit_one", "residuals"]
+
+Array = np.ndarray
+INNER = 5
+"""Folds of the inner cross-validation that the model of the spread learns from."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A fitted model, with a model of its absolute residuals where one was asked for."""
+
+    model: Any
+    spread: Any = None
+    floor: float = 0.0
+
+    def centre(self, X: Any) -> Array:
+        """The prediction of each row."""
+        return np.asarray(self.model.predict(X), dtype=float).reshape(X.shape[0])
+
+    def width(self, X: Any) -> Array:
+        """What a residual is divided by."""
+        if self.spread is None:
+            return np.ones(X.shape[0])
+        return np.maximum(np.asarray(self.spread.predict(X), dtype=float).reshape(X.shape[0]), self.floor)
+
+
+def fit_all(
+    estimator: Any, rows: Rows, method: str, cv: Any, scale: Any, seeds: np.random.SeedSequence, n_jobs: int | None
+) -> tuple[tuple[Fit, ...], Array, Array]:
+    """The models of all splits, the model that has not seen each calibration row, and those rows in order."""
+    seed = int(seeds.generate_state(1)[0])
+    if cv is None:
+        cv = Holdout(random_state=seed) if method == "split" else min(10, rows.n)
+    splits = list(splits_of(cv, rows.X, rows.y, classes=rows.classes is not None, random_state=seed))
+    if method == "split" and len(splits) != 1:
+        what = f'method="split" needs one split, but cv gives {len(splits)}'
+        raise ParameterError(what, remedy='pass Holdout(), or method="cv+"')
+    if method != "split" and not is_partition(splits, rows.n):
+        what = f"method={method!r} needs folds that hold out every row once and train on the rest"
+        raise ParameterError(what, remedy="pass a number of folds; repeats, bootstraps and time order do not fit")
+    task = _Task(estimator, rows, scale, seeds)
+    fits = tuple(run(task, [train for train, _ in splits], label="folds", n_jobs=n_jobs))
+    fold = np.empty(rows.n, dtype=np.intp)
+    for k, (_, test) in enumerate(splits):
+        fold[test] = k
+    held = np.sort(np.concatenate([test for _, test in splits]))
+    return fits, fold[held], held
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """Fits one set of training rows; an object, so that it travels to other processes."""
+
+    estimator: Any
+    rows: Rows
+    scale: Any
+    seeds: np.random.SeedSequence
+
+    def __call__(self, train: Array) -> Fit:
+        return fit_one(self.estimator, self.rows, train, self.scale, self.seeds)
+
+
+def fit_one(estimator: Any, rows: Rows, train: Array | None, scale: Any, seeds: np.random.SeedSequence) -> Fit:
+    """The model of some rows and, where asked for, a model of its absolute residuals on rows held out among them."""
+    model = fit_rows(estimator, rows, train)
+    if scale is None:
+        return Fit(model)
+    part = rows if train is None else Rows(take(rows.X, train), rows.y[train], None, None)
+    if part.n < INNER:
+        raise DataError(f"{part.n} training rows cannot teach a scale", remedy="leave scale out, or pass more rows")
+    size = np.empty(part.n)
+    for inside, out in splits_of(INNER, part.X, part.y, random_state=int(seeds.generate_state(2)[1])):
+        size[out] = np.abs(part.y[out] - Fit(fit_rows(estimator, part, inside)).centre(take(part.X, out)))
+    # A learner may predict a spread of zero or less; a hundredth of the typical residual keeps scores finite.
+    floor = 0.01 * float(size.mean()) or 1.0
+    return Fit(model, fit_rows(scale, Rows(part.X, size, None, None)), floor)
+
+
+def residuals(fits: tuple[Fit, ...], fold: Array, held: Array, rows: Rows) -> Array:
+    """The score of each calibration row by the model that has not seen it."""
+    scores = np.empty(held.size)
+    for k, fit in enumerate(fits):
+        here = fold == k
+        X = take(rows.X, held[here])
+        scores[here] = np.abs(rows.y[held[here]] - fit.centre(X)) / fit.width(X)
+    return finite_scores(scores, "predictions")
+
+
+def finite_scores(values: Any, name: str) -> Array:
+    """Scores as numbers; one that is not finite is refused by row."""
+    array = np.array(values, dtype=float).ravel()
+    if array.size == 0:
+        raise DataError(f"there are no {name}", remedy="pass at least one")
+    if not np.isfinite(array).all():
+        row = int(np.argmin(np.isfinite(array)))
+        raise DataError(f"{name} are not finite in row {row}", remedy="look at that row, or at the model")
+    return array

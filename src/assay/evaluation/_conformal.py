@@ -1,0 +1,202 @@
+"""The arithmetic of conformal prediction: ranks, scores of classes, and limits from several models.
+
+    rank(n, level) = ceil(level (n + 1)): a new score is at most the rank-th smallest of n old ones with chance level
+
+Everything here takes and gives arrays. `fold[i]` is the model that did not see calibration row i, 0 if there is one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from assay.errors import DataError, DataTypeError
+from assay.numerics.jit import kernel
+
+__all__ = ["aps", "codes_of", "lac", "least_rows", "limits", "members", "probabilities", "rank", "select", "shortfall"]
+
+Array = np.ndarray
+KERNEL_WORK = 4_000_000
+"""Below this many pairs of new and old rows numpy is done before a kernel is loaded."""
+CELLS = 1 << 20
+"""How many numbers one block of new rows times calibration rows may hold."""
+
+
+def rank(n: int, level: float) -> int:
+    """ceil(level (n + 1)); more than n where n rows are too few for the level.
+
+    >>> rank(19, 0.9), rank(9, 0.9), rank(8, 0.9)
+    (18, 9, 9)
+    """
+    # 0.9 * 10 may come out a hair above 9, which must not cost a rank.
+    return int(np.ceil(np.round(level * (n + 1), 9)))
+
+
+def least_rows(level: float) -> int:
+    """The smallest number of scores with a finite quantile at the level: n >= level / (1 - level).
+
+    >>> least_rows(0.9), least_rows(0.95)
+    (9, 19)
+    """
+    return int(np.ceil(np.round(level / (1 - level), 9)))
+
+
+def shortfall(n: int, folds: int) -> float:
+    """What K folds may cost CV+ below 1 - 2 alpha (nothing for the jackknife+): Barber et al., theorem 4."""
+    return min(2 * (1 - 1 / folds) / (n / folds + 1), (1 - folds / n) / (folds + 1))
+
+
+def limits(centre: Array, spread: Array, fold: Array, scores: Array, level: float) -> tuple[Array, Array]:
+    """Lower and upper limits of new rows: `centre` and `spread` have one column per model, `scores` one per old row.
+
+    upper = the rank-th smallest of centre_{fold(i)} + spread_{fold(i)} score_i,   lower = the rank-th largest of
+    centre_{fold(i)} - spread_{fold(i)} score_i.
+    """
+    m, n, k = centre.shape[0], scores.size, rank(scores.size, level)
+    if k > n:
+        return np.full(m, -np.inf), np.full(m, np.inf)
+    if centre.shape[1] == 1:
+        half = spread[:, 0] * np.partition(scores, k - 1)[k - 1]
+        return centre[:, 0] - half, centre[:, 0] + half
+    lower, upper = np.empty(m), np.empty(m)
+    if m * n > KERNEL_WORK and n > 8 * centre.shape[1]:
+        order = np.lexsort((scores, fold))
+        starts = np.searchsorted(fold[order], np.arange(centre.shape[1] + 1))
+        ranked = np.ascontiguousarray(scores[order])
+        select(centre, spread, ranked, starts, k, upper)
+        select(-centre, spread, ranked, starts, k, lower)
+        return -lower, upper
+    height = max(1, CELLS // n)
+    for start in range(0, m, height):
+        rows = slice(start, start + height)
+        reach = spread[rows][:, fold] * scores
+        middle = centre[rows][:, fold]
+        upper[rows] = np.partition(middle + reach, k - 1, axis=1)[:, k - 1]
+        lower[rows] = np.partition(middle - reach, n - k, axis=1)[:, n - k]
+    return lower, upper
+
+
+@kernel(exact=True)
+def select(centre, spread, scores, starts, k, out):  # type: ignore[no-untyped-def]
+    """Fill `out` with the k-th smallest of centre + spread * score over sorted lists, one list of scores per model.
+
+    Each round asks the middle of the longest list left how many values lie below it, and keeps the side with the k-th.
+    """
+    models = starts.size - 1
+    low, high = np.empty(models, np.int64), np.empty(models, np.int64)
+    below, upto = np.empty(models, np.int64), np.empty(models, np.int64)
+    for row in range(out.size):
+        low[:], high[:] = starts[:-1], starts[1:]
+        left = k  # the rank still sought among what is left
+        while True:
+            pick = np.argmax(high - low)
+            middle = (low[pick] + high[pick]) // 2
+            pivot = centre[row, pick] + spread[row, pick] * scores[middle]
+            smaller, equal = 0, 0
+            for j in range(models):
+                for strict in range(2):
+                    a, b = low[j], high[j]
+                    while a < b:
+                        at = (a + b) // 2
+                        value = centre[row, j] + spread[row, j] * scores[at]
+                        if value < pivot or (strict == 1 and value == pivot):
+                            a = at + 1
+                        else:
+                            b = at
+                    if strict == 0:
+                        below[j] = a
+                    else:
+                        upto[j] = a
+                smaller += below[j] - low[j]
+                equal += upto[j] - below[j]
+            if smaller < left <= smaller + equal:
+                out[row] = pivot
+                break
+            if left <= smaller:
+                high[:] = below
+            else:
+                left -= smaller + equal
+                low[:] = upto
+
+
+def members(new: Array, fold: Array, scores: Array, codes: Array, level: float, *, by_class: bool) -> Array:
+    """Which classes belong to the set of each new row; `new` has shape (models, rows, classes).
+
+    A class belongs when fewer than rank(n, level) old scores lie below its own, each old one beside the model that did
+    not see it. By class, only old rows of that class count.
+    """
+    models, m, classes = new.shape
+    inside = np.zeros((m, classes), dtype=bool)
+    for c in range(classes):
+        below, n = np.zeros(m, dtype=np.intp), 0
+        for k in range(models):
+            chosen = (fold == k) & (codes == c) if by_class else fold == k
+            known = np.sort(scores[chosen])
+            below += np.searchsorted(known, new[k, :, c], side="left")
+            n += known.size
+        inside[:, c] = below < rank(n, level)
+    return inside
+
+
+def lac(p: Array) -> Array:
+    """Least ambiguous sets: 1 - p, for each class."""
+    return 1.0 - p
+
+
+def aps(p: Array, u: Array | float) -> Array:
+    """Adaptive sets: the probability of all likelier classes, and the share u of the class's own.
+
+    >>> aps(np.array([[0.5, 0.2, 0.3]]), 1.0).round(12).tolist()
+    [[0.5, 1.0, 0.8]]
+    """
+    order = np.argsort(-p, axis=1, kind="stable")
+    ranked = np.take_along_axis(p, order, axis=1)
+    above = np.cumsum(ranked, axis=1) - ranked
+    share = ranked * (u if np.isscalar(u) else np.asarray(u)[:, None])
+    found = np.empty_like(p)
+    np.put_along_axis(found, order, above + share, axis=1)
+    return found
+
+
+def probabilities(model: Any, X: Any, classes: Array) -> Array:
+    """One column of probabilities per class, zero for a class the model never saw."""
+    if not hasattr(model, "predict_proba"):
+        what = f"{type(model).__name__} gives no probabilities, which prediction sets need"
+        raise DataTypeError(what, remedy="pass a classifier with predict_proba, or calibrate it first")
+    found = np.asarray(model.predict_proba(X), dtype=float)
+    own = np.asarray(getattr(model, "classes_", classes))
+    if found.ndim != 2 or found.shape[1] != own.size:
+        raise DataError(f"predict_proba gave shape {found.shape} for {own.size} classes", remedy="look at the model")
+    return check_probabilities(align(found, own, classes))
+
+
+def align(found: Array, own: Array, classes: Array) -> Array:
+    """Columns in the order of `classes`."""
+    if own.shape == classes.shape and (own == classes).all():
+        return found
+    aligned = np.zeros((found.shape[0], classes.size))
+    known = np.isin(own, classes)
+    aligned[:, np.searchsorted(classes, own[known])] = found[:, known]
+    return aligned
+
+
+def check_probabilities(p: Array) -> Array:
+    """Refuse what is no probability, by row."""
+    bad = ~((p >= -1e-9) & (p <= 1 + 1e-9)).all(axis=1)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise DataError(f"the probabilities of row {row} leave [0, 1]", remedy="look at the model, or calibrate it")
+    return p
+
+
+def codes_of(y: Array, classes: Array) -> Array:
+    """Positions of labels among the sorted classes; a label that is none of them is refused."""
+    at = np.clip(np.searchsorted(classes, y), 0, classes.size - 1)
+    wrong = classes[at] != y
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise DataError(
+            f"y holds {y[row].item()!r} in row {row}, a class the predictor has never seen", remedy="drop it"
+        )
+    return at

@@ -1,0 +1,195 @@
+"""What shuffling a column does to a fitted model's metric: the mean over repeats, and its standard error.
+
+See `importance.py` for the mathematics. `RowJudge` is for metrics that are means over rows, `FigureJudge` for others.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from assay.errors import DataError
+from assay.evaluation._learner import Rows, predictions, score
+from assay.evaluation._table import Workbench, copies_for, workbench
+from assay.metrics._metric import Metric
+from assay.metrics._scorer import class_options
+
+__all__ = ["FigureJudge", "Found", "Judge", "RowJudge", "Shuffler", "permutations"]
+
+Array = np.ndarray
+PARTS = 10
+"""How many parts the jackknife leaves out in turn."""
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The importance of one column on one set of rows."""
+
+    importance: float
+    std_error: float
+    df: float
+    draws: Array
+    method: str
+
+
+def permutations(n: int, repeats: int, seeds: np.random.SeedSequence) -> Array:
+    """One permutation of the rows per repeat, the same for all columns."""
+    rng = np.random.default_rng(seeds)
+    kind = np.int32 if n < 2**31 else np.int64
+    return np.array([rng.permutation(n) for _ in range(repeats)], dtype=kind)
+
+
+class Shuffler:
+    """A fitted model on some rows: its figure as it is, and its predictions with columns shuffled."""
+
+    def __init__(self, model: Any, rows: Rows, metric: Metric, orders: Array) -> None:
+        self.model, self.rows, self.metric, self.orders = model, rows, metric, orders
+        self.copies = copies_for(rows.X, len(orders))
+        self.sign = -1.0 if metric.greater_is_better else 1.0
+        self.predicted = predictions(model, rows.X, metric, rows.classes)
+        self.baseline = score(metric, rows.y, self.predicted, rows, rows.weights)
+
+    def shuffled(self, at: tuple[int, ...], bench: Workbench) -> Iterator[tuple[int, Array]]:
+        """(first repeat, predictions) of one batch of repeats after another; the columns are put back at the end."""
+        try:
+            for start in range(0, len(self.orders), self.copies):
+                batch = self.orders[start : start + self.copies]
+                for j in at:
+                    bench.permute(j, batch.ravel())
+                yield start, predictions(self.model, bench.table(len(batch)), self.metric, self.rows.classes)
+        finally:
+            for j in at:
+                bench.restore(j)
+
+
+class Judge(Shuffler, ABC):
+    """The importance of columns, each with its standard error."""
+
+    bench: Workbench | None = None
+
+    def open(self) -> None:
+        """Make the working copy now, to be shared by all calls in this process."""
+        self.bench = workbench(self.rows.X, self.copies)
+
+    def share(self, parts: Sequence[tuple[int, ...]]) -> list[Found]:
+        """Some columns, one after another."""
+        bench = self.bench if self.bench is not None else workbench(self.rows.X, self.copies)
+        return [self.column(at, bench) for at in parts]
+
+    @abstractmethod
+    def column(self, at: tuple[int, ...], bench: Workbench) -> Found:
+        """One column, or one group of columns."""
+
+
+class RowJudge(Judge):
+    """Metrics that are means over rows: the influence of each row, as a receiver and as a giver."""
+
+    def __init__(self, model: Any, rows: Rows, metric: Metric, orders: Array) -> None:
+        super().__init__(model, rows, metric, orders)
+        self.options = class_options(metric, rows.classes)
+        self.losses = np.asarray(metric.per_row(rows.y, self.predicted, **self.options), dtype=float)
+        self.y = np.tile(rows.y, self.copies)
+        weights = rows.weights
+        self.weights = None if weights is None else weights / weights.mean()
+        self.given = None  # sum over repeats of the weight with which each row gave its value
+        if self.weights is not None:
+            self.given = np.zeros(rows.n)
+            for order in orders:
+                self.given[order] += self.weights
+
+    def column(self, at: tuple[int, ...], bench: Workbench) -> Found:
+        n, repeats, w = self.rows.n, len(self.orders), self.weights
+        receives, gives, draws = np.zeros(n), np.zeros(n), np.empty(repeats)
+        scale, squares, weighted = 0.0, 0.0, 0.0
+        for start, predicted in self.shuffled(at, bench):
+            batch = np.asarray(self.metric.per_row(self.y[: len(predicted)], predicted, **self.options), dtype=float)
+            for b, rise in enumerate(batch.reshape(-1, n) - self.losses, start):
+                scale = scale or float(np.abs(rise).max())
+                if scale == 0.0:
+                    draws[b] = 0.0
+                    continue
+                rise /= self.sign * scale  # squares of losses stay in range, and scores turn round
+                rise_w = rise if w is None else rise * w
+                draws[b] = rise_w.mean()
+                receives += rise_w
+                gives[self.orders[b]] += rise_w
+                squares += float(rise_w @ rise_w)
+                weighted += 0.0 if w is None else float(rise_w @ w)
+        mean = float(draws.mean())
+        if w is None:
+            psi = (receives + gives) / repeats - 2 * mean
+            spread = squares / (n * repeats) - mean**2
+        else:
+            psi = (receives + gives - mean * (w * repeats + self.given)) / repeats
+            spread = (squares - 2 * mean * weighted) / (n * repeats) + mean**2 * float(w @ w) / n
+        variance = _positive((float(psi @ psi) / (n - 1) - spread / repeats) / n, draws)
+        method = "t, over rows and repeats (U-statistic influence)"
+        return Found(scale * mean, scale * float(np.sqrt(variance)), n - 1.0, scale * draws, method)
+
+
+class FigureJudge(Judge):
+    """Any other metric: the same two influences by the jackknife, leaving out one part of the rows after another."""
+
+    def __init__(self, model: Any, rows: Rows, metric: Metric, orders: Array) -> None:
+        super().__init__(model, rows, metric, orders)
+        self.parts = min(PARTS, rows.n // 2)
+        # Parts are drawn by the first permutation, so that sorted rows do not leave class by class.
+        self.part = orders[0].argsort() % max(1, self.parts)
+        self.plain = [self._leave_out(self.predicted, part) for part in (self.part, *self.part[orders])]
+
+    def _figure(self, predicted: Array, keep: Any = slice(None)) -> float:
+        weights = None if self.rows.weights is None else self.rows.weights[keep]
+        return score(self.metric, self.rows.y[keep], predicted[keep], self.rows, weights)
+
+    def _leave_out(self, predicted: Array, part: Array) -> Array | None:
+        """The figure without each part in turn; None where it does not exist without one of them."""
+        try:
+            return np.array([self._figure(predicted, part != g) for g in range(self.parts)])
+        except DataError:  # a class is gone with the part
+            return None
+
+    def _influences(self, predicted: Array, b: int) -> tuple[Array, Array] | None:
+        """The importance in repeat b without the pairs that receive in, and without those that give from, each part."""
+        found = []
+        for part, plain in ((self.part, self.plain[0]), (self.part[self.orders[b]], self.plain[b + 1])):
+            without = None if plain is None else self._leave_out(predicted, part)
+            if plain is None or without is None:
+                return None
+            found.append(self.sign * (without - plain))
+        return found[0], found[1]
+
+    def column(self, at: tuple[int, ...], bench: Workbench) -> Found:
+        n, repeats = self.rows.n, len(self.orders)
+        draws = np.empty(repeats)
+        left: list[tuple[Array, Array]] = []
+        for start, predicted in self.shuffled(at, bench):
+            for b, one in enumerate(predicted.reshape(-1, n, *predicted.shape[1:]), start):
+                draws[b] = self.sign * (self._figure(one) - self.baseline)
+                found = self._influences(one, b) if self.parts > 1 and len(left) == b else None
+                left += [] if found is None else [found]
+        mean = float(draws.mean())
+        if len(left) == repeats:
+            receives, gives = np.array(left).transpose(1, 0, 2)
+            both = float((receives.mean(axis=0) + gives.mean(axis=0)).var())
+            other = float(receives.var(axis=1).mean()) / repeats
+            error = float(np.sqrt(_positive((self.parts - 1) * (both - other), draws)))
+            method = f"t, over rows and repeats (jackknife, {self.parts} parts)"
+            return Found(mean, error, self.parts - 1.0, draws, method)
+        if repeats == 1:
+            what = (
+                f"one repeat says nothing about the spread, and {self.metric.name} does not exist on a part of the rows"
+            )
+            raise DataError(what, remedy="raise n_repeats, or pass more rows of each class")
+        method = "t, over repeats alone: how other rows would differ is not counted"
+        return Found(mean, float(np.sqrt(_positive(0.0, draws))), repeats - 1.0, draws, method)
+
+
+def _positive(variance: float, draws: Array) -> float:
+    """A difference of variances can fall to zero or below in few rows; the luck of the shuffle is then what is left."""
+    if variance > 0 or draws.size < 2:
+        return max(variance, 0.0)
+    return float(draws.var(ddof=1)) / draws.size

@@ -1,0 +1,372 @@
+"""Conformal prediction: intervals and sets of classes that cover a new target with a stated chance, for any learner.
+
+Scores s(x, y) say how badly y fits the prediction at x: |y - f(x)| / sigma(x) for numbers, 1 - p_y(x) ("lac") or the
+probability of the likelier classes ("aps") for labels. With n scores of rows that the model has not seen and
+
+    q = the ceil(level (n + 1))-th smallest score          (infinite when that is more than n)
+
+the set {y : s(x, y) <= q} covers a new row with chance at least `level`, if old and new rows are exchangeable.
+
+    split   one part of the rows fits, the other scores:               coverage >= level
+    prefit  the model came fitted, all rows given score:               coverage >= level
+    cv+     K models; each row is scored by the one that did not see it, and new rows by all of them:
+            coverage >= 1 - 2 alpha - a little, in practice close to level = 1 - alpha (K = n: jackknife+)
+    cv      the same scores around one model refitted to all rows:     no guarantee; close to level for stable learners
+
+The chance is over old and new rows together, not for each x; by class (`by_class=True`) it holds within each class.
+Cost: one fit (split), K fits (cv+), K + 1 fits (cv). CV+ intervals compare each new row with all n scores.
+Barber, Candes, Ramdas, Tibshirani (2021), Annals of Statistics 49, 486-507; Romano, Sesia, Candes (2020), NeurIPS 33;
+Sadinle, Lei, Wasserman (2019), JASA 114, 223-234; Vovk, Gammerman, Shafer (2005).
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.utils.validation import check_is_fitted
+
+from assay.checks import choice, fraction, freeze
+from assay.errors import AssayWarning, DataError, DataTypeError, ParameterError
+from assay.evaluation import _conformal as rules
+from assay.evaluation._calibrate import Fit, finite_scores, fit_all, fit_one, residuals
+from assay.evaluation._learner import Rows, label_of, rows_of
+from assay.evaluation.conformal_results import Coverage, PredictionIntervals, PredictionSets, measure
+from assay.numerics.seeds import generator, seed_sequence
+from assay.resampling import take
+from assay.results import Result
+
+__all__ = ["Conformal", "conformal"]
+
+Array = np.ndarray
+METHODS = ("cv+", "cv", "split", "prefit")
+SCORES = ("auto", "residual", "lac", "aps")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Conformal(Result):
+    """A fitted predictor of intervals (for numbers) or sets (for classes) that cover a new target at a chosen level.
+
+    | field          | meaning                                                                              |
+    |----------------|--------------------------------------------------------------------------------------|
+    | method, score  | how it was calibrated ("split", "prefit", "cv+", "cv"), and by which scores          |
+    | level          | the level used unless another is given                                               |
+    | scores         | the score of each calibration row                                                    |
+    | fits, fold     | the models, and which of them did not see each calibration row                       |
+    | classes, codes | the labels (None for numbers), and the position of each calibration row's among them |
+    | by_class       | whether coverage is meant within each class                                          |
+    | randomized     | whether "aps" draws at the border of the set, which makes the level exact            |
+    """
+
+    name: str
+    method: str
+    score: str
+    level: float
+    scores: Array
+    fits: tuple[Any, ...]
+    fold: Array
+    classes: Array | None = None
+    codes: Array | None = None
+    by_class: bool = False
+    randomized: bool = False
+
+    @property
+    def n(self) -> int:
+        """How many rows calibrate it."""
+        return int(self.scores.size)
+
+    def guarantee(self, level: float | None = None) -> str:
+        """What is proved about its coverage, in a sentence."""
+        level = self._level(level)
+        where = "within each class " if self.by_class else ""
+        if self.method in ("split", "prefit"):
+            sure = f"covers a new row {where}with chance at least {level:g}, if old and new rows are exchangeable"
+            return sure + (" and the model has not seen the old ones" if self.method == "prefit" else "")
+        if self.method == "cv":
+            return (
+                f"no guarantee: scores of held-out rows around a model refitted to all rows; near {level:g} {where}"
+                "where leaving rows out moves the model little"
+            )
+        models = len(self.fits)
+        least = 2 * level - 1 - rules.shortfall(self.n, models)
+        proved = f"at least {max(0.0, least):.3g}" if least > 0 else "without a bound at this level"
+        name = "jackknife+" if models == self.n else f"CV+ with {models} folds"
+        if self.by_class:
+            return f"{name} by class: typically near {level:g} within each class; no bound is claimed"
+        return f"{name}: proved {proved}, typically near {level:g}, if old and new rows are exchangeable"
+
+    def interval(self, X: Any, level: float | None = None) -> PredictionIntervals:
+        """Lower and upper limits for the target of each row of X."""
+        if self.classes is not None:
+            raise DataTypeError("classes have prediction sets, not intervals", remedy="call .sets(X)")
+        level, X = self._level(level), _table(X)
+        self._warn(level)
+        centre = np.column_stack([fit.centre(X) for fit in self.fits])
+        width = np.column_stack([fit.width(X) for fit in self.fits])
+        lower, upper = rules.limits(centre, width, self.fold, self.scores, level)
+        facts = (level, self.method, self.n, self.guarantee(level), _index(X))
+        return PredictionIntervals(freeze(centre.mean(axis=1)), freeze(lower), freeze(upper), *facts)
+
+    def sets(self, X: Any, level: float | None = None, random_state: Any = 0) -> PredictionSets:
+        """The classes that belong to the set of each row of X; `random_state` draws for randomised "aps" sets."""
+        if self.classes is None:
+            raise DataTypeError("numbers have prediction intervals, not sets", remedy="call .interval(X)")
+        level, X = self._level(level), _table(X)
+        self._warn(level)
+        u = generator(random_state).random(X.shape[0]) if self.randomized else 1.0
+        p = np.array([rules.probabilities(fit.model, X, self.classes) for fit in self.fits])
+        new = np.array([rules.aps(one, u) if self.score == "aps" else rules.lac(one) for one in p])
+        codes = np.zeros(self.n, dtype=int) if self.codes is None else self.codes
+        inside = rules.members(new, self.fold, self.scores, codes, level, by_class=self.by_class)
+        facts = (level, self.method, self.n, self.guarantee(level), _index(X))
+        return PredictionSets(freeze(inside), self.classes, freeze(p.mean(axis=0)), *facts)
+
+    def coverage(
+        self, X: Any, y: Any, level: float | None = None, *, confidence: float = 0.95, random_state: Any = 0
+    ) -> Coverage:
+        """How often new rows are covered, with an exact binomial interval, and how wide the intervals or sets are."""
+        confidence = fraction(confidence, "confidence")
+        level = self._level(level)
+        rows = rows_of(self.fits[0].model, _table(X), y)
+        if self.classes is None:
+            return measure(self.interval(rows.X, level), rows.y, confidence)
+        codes = rules.codes_of(rows.y, self.classes)
+        return measure(self.sets(rows.X, level, random_state), codes, confidence)
+
+    def to_frame(self) -> pd.DataFrame:
+        """The quantile of the scores at common levels: one row per level, by class where coverage is."""
+        parts = {"all": self.scores}
+        if self.by_class and self.classes is not None and self.codes is not None:
+            parts = {str(c): self.scores[self.codes == k] for k, c in enumerate(self.classes.tolist())}
+        table = []
+        for level in sorted({0.5, 0.8, 0.9, 0.95, 0.99, self.level}):
+            for name, scores in parts.items():
+                at = rules.rank(scores.size, level)
+                value = np.inf if at > scores.size else float(np.partition(scores, at - 1)[at - 1])
+                table.append({"level": level, "rows": scores.size, "rank": at, "quantile": value, "class": name})
+        frame = pd.DataFrame(table)
+        return frame if self.by_class else frame.drop(columns="class")
+
+    def __str__(self) -> str:
+        kind = "intervals" if self.classes is None else f"sets of {self.classes.size} classes"
+        title = f"Conformal prediction {kind} around {self.name}"
+        words = {"residual": "|y - prediction|", "normalised": "|y - prediction| / spread"}.get(self.score, self.score)
+        facts = [
+            f"method {self.method}, level {self.level:g}, {self.n} calibration scores: {words}",
+            f"Guarantee: {self.guarantee()}.",
+        ]
+        body = self.to_frame().to_string(index=False, float_format=lambda v: f"{v:.5g}").splitlines()
+        rule = "-" * max(len(line) for line in [title, *facts])
+        return "\n".join([title, rule, *facts, rule, *body])
+
+    def _level(self, level: float | None) -> float:
+        return self.level if level is None else fraction(level, "level")
+
+    def _warn(self, level: float) -> None:
+        """Say so when no finite limit has the level."""
+        sizes = [self.n]
+        if self.by_class and self.classes is not None and self.codes is not None:
+            sizes = np.bincount(self.codes, minlength=self.classes.size).tolist()
+        if min(sizes) >= rules.least_rows(level):
+            return
+        rarest = " of the rarest class" if self.by_class else ""
+        outcome = "every interval is infinite" if self.classes is None else "every set holds every class"
+        outcome = "that class is in every set" if self.by_class else outcome
+        need = rules.least_rows(level)
+        what = f"level {level:g} needs {need} calibration rows{rarest}, but there are {min(sizes)}: {outcome}"
+        warnings.warn(AssayWarning(f"{what}; calibrate on more rows, or lower the level"), stacklevel=3)
+
+    @classmethod
+    def from_residuals(
+        cls, model: Any, residuals: Any, *, level: float = 0.9, held_out: bool = False, name: str | None = None
+    ) -> Conformal:
+        """Intervals from a fitted model and stored residuals of rows it, or models like it, had not seen.
+
+        | parameter | default | range       | meaning                                                            |
+        |-----------|---------|-------------|--------------------------------------------------------------------|
+        | model     |         | fitted      | what predicts                                                      |
+        | residuals |         | numbers     | y - prediction, each from a model that did not see the row         |
+        | level     | 0.9     | (0, 1)      | the level used unless another is given                             |
+        | held_out  | False   | True, False | True: this very model never saw those rows ("prefit", guaranteed); |
+        |           |         |             | False: they are out-of-fold and the model is a refit ("cv", not)   |
+        | name      | None    | text        | what to call the model                                             |
+
+        >>> from sklearn.dummy import DummyRegressor
+        >>> model = DummyRegressor().fit([[0]] * 3, [1.0, 2.0, 3.0])
+        >>> made = Conformal.from_residuals(model, [-1.0, 0.5, 0.2, 2.0, -0.1, 0.3, 1.5, -0.7, 0.9])
+        >>> made.interval([[0]]).upper
+        array([4.])
+        """
+        scores = np.abs(finite_scores(residuals, "residuals"))
+        method = "prefit" if held_out else "cv"
+        fold = np.zeros(scores.size, dtype=np.intp)
+        label = label_of(model) if name is None else name
+        return cls(label, method, "residual", fraction(level, "level"), freeze(scores), (Fit(model),), freeze(fold))
+
+    @classmethod
+    def from_probabilities(
+        cls,
+        model: Any,
+        probabilities: Any,
+        y: Any,
+        *,
+        classes: Any = None,
+        score: str = "lac",
+        level: float = 0.9,
+        by_class: bool = False,
+        randomized: bool = True,
+        held_out: bool = False,
+        random_state: Any = 0,
+        name: str | None = None,
+    ) -> Conformal:
+        """Sets of classes from a fitted model and stored probabilities of rows it, or models like it, had not seen.
+
+        `probabilities` has one column per class, in the order of `classes` (those of the model by default); `y` holds
+        the labels; `score`, `by_class`, `randomized` and `random_state` are as in `conformal`, the rest as in
+        `from_residuals`.
+        """
+        found = np.asarray(model.classes_ if classes is None else classes)
+        p = np.asarray(probabilities, dtype=float)
+        if p.ndim == 1 and found.size == 2:
+            p = np.column_stack([1 - p, p])
+        labels = np.asarray(y)
+        if p.shape != (labels.size, found.size):
+            what = f"probabilities have shape {p.shape} for {labels.size} rows and {found.size} classes"
+            raise DataError(what, remedy="pass one column per class and one row per label")
+        score = choice(score, "score", ("lac", "aps"))
+        order = np.argsort(found)
+        classes, p = found[order], rules.check_probabilities(p[:, order])
+        codes = rules.codes_of(labels, classes)
+        randomized = bool(randomized) and score == "aps"
+        scores = _class_scores(p, codes, score, randomized, generator(random_state))
+        method = "prefit" if held_out else "cv"
+        label = label_of(model) if name is None else name
+        fold = freeze(np.zeros(codes.size, dtype=np.intp))
+        facts = (label, method, score, fraction(level, "level"), freeze(scores), (Fit(model),), fold)
+        return cls(*facts, classes, freeze(codes), bool(by_class), randomized)
+
+
+def conformal(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    method: str = "cv+",
+    cv: Any = None,
+    level: float = 0.9,
+    score: str = "auto",
+    scale: Any = None,
+    by_class: bool = False,
+    randomized: bool = True,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+) -> Conformal:
+    """Prediction intervals or sets for any learner, that cover a new target at a stated level.
+
+        interval(x) = f(x) -+ q,     q = the ceil(level (n + 1))-th smallest |y_i - f(x_i)| of rows f has not seen
+
+    | parameter    | default | range                            | meaning                                           |
+    |--------------|---------|----------------------------------|---------------------------------------------------|
+    | estimator    |         | has fit and predict              | a learner, cloned; for "prefit" a fitted model    |
+    | X, y         |         | a table and its target           | rows to fit and calibrate, or calibrate alone     |
+    | method       | "cv+"   | "cv+", "cv", "split", "prefit"   | see the module: what is proved differs            |
+    | cv           | None    | folds, a splitter, pairs         | None: 10 folds, or `Holdout()` for "split"        |
+    | level        | 0.9     | (0, 1)                           | coverage; others can be asked for later           |
+    | score        | "auto"  | "auto", "residual", "lac", "aps" | "lac": small sets; "aps": larger where it is hard |
+    | scale        | None    | a regressor                      | learns the size of residuals: widths that vary    |
+    | by_class     | False   | True, False                      | coverage within each class (Mondrian), for sets   |
+    | randomized   | True    | True, False                      | "aps" draws at the border of the set              |
+    | random_state | 0       | seed, generator or None          | folds of a number, and the draws of "aps"         |
+    | n_jobs       | None    | None or non-zero                 | fits at a time; never changes the result          |
+
+    Give the answer's `.coverage(X_new, y_new)` rows that it has not seen. A set may be empty: no class fits as well as
+    the level asks. Time-ordered rows are not exchangeable.
+    Barber, Candes, Ramdas, Tibshirani (2021), Annals of Statistics 49, 486-507.
+
+    >>> from sklearn.linear_model import LinearRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 2))
+    >>> y = X[:, 0] + rng.normal(size=300)
+    >>> made = conformal(LinearRegression(), X[:100], y[:100])
+    >>> print(made.coverage(X[100:], y[100:]).coverage)
+    coverage 0.92 [0.87334, 0.95358] (95% Clopper-Pearson interval, n = 200)
+    """
+    method, level = choice(method, "method", METHODS), fraction(level, "level")
+    rows = rows_of(estimator, _table(X), y)
+    score = _score_for(choice(score, "score", SCORES), rows, scale, by_class)
+    _check_scale(scale, method, rows)
+    fitting, drawing = seed_sequence(random_state).spawn(2)
+    if method == "prefit":
+        check_is_fitted(estimator)
+        fits: tuple[Fit, ...] = (Fit(estimator),)
+        fold, held = np.zeros(rows.n, dtype=np.intp), np.arange(rows.n)
+    else:
+        fits, fold, held = fit_all(estimator, rows, method, cv, scale, fitting, n_jobs)
+    made = Conformal(label_of(estimator), method, score, level, np.empty(0), fits, freeze(fold))
+    if rows.classes is None:
+        made = replace(made, scores=freeze(residuals(fits, fold, held, rows)))
+    else:
+        made = _calibrate_classes(made, held, rows, by_class, bool(randomized) and score == "aps", drawing)
+    if method == "cv":  # the scores are those of the folds; what predicts is a refit
+        made = replace(made, fits=(fit_one(estimator, rows, None, scale, fitting),), fold=freeze(np.zeros_like(fold)))
+    return made
+
+
+def _score_for(score: str, rows: Rows, scale: Any, by_class: bool) -> str:
+    """Which score fits the target."""
+    numbers = rows.classes is None
+    if numbers and by_class:
+        raise ParameterError("by_class needs classes, but y holds numbers", remedy="leave by_class out")
+    if (numbers and score in ("lac", "aps")) or (not numbers and score == "residual"):
+        kind, known = ("numbers", "'residual'") if numbers else ("classes", "'lac' or 'aps'")
+        raise ParameterError(f"score = {score!r} does not fit {kind}", remedy=f"choose {known}")
+    if numbers:
+        return "residual" if scale is None else "normalised"
+    return "lac" if score == "auto" else score
+
+
+def _check_scale(scale: Any, method: str, rows: Rows) -> None:
+    if scale is None:
+        return
+    if rows.classes is not None:
+        raise ParameterError("scale is for numbers, but y holds classes", remedy='use score="aps"')
+    if method == "prefit":
+        what = "scale must be learnt from the training rows, which a fitted model no longer has"
+        raise ParameterError(what, remedy='use method="split"')
+    rows_of(scale, rows.X, rows.y)
+
+
+def _calibrate_classes(
+    made: Conformal, held: Array, rows: Rows, by_class: bool, randomized: bool, seeds: np.random.SeedSequence
+) -> Conformal:
+    """The same predictor with the scores of its calibration rows."""
+    classes = rows.classes
+    if made.method == "prefit":
+        classes = np.unique(np.asarray(getattr(made.fits[0].model, "classes_", classes)))
+    if classes is None or classes.size < 2:
+        raise DataError("y holds one class", remedy="pass rows of at least two classes")
+    p = np.empty((held.size, classes.size))
+    for k, fit in enumerate(made.fits):
+        here = made.fold == k
+        p[here] = rules.probabilities(fit.model, take(rows.X, held[here]), classes)
+    codes = rules.codes_of(rows.y[held], classes)
+    scores = _class_scores(p, codes, made.score, randomized, np.random.default_rng(seeds))
+    made = replace(made, scores=freeze(scores), classes=classes, codes=freeze(codes))
+    return replace(made, by_class=bool(by_class), randomized=randomized)
+
+
+def _class_scores(p: Array, codes: Array, score: str, randomized: bool, rng: np.random.Generator) -> Array:
+    u = rng.random(len(p)) if randomized else 1.0
+    every = rules.aps(p, u) if score == "aps" else rules.lac(p)
+    return np.ascontiguousarray(every[np.arange(len(p)), codes])
+
+
+def _table(X: Any) -> Any:
+    return np.asarray(X) if isinstance(X, list | tuple) else X
+
+
+def _index(X: Any) -> Any:
+    return X.index if isinstance(X, pd.DataFrame) else None

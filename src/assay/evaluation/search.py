@@ -1,0 +1,435 @@
+"""Searching a space of parameters: every candidate is validated on the same folds, one is chosen by a stated rule.
+
+    for each setting t of the space:  e_tk = metric on fold k of the learner with t, fitted to the other folds
+    choose t by a rule of `select`, and refit with it on all rows
+
+The figure of the chosen candidate is optimistic, for it was chosen by that very figure. A nested search validates the
+whole procedure (search, choice, refit) on outer folds that the search never sees:
+
+    optimism = (nested estimate - own estimate of the chosen candidate), counted so that positive means too rosy
+
+Cost: settings x folds fits, and one more; nested, that many times the outer folds. An estimator that offers
+`predict_folds` is asked once per setting instead of fitted once per fold.
+Stone (1974), JRSS B 36, 111-147; Varma and Simon (2006), BMC Bioinformatics 7:91; Cawley and Talbot (2010), JMLR 11.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from assay.checks import choice, number
+from assay.errors import DataError, DataTypeError, ParameterError
+from assay.evaluation import _grid
+from assay.evaluation._learner import Rows, choose_metric, fit_rows, label_of, rows_of
+from assay.evaluation._searched import Search, tabulate
+from assay.evaluation._trials import Trial, Trials, set_in, try_all
+from assay.evaluation.select import RULES, Selection, choose, panel_of
+from assay.evaluation.validate import cross_validate
+from assay.metrics._metric import Metric
+from assay.resampling import scheme_of, splits_of, take
+
+__all__ = ["Search", "SearchCV", "search"]
+
+Array = np.ndarray
+
+
+class SearchCV(MetaEstimatorMixin, BaseEstimator):
+    """A learner that chooses its own parameters by cross-validation each time it is fitted.
+
+        theta* = rule(e_tk: settings t, folds k),   model = estimator(theta*) fitted to all rows
+
+    Because choosing is part of `fit`, `cross_validate(SearchCV(...), X, y)` is nested cross-validation, and a tuned
+    learner takes its place among others. Fitted: `best_params_`, `best_estimator_`, `best_score_`, `best_index_`,
+    `selection_`, `result_` (a `Search`). It passes on what its estimator is: classifier or regressor, sparse input,
+    weights. `fit` also takes `groups`, rows that stay together in the folds.
+
+    | parameter    | default | range                      | meaning                                              |
+    |--------------|---------|----------------------------|------------------------------------------------------|
+    | estimator    |         | fit, predict, set_params   | the learner; cloned, never changed                   |
+    | space        |         | dict or list of dicts      | what to try of each parameter (below)                |
+    | method       | "grid"  | "grid", "random"           | every point of the space, or draws from it           |
+    | n_candidates | None    | >= 1                       | how many draws; None: 20                             |
+    | cv           | 5       | a number, splitter, pairs  | the folds, the same for all candidates               |
+    | metric       | None    | name or `Metric`           | None: error rate of classes, mse of numbers          |
+    | rule         | "best"  | "best", "one_se", "within" | see `select`                                         |
+    | percent      | 2.0     | >= 0                       | with "within": how much worse than the best          |
+    | paired       | True    | True, False                | with "one_se": paired differences, or classic        |
+    | simplicity   | None    | (name, "low" or "high")    | what makes a candidate simple (below)                |
+    | refit        | True    | True, False                | fit the chosen candidate to all rows                 |
+    | random_state | 0       | seed                       | for the draws, and for `cv` given as a number        |
+    | n_jobs       | None    | None or non-zero           | workers; no result depends on it                     |
+
+    `space` holds a list of values per parameter; a random search also takes distributions (anything with `rvs`, such
+    as `scipy.stats.loguniform(1e-3, 1e3)`). `simplicity=("max_depth", "low")` calls low depths simple; several such
+    pairs in a list are compared one after another; a function of the parameters gives a number that grows with
+    complexity. A parameter that is None, without a limit, is the most complex. Equally good candidates: the simpler,
+    then the first. A candidate that fails is listed with its reason and stops no other.
+
+    Cawley and Talbot (2010), JMLR 11, 2079-2107.
+
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.neighbors import KNeighborsRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> space = {"n_neighbors": [5, 10, 20, 40, 80]}
+    >>> tuned = SearchCV(KNeighborsRegressor(), space, rule="one_se", simplicity=("n_neighbors", "high")).fit(X, y)
+    >>> tuned.best_params_, tuned.selection_.best
+    ({'n_neighbors': 80}, 'n_neighbors=20')
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        space: Any,
+        *,
+        method: str = "grid",
+        n_candidates: int | None = None,
+        cv: Any = 5,
+        metric: Any = None,
+        rule: str = "best",
+        percent: float = 2.0,
+        paired: bool = True,
+        simplicity: Any = None,
+        refit: bool = True,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.space = space
+        self.method = method
+        self.n_candidates = n_candidates
+        self.cv = cv
+        self.metric = metric
+        self.rule = rule
+        self.percent = percent
+        self.paired = paired
+        self.simplicity = simplicity
+        self.refit = refit
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Try every candidate on the same folds, choose one, and fit it to all rows."""
+        choice(self.rule, "rule", RULES)
+        number(self.percent, "percent", 0)
+        rows = self._rows(X, y, sample_weight, groups)
+        seed = _grid.seed_of(self.random_state)
+        settings = _grid.candidates(self.estimator, self.space, self.method, self.n_candidates, seed)
+        order, given = _grid.order(self.simplicity, settings, self.estimator, self.rule)
+        metric = choose_metric(self.metric, rows)
+        if rows.weights is not None and not metric.weighted:
+            raise ParameterError(f"{metric.name} has no weighted form", remedy="leave sample_weight out")
+        splits = splits_of(
+            self.cv, rows.X, rows.y, groups=rows.groups, classes=rows.classes is not None, random_state=seed
+        )
+        if metric.losses is None and len(splits) == rows.n:
+            what = f"{metric.name} has no value on a single row, so leave-one-out cannot give it"
+            raise ParameterError(what, remedy="use fewer folds, such as cv=5")
+        trials = try_all(Trials(self.estimator, settings, rows, splits, metric), self.n_jobs)
+        found = self._judge(settings, trials, rows, splits, metric, order, given)
+        if self.refit:
+            found = replace(found, model=fit_rows(set_in(self.estimator, found.best), rows))
+        # The one change of this object, made when nothing can fail or be interrupted any more.
+        self.result_ = found
+        return self
+
+    def _rows(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Rows:
+        """The data behind the gate, refusing what an estimator refuses but a validation has no reason to."""
+        if y is None:
+            what = f"{type(self).__name__} requires y to be passed, but the target y is None"
+            raise DataError(what, remedy="pass the target as y")
+        if not hasattr(X, "shape") and hasattr(X, "__array__"):
+            X = np.asarray(X)
+        if not hasattr(y, "shape"):
+            y = np.asarray(y)
+        if np.iscomplexobj(y):
+            raise DataError("Complex data not supported: y holds complex numbers", remedy="pass a real target")
+        if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:
+            y = column_or_1d(y, warn=True)
+        rows = rows_of(self.estimator, X, y, sample_weight, groups)
+        if rows.n < 2:
+            raise DataError("one row cannot be split into folds, and n_samples = 1", remedy="pass more rows")
+        return rows
+
+    def _judge(
+        self,
+        settings: Sequence[dict[str, Any]],
+        trials: Sequence[Trial],
+        rows: Rows,
+        splits: Any,
+        metric: Metric,
+        order: Array,
+        given: str,
+    ) -> Search:
+        """Choose among the candidates that have a score on every fold."""
+        names = _grid.labels(settings)
+        good = np.array([at for at, trial in enumerate(trials) if not trial.failed], dtype=int)
+        if good.size == 0:
+            first = trials[0]
+            kind = DataTypeError if first.of_type else DataError
+            what = f"no candidate could be fitted: {names[0]} failed in {first.failed}"
+            raise kind(what, remedy="correct the table or the space")
+        scheme = scheme_of(splits, rows.n)
+        scores = np.array([trials[at].scores for at in good])
+        losses = [trials[at].losses or None for at in good]
+        panel = panel_of([names[at] for at in good], scores, losses, splits, rows.weights, scheme, metric)
+        chosen = choose(panel, order[good], self.rule, self.percent, self.paired, given)
+        table = tabulate(settings, names, trials, len(splits))
+        figures = chosen.table.reindex(table.index)
+        loss = figures["estimate"] * (-1 if metric.greater_is_better else 1)
+        ranked = np.lexsort((np.arange(len(names)), order, loss.to_numpy()))[: good.size]  # NaN comes last
+        table["estimate"], table["std_error"] = figures["estimate"], figures["std_error"]
+        table.iloc[ranked, table.columns.get_loc("rank")] = np.arange(1, good.size + 1)
+        index = names.index(chosen.name)
+        return Search(
+            best=dict(settings[index]),
+            index=index,
+            candidates=tuple(settings),
+            table=table,
+            selection=chosen,
+            model=None,
+            estimator=clone(self.estimator),
+            method=self.method,
+            metric=metric,
+            scheme=scheme,
+            splits=splits,
+        )
+
+    @property
+    def best_params_(self) -> dict[str, Any]:
+        """The chosen parameters."""
+        check_is_fitted(self)
+        return self.result_.best
+
+    @property
+    def best_index_(self) -> int:
+        """The position of the chosen candidate."""
+        check_is_fitted(self)
+        return self.result_.index
+
+    @property
+    def best_score_(self) -> float:
+        """The mean score of the chosen candidate, in the metric's own sign; optimistic."""
+        check_is_fitted(self)
+        return self.result_.estimate
+
+    @property
+    def selection_(self) -> Selection:
+        """The rule, its table and why this candidate was chosen."""
+        check_is_fitted(self)
+        return self.result_.selection
+
+    @property
+    def best_estimator_(self) -> Any:
+        """The chosen candidate, fitted to all rows."""
+        check_is_fitted(self)
+        if self.result_.model is None:
+            raise AttributeError("fitted with refit=False, so there is no best_estimator_; pass refit=True")
+        return self.result_.model
+
+    @property
+    def classes_(self) -> Array:
+        """The labels, for a classifier."""
+        return self.best_estimator_.classes_
+
+    @property
+    def n_features_in_(self) -> int:
+        """How many columns there were in `fit`."""
+        return self.best_estimator_.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> Array:
+        """The names of the columns in `fit`, where they had any."""
+        return self.best_estimator_.feature_names_in_
+
+    def predict(self, X: Any) -> Array:
+        """Predictions of the chosen candidate."""
+        return self.best_estimator_.predict(X)
+
+    @available_if(lambda self: _offers(self, "predict_proba"))
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes, where the estimator has them."""
+        return self.best_estimator_.predict_proba(X)
+
+    @available_if(lambda self: _offers(self, "predict_log_proba"))
+    def predict_log_proba(self, X: Any) -> Array:
+        """Their logarithms, where the estimator has them."""
+        return self.best_estimator_.predict_log_proba(X)
+
+    @available_if(lambda self: _offers(self, "decision_function"))
+    def decision_function(self, X: Any) -> Array:
+        """Scores of the classes, where the estimator has them."""
+        return self.best_estimator_.decision_function(X)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The metric of the predictions, losses with a minus sign; the estimator's own score with metric=None."""
+        if self.metric is None:
+            options = {} if sample_weight is None else {"sample_weight": sample_weight}
+            return float(self.best_estimator_.score(X, y, **options))
+        return self.result_.metric.scorer()(self.best_estimator_, X, y, sample_weight)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = deepcopy(get_tags(self.estimator))
+        for name in ("estimator_type", "classifier_tags", "regressor_tags", "input_tags", "target_tags"):
+            setattr(tags, name, getattr(inner, name))
+        tags.non_deterministic = inner.non_deterministic
+        tags.target_tags.multi_output = False  # one target at a time
+        if tags.classifier_tags is not None:
+            tags.classifier_tags.multi_label = False
+        tags.target_tags.required = True
+        return tags
+
+
+def _offers(searcher: SearchCV, name: str) -> bool:
+    model = searcher.result_.model if hasattr(searcher, "result_") else None
+    # Raises the estimator's own AttributeError, which says more than False.
+    getattr(searcher.estimator if model is None else model, name)
+    return True
+
+
+def search(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    space: Any,
+    *,
+    method: str = "grid",
+    n_candidates: int | None = None,
+    cv: Any = 5,
+    metric: Any = None,
+    rule: str = "best",
+    percent: float = 2.0,
+    paired: bool = True,
+    simplicity: Any = None,
+    nested: Any = None,
+    refit: bool = True,
+    groups: Any = None,
+    sample_weight: Any = None,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+) -> Search:
+    """Search a space of parameters, choose by a stated rule, refit, and say what the choice is worth.
+
+        theta* = rule(e_tk: settings t, folds k),   model = estimator(theta*) fitted to all rows
+
+    | parameter    | default | range                      | meaning                                              |
+    |--------------|---------|----------------------------|------------------------------------------------------|
+    | estimator    |         | fit, predict, set_params   | the learner; cloned, never changed                   |
+    | space        |         | dict or list of dicts      | what to try of each parameter, as in `SearchCV`      |
+    | method       | "grid"  | "grid", "random"           | every point of the space, or draws from it           |
+    | n_candidates | None    | >= 1                       | how many draws; None: 20                             |
+    | cv           | 5       | a number, splitter, pairs  | the folds, the same for all candidates               |
+    | metric       | None    | name or `Metric`           | None: error rate of classes, mse of numbers          |
+    | rule         | "best"  | "best", "one_se", "within" | see `select`                                         |
+    | percent      | 2.0     | >= 0                       | with "within": how much worse than the best          |
+    | paired       | True    | True, False                | with "one_se": paired differences, or classic        |
+    | simplicity   | None    | (name, "low" or "high")    | what makes a candidate simple, as in `SearchCV`      |
+    | nested       | None    | a number, splitter, pairs  | outer folds that validate the whole procedure        |
+    | refit        | True    | True, False                | fit the chosen candidate to all rows                 |
+    | groups       | None    | one label per row          | rows that stay together, in inner and outer folds    |
+    | random_state | 0       | seed                       | for the draws, and for folds given as a number       |
+    | n_jobs       | None    | None or non-zero           | workers; no result depends on it                     |
+
+    Varma and Simon (2006), BMC Bioinformatics 7:91.
+
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> tree = DecisionTreeRegressor(random_state=0)
+    >>> found = search(tree, X, y, {"max_depth": [1, 2, 3, 4, 5, None]}, nested=5)
+    >>> found.best, round(found.estimate), round(found.nested.estimate), round(found.optimism)
+    ({'max_depth': 4}, 3843, 3918, 75)
+    >>> simple = search(tree, X, y, {"max_depth": [1, 2, 3, 4]}, rule="one_se", simplicity=("max_depth", "low"))
+    >>> simple.best
+    {'max_depth': 2}
+    """
+    if nested is not None and not refit:
+        raise ParameterError("a nested search must refit to be validated", remedy="pass refit=True")
+    seed = _grid.seed_of(random_state)
+    tuned = SearchCV(
+        estimator,
+        space,
+        method=method,
+        n_candidates=n_candidates,
+        cv=cv,
+        metric=metric,
+        rule=rule,
+        percent=percent,
+        paired=paired,
+        simplicity=simplicity,
+        refit=refit,
+        random_state=seed,
+        n_jobs=n_jobs,
+    )
+    found = clone(tuned).fit(X, y, sample_weight=sample_weight, groups=groups).result_
+    if nested is None:
+        return found
+    # The outer folds are shared out among the workers, so the searches inside run on one.
+    tuned.set_params(n_jobs=None)
+    learner, table = (tuned, X) if groups is None else _by_number(tuned, X, groups)
+    outer = cross_validate(
+        learner,
+        table,
+        y,
+        cv=nested,
+        metric=metric,
+        groups=groups,
+        sample_weight=sample_weight,
+        name=f"searched {label_of(estimator)}",
+        n_jobs=n_jobs,
+        random_state=seed,
+    )
+    return replace(found, nested=replace(outer, estimator=clone(tuned)))
+
+
+class _ByNumber(MetaEstimatorMixin, BaseEstimator):
+    """A search whose table is a column of row numbers, so that the rows it is given bring their groups along."""
+
+    def __init__(self, estimator: SearchCV, source: _Source) -> None:
+        self.estimator = estimator
+        self.source = source
+
+    def fit(self, X: Array, y: Array, sample_weight: Any = None) -> Self:
+        rows = X[:, 0]
+        self.model_ = clone(self.estimator).fit(
+            take(self.source.X, rows), y, sample_weight=sample_weight, groups=self.source.groups[rows]
+        )
+        return self
+
+    @property
+    def classes_(self) -> Array:
+        return self.model_.classes_
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("predict", "predict_proba", "decision_function") or "estimator" not in vars(self):
+            raise AttributeError(name)
+        method = getattr(vars(self).get("model_", self.estimator), name)
+        return lambda X: method(take(self.source.X, X[:, 0]))
+
+    def __sklearn_tags__(self) -> Any:
+        return get_tags(self.estimator)
+
+
+@dataclass(frozen=True, eq=False)
+class _Source:
+    """A table and its groups, which clones share instead of copying."""
+
+    X: Any
+    groups: Array
+
+    def __deepcopy__(self, memo: Any) -> _Source:
+        return self
+
+
+def _by_number(tuned: SearchCV, X: Any, groups: Any) -> tuple[_ByNumber, Array]:
+    table = np.asarray(X) if isinstance(X, list | tuple) else X
+    return _ByNumber(tuned, _Source(table, np.asarray(groups))), np.arange(table.shape[0])[:, None]

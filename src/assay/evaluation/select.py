@@ -1,0 +1,359 @@
+"""Choosing among validated learners: the best, the simplest within one standard error, or within some percent.
+
+With e_jk the score of learner j on fold k, b the best learner, and d_jk how much worse j is than b on fold k,
+
+    best      argmin_j  mean_k e_jk
+    one_se    the simplest j with  mean_k d_jk <= sqrt(c var_k d_jk),   c = 1/(K R) + n_test/n_train
+    within    the simplest j with  mean_k d_jk <= percent/100 |mean_k e_bk|
+
+Means weigh folds by their rows. The folds share training rows, so the variance of a mean over them is
+c s^2 rather than s^2/K (Nadeau and Bengio). All learners see the same folds, and what makes a fold hard for one makes
+it hard for the others: the spread of the difference, not of the scores themselves, says whether two can be told apart.
+`paired=False` is the classic rule of Breiman et al., which compares with the best one's own s/sqrt(K). On one
+validation set, and in leave-one-out, the rows take the place of the folds for metrics that are means over rows.
+
+Cost: O(learners x folds). Breiman, Friedman, Olshen, Stone (1984), Classification and Regression Trees, 3.4.3;
+Nadeau and Bengio (2003), Machine Learning 52, 239-281.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from assay.checks import choice, number
+from assay.errors import DataError, DataTypeError, ParameterError
+from assay.metrics._limits import standard_error
+from assay.metrics._metric import Metric
+from assay.resampling import AllButOne, corrected_variance_factor
+from assay.results import Result
+
+__all__ = ["RULES", "Panel", "Selection", "choose", "panel_of", "ranks_of", "select"]
+
+Array = np.ndarray
+RULES = ("best", "one_se", "within")
+TITLES = {
+    "best": "Selection of the best",
+    "one_se": "Selection by the one-standard-error rule",
+    "within": "Selection of the simplest within {percent:g}% of the best",
+}
+ROUNDING = 16 * np.finfo(float).eps
+"""Differences of this share of the figures are rounding, not evidence."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Selection(Result):
+    """Which learner was chosen, by which rule and why.
+
+    `table` has a row per learner, the simplest first: estimate, std_error, difference (how much worse than the best),
+    allowed (how much worse it may be), within (whether it is no worse than that) and order (1 is the simplest).
+    """
+
+    name: str
+    best: str
+    rule: str
+    why: str
+    table: pd.DataFrame
+    metric: Metric
+    scheme: str
+    paired: bool
+    errors: str
+    percent: float | None = None
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per learner, the simplest first."""
+        return self.table.copy()
+
+    def __str__(self) -> str:
+        better = "greater" if self.metric.greater_is_better else "smaller"
+        head = f"{self.metric.name} by {self.scheme}, {better} is better; standard errors {self.errors}"
+        shown = self.table if len(self.table) <= 20 else self._notable()
+        body = shown.to_string(float_format=lambda value: f"{value:.5g}").splitlines()
+        left_out = len(self.table) - len(shown)
+        body += [f"... and {left_out} more"] if left_out else []
+        title = TITLES[self.rule].format(percent=self.percent)
+        rule = "-" * max(len(line) for line in [title, head, *body])
+        return "\n".join([title, rule, head, *body, rule, f"Chosen: {self.name}. {self.why}"])
+
+    def _notable(self) -> pd.DataFrame:
+        """The twenty with the smallest differences; the chosen one is always among them."""
+        near = set(self.table["difference"].sort_values(kind="stable").index[:20]) | {self.name}
+        return self.table[self.table.index.isin(near)]
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """Scores to choose from: a row per learner and a column per fold, or per row of the table where `by_rows`.
+
+    The variance of a mean over folds is `factor` times the variance between them.
+    """
+
+    names: tuple[str, ...]
+    units: Array
+    weights: Array
+    by_rows: bool
+    factor: float
+    metric: Metric
+    scheme: str
+
+    @property
+    def losses(self) -> Array:
+        """The units with the sign of a loss."""
+        return -self.units if self.metric.greater_is_better else self.units
+
+    def mean(self, values: Array) -> Array:
+        """Means over the columns."""
+        return np.average(values, axis=-1, weights=self.weights)
+
+    def error(self, values: Array, corrected: bool = True) -> Array:
+        """Standard errors of those means; NaN where a single column has no spread."""
+        k = values.shape[-1]
+        if k < 2:
+            return np.full(len(values), np.nan)
+        if self.by_rows:
+            return np.array([standard_error(row - self.mean(row), self.weights) for row in values])
+        scale = np.abs(values).max(axis=-1)
+        scale = np.where(scale > 0, scale, 1.0)
+        factor = self.factor if corrected else 1.0 / k
+        return scale * np.std(values / scale[:, None], axis=-1, ddof=1) * np.sqrt(factor)
+
+
+def panel_of(
+    names: Sequence[str],
+    scores: Array,
+    losses: Sequence[Any],
+    splits: Any,
+    weights: Array | None,
+    scheme: Any,
+    metric: Any,
+) -> Panel:
+    """The panel of some fold scores; `losses` holds each learner's losses per row of each fold, or None.
+
+    Single rows are judged one by one, with no training sets to tell folds apart: the rows are then the units.
+    """
+    w = fold_weights(splits, weights)
+    factor = float(corrected_variance_factor(scheme))
+    by_rows = scheme.kind in ("holdout", "leave-one-out") and all(part is not None for part in losses)
+    if by_rows:
+        scores = np.array([np.concatenate(part) for part in losses])
+        w = np.ones(scores.shape[1]) if weights is None else weights[np.concatenate(held_out(splits))]
+    return Panel(tuple(names), scores, w, by_rows, factor, metric, str(scheme))
+
+
+def held_out(splits: Any) -> list[Array]:
+    """The test rows of each fold, also of the many of leave-one-out without their training rows."""
+    return list(np.arange(splits.n)[:, None]) if isinstance(splits, AllButOne) else [test for _, test in splits]
+
+
+def fold_weights(splits: Any, weights: Array | None) -> Array:
+    """What each fold counts: its rows, or their weights."""
+    return np.array([len(test) if weights is None else weights[test].sum() for test in held_out(splits)], dtype=float)
+
+
+def ranks_of(keys: Sequence[Any]) -> Array:
+    """Positions in the order of the keys from 1, equal keys sharing one."""
+    try:
+        if any(key != key for key in keys):
+            raise TypeError("one of them is NaN")
+        known = sorted(set(keys))
+    except TypeError as error:
+        what = f"the simplicity keys cannot be put in order: {error}"
+        raise ParameterError(what, remedy="let the key return a number, the smaller the simpler") from error
+    place = {key: at for at, key in enumerate(known, start=1)}
+    return np.array([place[key] for key in keys])
+
+
+def choose(
+    panel: Panel, order: Array, rule: str = "one_se", percent: float = 2.0, paired: bool = True, given: str = ""
+) -> Selection:
+    """Apply a rule to a panel; `order` counts from the simplest, `given` says where that order comes from."""
+    estimate, losses = panel.mean(panel.units), panel.losses
+    loss = panel.mean(losses)
+    position = np.arange(loss.size)
+    best = int(np.lexsort((position, order, loss))[0])
+    apart = losses - losses[best]
+    difference = np.maximum(panel.mean(apart), 0.0)
+    std_error = panel.error(losses, corrected=paired)
+    if rule == "within":
+        allowed = np.full(loss.size, percent / 100 * abs(loss[best]))
+    elif rule == "one_se":
+        allowed = panel.error(apart) if paired else np.full(loss.size, std_error[best])
+    else:
+        allowed = np.zeros(loss.size)
+    slack = ROUNDING * np.maximum(np.abs(loss), abs(loss[best])) if rule != "best" else 0.0
+    within = difference <= np.nan_to_num(allowed) + slack
+    within[best] = True
+    ranked = np.lexsort((position, loss, order)) if rule != "best" else np.array([best])
+    chosen = int(ranked[within[ranked]][0])
+    table = pd.DataFrame(
+        {
+            "estimate": estimate,
+            "std_error": std_error,
+            "difference": difference,
+            "allowed": allowed,
+            "within": within,
+            "order": order,
+        },
+        index=pd.Index(panel.names, name="learner"),
+    )
+    why = _why(panel, table, chosen, best, rule, percent, paired, given)
+    return Selection(
+        name=panel.names[chosen],
+        best=panel.names[best],
+        rule=rule,
+        why=why,
+        table=table.iloc[np.lexsort((position, order))],
+        metric=panel.metric,
+        scheme=panel.scheme,
+        paired=paired,
+        errors="over rows" if panel.by_rows else "corrected for shared training rows" if paired else "s/sqrt(K)",
+        percent=percent if rule == "within" else None,
+    )
+
+
+def _why(
+    panel: Panel, table: pd.DataFrame, chosen: int, best: int, rule: str, percent: float, paired: bool, given: str
+) -> str:
+    metric, top, row = panel.metric.name, panel.names[best], table.iloc[chosen]
+    figure = f"{metric} {table['estimate'].iloc[best]:.4g}"
+    if len(table) == 1:
+        return "It is the only one."
+    if rule == "best":
+        word = "greatest" if panel.metric.greater_is_better else "smallest"
+        return f"It has the {word} {figure.replace(metric, f'mean {metric},')}, of {len(table)}."
+    if rule == "one_se" and panel.units.shape[1] < 2:
+        return f"It is the best ({figure}); one validation set gives {metric} no standard error to be within."
+    said = f" Simplicity: {given}." if given else ""
+    line = f"{percent:g}%" if rule == "within" else "one standard error"
+    if chosen == best:
+        return f"It is the best ({figure}), and nothing simpler is within {line} of it.{said}"
+    near = int(table["within"].sum())
+    kind = "paired difference" if paired and rule == "one_se" else "difference"
+    error = "its standard error" if paired else "one standard error"
+    bound = f"{percent:g}% of the best is" if rule == "within" else error
+    return (
+        f"It is the simplest of {near} within {line} of the best, {top} ({figure}): "
+        f"the {kind} is {row['difference']:.3g}, {bound} {row['allowed']:.3g}.{said}"
+    )
+
+
+def select(
+    results: Any,
+    *,
+    rule: str = "one_se",
+    percent: float = 2.0,
+    paired: bool = True,
+    simplicity: Sequence[str] | Callable[[Any], Any] | None = None,
+) -> Selection:
+    """Choose among learners validated on the same folds.
+
+        one_se:  the simplest j with  mean_k d_jk <= sqrt((1/(K R) + n_test/n_train) var_k d_jk)
+
+    where d_jk is how much worse than the best learner j is on fold k. Ties go to the simpler one, then the better one,
+    then the one that comes first.
+
+    | parameter  | default  | range                      | meaning                                                   |
+    |------------|----------|----------------------------|-----------------------------------------------------------|
+    | results    |          | from `cross_validate`      | one per learner, on the same folds and by the same metric |
+    | rule       | "one_se" | "best", "one_se", "within" | the best, or the simplest that is not much worse          |
+    | percent    | 2.0      | >= 0                       | with "within": how much worse, in percent of the best     |
+    | paired     | True     | True, False                | with "one_se": False is the classic rule, one s/sqrt(K)   |
+    | simplicity | None     | list of names, function    | names with the simplest first, or a key of a result that  |
+    |            |          |                            | grows with complexity; None: the order they are given in  |
+
+    Breiman, Friedman, Olshen, Stone (1984), Classification and Regression Trees, section 3.4.3.
+
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.neighbors import KNeighborsRegressor
+    >>> from assay.evaluation import cross_validate
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> tried = [cross_validate(KNeighborsRegressor(k), X, y, cv=5, name=f"k = {k}") for k in (80, 40, 20, 10, 5)]
+    >>> chosen = select(tried)
+    >>> chosen.name, chosen.best
+    ('k = 80', 'k = 20')
+    >>> select(tried, rule="within", percent=5).name
+    'k = 40'
+    """
+    choice(rule, "rule", RULES)
+    percent = number(percent, "percent", 0)
+    found = _results(results)
+    names = [str(result.name) for result in found]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ParameterError(
+            f"two results are named {twice[0]!r}", remedy="tell them apart by cross_validate(..., name=...)"
+        )
+    _same_folds(found)
+    first = found[0]
+    losses = [result.fold_losses for result in found]
+    panel = panel_of(names, _scores(found), losses, first.splits, first.weights, first.scheme, first.metric)
+    order, given = _order(simplicity, names, found)
+    return choose(panel, order, rule, percent, paired, given if rule != "best" else "")
+
+
+def _results(results: Any) -> list[Any]:
+    if hasattr(results, "fold_scores"):
+        results = [results]
+    if isinstance(results, Mapping):
+        results = results.values()
+    if not isinstance(results, Iterable):
+        raise DataTypeError(f"{results!r} is no list of results", remedy="pass what cross_validate returned, in a list")
+    found = list(results)
+    if not found:
+        raise DataError("there is nothing to select from", remedy="pass at least one result of cross_validate")
+    for result in found:
+        if not hasattr(result, "fold_scores") or not hasattr(result, "splits"):
+            what = f"a {type(result).__name__} is no validated learner"
+            raise DataTypeError(what, remedy="pass the results of cross_validate")
+    return found
+
+
+def _scores(found: Sequence[Any]) -> Array:
+    """A row of fold scores per result."""
+    first = found[0]
+    for result in found:
+        bad = ~np.isfinite(result.fold_scores)
+        if bad.any():
+            where = "on single rows" if bad.all() else f"on fold {int(np.argmax(bad))}"
+            what = f"{result.name} has no finite {first.metric.name} {where}"
+            raise DataError(what, remedy="use fewer folds, or another metric")
+    return np.array([result.fold_scores for result in found], dtype=float)
+
+
+def _same_folds(found: Sequence[Any]) -> None:
+    """Figures can be compared if they are the same figure on the same rows."""
+    first = found[0]
+    for other in found[1:]:
+        if other.metric.name != first.metric.name:
+            what = f"{first.name} was judged by {first.metric.name}, {other.name} by {other.metric.name}"
+            raise ParameterError(what, remedy="validate both by one metric")
+        same = str(other.scheme) == str(first.scheme) and all(
+            np.array_equal(a, b) for a, b in zip(held_out(first.splits), held_out(other.splits), strict=True)
+        )
+        if not same or not np.array_equal(first.y, other.y):
+            what = f"{first.name} and {other.name} were validated on different folds"
+            raise DataError(what, remedy="pass the same rows, cv and random_state to cross_validate")
+
+
+def _order(simplicity: Any, names: Sequence[str], found: Sequence[Any]) -> tuple[Array, str]:
+    """Ranks of simplicity from 1, and in words where they come from."""
+    if simplicity is None:
+        return np.arange(1, len(names) + 1), "the order in which the results were given"
+    if callable(simplicity):
+        return ranks_of([simplicity(result) for result in found]), "the key given"
+    if isinstance(simplicity, str) or not isinstance(simplicity, Iterable):
+        raise ParameterError(
+            f"simplicity = {simplicity!r} is no order", remedy="pass the names in a list, simplest first, or a function"
+        )
+    listed = [str(name) for name in simplicity]
+    for name in [*names, *listed]:
+        if name not in listed or name not in names or listed.count(name) > 1:
+            how = (
+                "is missing from" if name not in listed else "is unknown in" if name not in names else "stands twice in"
+            )
+            raise ParameterError(f"{name!r} {how} the simplicity order", remedy=f"list each of {', '.join(names)} once")
+    return np.array([listed.index(name) + 1 for name in names]), "the order given"

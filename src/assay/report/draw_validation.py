@@ -1,0 +1,34 @@
+"""How a validation is drawn: the metric on each fold, and its mean with the interval."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from assay.evaluation.validate import Validation
+from assay.report.draw import ACCENT, INK, MUTED, _canvas, draw
+
+__all__: list[str] = []
+
+SHOWN = 400
+"""More folds than this are drawn as a sample of them."""
+
+
+@draw.register
+def _validation(result: Validation, ax: Axes | None = None) -> Axes:
+    """Folds as points, the mean as a line within its interval."""
+    found = result.interval()
+    scores = result.fold_scores[np.isfinite(result.fold_scores)]
+    with _canvas(ax, (7.0, 2.6)) as axes:
+        words = f"{100 * found.level:g}% interval ({found.method})"
+        axes.axvspan(found.lower, found.upper, color=ACCENT, alpha=0.18, linewidth=0, label=words)
+        axes.axvline(found.estimate, color=ACCENT, linewidth=1.6, label=f"mean {found.estimate:.4g}")
+        if scores.size > 1 and result.scheme.kind != "leave-one-out":
+            shown = scores[np.unique(np.linspace(0, scores.size - 1, min(SHOWN, scores.size)).astype(int))]
+            # A fixed wobble keeps equal folds apart without a random picture.
+            height = (np.arange(shown.size) * 0.618) % 1.0
+            axes.scatter(shown, height, s=22, color=MUTED, edgecolors=INK, linewidths=0.5, label="folds", zorder=3)
+        axes.set(xlabel=result.metric.name, title=f"{result.name}: {result.scheme}", ylim=(-0.15, 1.15), yticks=[])
+        axes.margins(x=0.08)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.28), ncols=3)
+        return axes
