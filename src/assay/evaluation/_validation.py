@@ -194,8 +194,11 @@ class Validation(Result):
 
     def to_frame(self) -> pd.DataFrame:
         """One row per fold: rows trained on and tested, the metrics, seconds."""
-        sizes = [(len(train), len(test)) for train, test in self.splits]
-        frame = pd.DataFrame(sizes, columns=["n_train", "n_test"])
+        if isinstance(self.splits, AllButOne):
+            frame = pd.DataFrame({"n_train": np.full(self.scheme.n, self.scheme.n - 1), "n_test": 1})
+        else:
+            sizes = [(len(train), len(test)) for train, test in self.splits]
+            frame = pd.DataFrame(sizes, columns=["n_train", "n_test"])
         for metric in self.metrics:
             frame[metric.name] = self.scores(metric)
         frame["seconds"] = self.seconds
@@ -205,7 +208,8 @@ class Validation(Result):
     def __str__(self) -> str:
         spread = f"folds from {self.fold_scores.min():.5g} to {self.fold_scores.max():.5g}"
         several = self.fold_scores.size > 1 and self.scheme.kind != "leave-one-out"
-        how = "from summaries that add" if self.fast else "a fit per fold"
+        quick = "in closed form" if self.scheme.kind == "leave-one-out" else "from summaries that add"
+        how = quick if self.fast else "a fit per fold"
         lines = [
             *(self._line(metric) for metric in self.metrics),
             *([f"{self.metric.name}: {spread}"] if several else []),

@@ -40,6 +40,7 @@ from assay.linear._ridge import direct
 from assay.numerics.jit import kernel
 from assay.numerics.moments import Moments, all_but_one
 from assay.numerics.threads import parallel
+from assay.resampling import AllButOne
 
 __all__ = ["Line", "applies", "held_out", "line_of", "refit_the_rest", "trusted", "whitener"]
 
@@ -84,8 +85,14 @@ def held_out(
     `inverse` gives T and the coefficients (p, 1) of a fit that is linear in y, for leave-one-out. The whole answer is
     None where the splits are not partitions one after another, or where training sets have fewer rows than columns.
     """
-    pairs = [(rows_of(train), rows_of(test)) for train, test in splits]
     n, p = X.shape
+    if isinstance(splits, AllButOne):  # written out, its n training sets would fill n^2 numbers
+        if inverse is None or n - 1 < p:
+            return None
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+            each = _leave_one_out(table_of(X, y, w, intercept), intercept, inverse)
+        return None if each is None else [None if np.isnan(one) else each[i : i + 1] for i, one in enumerate(each)]
+    pairs = [(rows_of(train), rows_of(test)) for train, test in splits]
     if n < 2 or min((train.size for train, _ in pairs), default=0) < p:
         return None
     partitions = partitions_of(pairs, n)
