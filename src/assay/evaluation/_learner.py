@@ -16,7 +16,7 @@ import pandas as pd
 from joblib import Parallel, delayed
 from scipy import sparse
 from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from assay.base import weight_name
 from assay.errors import AssayError, DataError, DataTypeError, LearnerError, ParameterError
@@ -33,6 +33,7 @@ __all__ = [
     "fit_rows",
     "label_of",
     "predictions",
+    "refuse_unfitted",
     "rows_of",
     "run",
     "score",
@@ -149,6 +150,12 @@ def label_of(estimator: Any) -> str:
     if steps:
         return " + ".join(label_of(step) for _, step in steps if step is not None and step != "passthrough")
     return type(estimator).__name__
+
+
+def refuse_unfitted(model: Any) -> None:
+    """Raise scikit-learn's error if a model of its kind is not fitted; others are taken at their word."""
+    if hasattr(model, "__sklearn_tags__"):
+        check_is_fitted(model)
 
 
 def choose_metric(metric: Any, rows: Rows) -> Metric:

@@ -66,7 +66,7 @@ def choose(found: Sequence[Validation]) -> tuple[str, str]:
             return "paired_t", f"{where}, and {name} is a mean over rows: the two are compared row by row."
         return "bootstrap", f"{where}, and {name} is a figure of all rows at once: rows are drawn again."
     if kind == "5x2":
-        why = "The tests made for five halvings (5x2_t, 5x2_F) reject too often when learners are unsteady; this one held."
+        why = "The tests made for five halvings (5x2_t, 5x2_F) reject too often when learners are unsteady; this held."
         return "corrected_t", why
     shared = "Folds share training rows, so their differences vary together: the variance is enlarged for that."
     return "corrected_t", shared

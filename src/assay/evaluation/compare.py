@@ -6,7 +6,7 @@ For each pair the difference d = metric(first) - metric(second) is tested agains
                                          rows for another mean over rows, the paired bootstrap of d for the rest
     k-fold, repeated, random holdouts    corrected resampled t-test over fold differences (Nadeau & Bengio 2003)
     5x2                                  the same; Dietterich's t (1998) and Alpaydin's F (1999) are there on request,
-                                         but were measured at up to .23 at a nominal .05 (docs/simulations/comparison.md)
+                                         but reject up to .23 at a nominal .05 (docs/simulations/comparison.md)
     leave-one-out                        paired t-test over rows, or the bootstrap of d for a figure of all rows at once
     bootstrap, time-ordered, other       corrected resampled t-test, with what it leaves open said aloud
 

@@ -27,13 +27,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.utils.validation import check_is_fitted
 
 from assay.checks import choice, fraction, freeze
 from assay.errors import AssayWarning, DataError, DataTypeError, ParameterError
 from assay.evaluation import _conformal as rules
 from assay.evaluation._calibrate import Fit, finite_scores, fit_all, fit_one, residuals
-from assay.evaluation._learner import Rows, label_of, rows_of
+from assay.evaluation._learner import (
+    Rows,
+    label_of,
+    refuse_unfitted,
+    rows_of,
+)
 from assay.evaluation.conformal_results import Coverage, PredictionIntervals, PredictionSets, measure
 from assay.numerics.seeds import generator, seed_sequence
 from assay.resampling import take
@@ -300,7 +304,7 @@ def conformal(
     _check_scale(scale, method, rows)
     fitting, drawing = seed_sequence(random_state).spawn(2)
     if method == "prefit":
-        check_is_fitted(estimator)
+        refuse_unfitted(estimator)
         fits: tuple[Fit, ...] = (Fit(estimator),)
         fold, held = np.zeros(rows.n, dtype=np.intp), np.arange(rows.n)
     else:

@@ -23,11 +23,13 @@ import numpy as np
 import pandas as pd
 from scipy import sparse, special
 from sklearn.base import is_classifier
-from sklearn.utils.validation import check_is_fitted
 
 from assay.checks import choice, fraction, freeze, whole
 from assay.errors import DataError, DataTypeError, ParameterError
-from assay.evaluation._learner import label_of
+from assay.evaluation._learner import (
+    label_of,
+    refuse_unfitted,
+)
 from assay.evaluation._support import grids_of, support_of
 from assay.evaluation._table import as_table, column_values, copies_for, find_column, names_of, workbench
 from assay.metrics._gate import row_weights
@@ -223,7 +225,7 @@ def _question(model: Any, response: str) -> tuple[Any, str, tuple[str, ...] | No
     """How to ask the model, what it answers with, and the names of its answers (None: not known before it answers)."""
     if not hasattr(model, "predict") or isinstance(model, type):
         raise DataTypeError(f"{label_of(model)} is no model", remedy="pass a fitted object with predict")
-    check_is_fitted(model)
+    refuse_unfitted(model)
     classes = getattr(model, "classes_", None)
     if response == "auto":
         classifies = is_classifier(model) or hasattr(model, "predict_proba")

@@ -30,11 +30,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import special
-from sklearn.utils.validation import check_is_fitted
 
 from assay.checks import fraction, freeze, whole
 from assay.errors import DataError, ParameterError
-from assay.evaluation._learner import Rows, choose_metric, fit_rows, label_of, rows_of, run, score
+from assay.evaluation._learner import (
+    Rows,
+    choose_metric,
+    fit_rows,
+    label_of,
+    refuse_unfitted,
+    rows_of,
+    run,
+    score,
+)
 from assay.evaluation._shuffle import FigureJudge, Found, Judge, RowJudge, Shuffler, permutations
 from assay.evaluation._table import as_table, find_columns, names_of, workbench
 from assay.metrics._gate import row_weights
@@ -212,7 +220,7 @@ class _Asked:
 
 def _seen(model: Any, rows: Rows, weights: Array | None) -> Rows:
     """The rows with the classes of the fitted model, some of which may be missing among them."""
-    check_is_fitted(model)
+    refuse_unfitted(model)
     own = getattr(model, "classes_", None)
     if rows.classes is None or own is None:
         return replace(rows, weights=weights)

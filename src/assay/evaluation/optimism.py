@@ -145,7 +145,8 @@ def bootstrap_error(
     | random_state | 0       | seed                     | the samples, and unset seeds of the learner               |
     | n_jobs       | None    | None or non-zero         | workers; never changes a result                           |
 
-    Efron & Tibshirani (1997), JASA 92, 548-560.
+    The intervals run below their level for small tables and learners that memorise them; the rates are in
+    docs/simulations/evaluation.md. Efron & Tibshirani (1997), JASA 92, 548-560.
 
     >>> import numpy as np
     >>> from sklearn.neighbors import KNeighborsClassifier
