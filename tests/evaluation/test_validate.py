@@ -141,6 +141,13 @@ def test_no_errors_anywhere_is_no_proof_of_perfection():
     assert found.interval(metric="auc").lower < 1
 
 
+def test_a_guess_has_the_area_of_a_coin_though_its_scores_differ_between_folds():
+    found = cross_validate(DummyClassifier(strategy="prior"), IRIS_X[:140], NAMES[:140] == "setosa", metric="auc")
+    interval = found.interval()
+    assert interval.estimate == 0.5
+    assert interval.lower < 0.5 < interval.upper
+
+
 def test_classes_missing_in_a_training_fold_keep_their_column():
     labels = np.array(["a"] * 20 + ["b"] * 20 + ["c"])
     Z = np.random.default_rng(0).normal(size=(41, 2))

@@ -102,7 +102,14 @@ class Validation(Result):
         if self.weights is not None:
             options["sample_weight"] = self.weights[rows]
         found = metric.interval(self.y[rows], predicted, level=level, **options)
-        return replace(found, estimand=self._estimand("corrected_t", metric))
+        scores, estimand = self.scores(metric), self._estimand("corrected_t", metric)
+        if metric.losses is not None or scores.size < 2 or np.isnan(scores).any():
+            return replace(found, estimand=estimand)
+        # Scores of different folds need not be comparable, so a figure of all rows lends its width alone.
+        low, high = metric.range
+        mean = float(scores[0])
+        lower, upper = max(low, mean + found.lower - found.estimate), min(high, mean + found.upper - found.estimate)
+        return replace(found, estimate=mean, lower=lower, upper=upper, estimand=estimand)
 
     def _by_rows(self, method: str, metric: Metric) -> bool:
         """Whether the spread is taken over rows, not over folds."""
