@@ -244,11 +244,13 @@ def test_by_class_covers_the_rare_class():
     X = rng.normal(size=(6_000, 1)) + 1.5 * y[:, None]
     old, new = slice(0, 3_000), slice(3_000, None)
     plain, fair = (
-        conformal(LogisticRegression(), X[old], y[old], method="split", by_class=b).coverage(X[new], y[new])
+        conformal(LogisticRegression(), X[old], y[old], method="split", cv=Holdout(0.5), by_class=b)
         for b in (False, True)
     )
+    plain, fair = (made.coverage(X[new], y[new]) for made in (plain, fair))
     assert plain.parts.loc["1", "coverage"] < 0.5
-    assert fair.parts.loc["1", "lower"] <= 0.9 <= fair.parts.loc["1", "upper"] + 0.05
+    # 75 rows calibrate the rare class and 150 test it: a standard deviation of .043, five of them below .9.
+    assert fair.parts.loc["1", "coverage"] > 0.68
     assert fair.size.estimate > plain.size.estimate
 
 

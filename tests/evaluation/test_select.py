@@ -141,12 +141,11 @@ def test_equally_simple_learners_are_told_apart_by_their_figures():
     assert select(apart, simplicity=lambda found: 0).name == "c"
 
 
-def test_folds_count_by_their_rows():
+def test_every_fold_counts_the_same():
     splits = [(np.arange(1, 40), np.arange(1)), (np.arange(1), np.arange(1, 40))]
     a, b = result("a", [0.0, 1.0], splits=splits), result("b", [9.0, 0.9], splits=splits)
     a.y = b.y = np.zeros(40)
-    assert select([a, b], rule="best").best == "a"
-    assert_allclose(select([a, b]).table.loc["a", "estimate"], 39 / 40)
+    assert_allclose(select([a, b]).table.loc["a", "estimate"], 0.5)
 
 
 def test_one_validation_set_uses_its_rows():
@@ -218,7 +217,7 @@ def test_real_validations_give_the_same_figures():
         (lambda: select(3), "no list of results"),
         (lambda: select([3]), "no validated learner"),
         (lambda: select([TABLE[0], TABLE[0]]), "two results are named 'size 1'"),
-        (lambda: select([TABLE[0], result("b", [1.0, 2.0])]), "different folds"),
+        (lambda: select([TABLE[0], result("b", [1.0, 2.0])]), "different targets"),
         (lambda: select([TABLE[0], result("b", [1.0] * 4, "mae")]), "judged by mse"),
         (lambda: select([result("a", [1.0, np.nan])]), "a has no finite mse on fold 1"),
         (lambda: select(TABLE, rule="two_se"), "rule = 'two_se'"),

@@ -17,12 +17,12 @@ from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, ExtraTreeRegressor
 
-from assay.errors import AssayError, DataError, LearnerError, ParameterError
+from assay.errors import AssayError, AssayWarning, DataError, LearnerError, ParameterError
 from assay.evaluation import Validation, cross_validate
 from assay.linear import LinearRegression, Ridge
-from assay.metrics import accuracy, error, mse
+from assay.metrics import accuracy, error, mse, recall
 from assay.progress import listen
 from assay.resampling import Bootstrap, FiveByTwo, Folds, Holdout, LeaveOneOut, TimeFolds
 from tests.naive import cross_validation_by_loop, nested_cross_validation
@@ -46,7 +46,7 @@ def test_losses_are_those_of_a_loop(cv, estimator):
     for ours, theirs in zip(found.fold_losses, expected, strict=True):
         assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
     assert_allclose(found.fold_scores, [part.mean() for part in expected], rtol=1e-9)
-    assert found.estimate == pytest.approx(np.concatenate(expected).mean(), rel=1e-9)
+    assert found.estimate == pytest.approx(np.mean([part.mean() for part in expected]), rel=1e-9)
 
 
 @pytest.mark.parametrize("estimator", [Ridge(0.5), LinearRegression(), SklearnLinear()])
@@ -71,7 +71,7 @@ def test_out_of_fold_predictions_are_scikit_learns():
 def test_the_corrected_interval_by_its_formula():
     found = cross_validate(Ridge(), X, y, cv=Folds(5, repeats=3, random_state=1))
     s = found.fold_scores
-    centre = np.average(s, weights=[len(test) for _, test in found.splits])
+    centre = s.mean()
     reach = stats.t.ppf(0.975, 14) * s.std(ddof=1) * np.sqrt(1 / 15 + 18 / 72)
     interval = found.interval()
     assert_allclose([interval.estimate, interval.lower, interval.upper], [centre, centre - reach, centre + reach])
@@ -141,6 +141,14 @@ def test_no_errors_anywhere_is_no_proof_of_perfection():
     assert found.interval(metric="auc").lower < 1
 
 
+def test_a_nested_run_without_an_error_falls_back_on_rows():
+    Z = np.r_[np.zeros(30), np.ones(30)][:, None]
+    found = cross_validate(DecisionTreeClassifier(), Z, Z.ravel() > 0, cv=5, interval="nested", nested_repeats=1)
+    assert found.interval().upper == pytest.approx(error.interval([0] * 60, [0] * 60).upper)
+    still = cross_validate(DummyRegressor(), Z, np.ones(60), cv=5, interval="nested", nested_repeats=1).interval()
+    assert still.lower <= still.estimate <= still.upper
+
+
 def test_a_guess_has_the_area_of_a_coin_though_its_scores_differ_between_folds():
     found = cross_validate(DummyClassifier(strategy="prior"), IRIS_X[:140], NAMES[:140] == "setosa", metric="auc")
     interval = found.interval()
@@ -151,11 +159,12 @@ def test_a_guess_has_the_area_of_a_coin_though_its_scores_differ_between_folds()
 def test_classes_missing_in_a_training_fold_keep_their_column():
     labels = np.array(["a"] * 20 + ["b"] * 20 + ["c"])
     Z = np.random.default_rng(0).normal(size=(41, 2))
-    found = cross_validate(DummyClassifier(strategy="prior"), Z, labels, cv=5, metric=["log_loss", "error"])
+    with pytest.warns(AssayWarning, match="class 'c' is tested in fold"):
+        found = cross_validate(DummyClassifier(strategy="prior"), Z, labels, cv=5, metric=["log_loss", "error"])
     table = found.out_of_fold("probabilities")
     assert table.shape == (41, 3)
     assert table[40, 2] == 0
-    with pytest.raises(DataError, match="class 'c'"):
+    with pytest.warns(AssayWarning), pytest.raises(DataError, match="class 'c'"):
         cross_validate(LinearSVC(), Z, labels, cv=5, metric="auc")
 
 
@@ -284,6 +293,10 @@ def test_a_learner_that_breaks_is_named_with_its_fold(how, kind, words):
         ({"sample_weight": np.ones(3)}, "shape"),
         ({"groups": np.ones(90)}, "groups"),
         ({"groups": np.ones(9)}, "groups"),
+        ({"y": pd.date_range("2020", periods=90)}, "dates"),
+        ({"cv": [(np.arange(5) > 2, np.arange(5) <= 2)]}, "a mask has 5 entries"),
+        ({"cv": [(np.arange(30.0), np.arange(30.0, 60))]}, "whole numbers"),
+        ({"sample_weight": "a"}, "no number"),
         ({"interval": "nested", "cv": 2}, "at least 3 folds"),
         ({"interval": "nested", "metric": "r2"}, "no mean over rows"),
         ({"interval": "nested", "nested_repeats": 0}, "nested_repeats"),
@@ -301,6 +314,32 @@ def test_one_class_alone_is_scored_or_refused_in_a_sentence():
     assert found.estimate == 0
     with pytest.raises(AssayError):
         cross_validate(LogisticRegression(), X, np.ones(90, dtype=int), cv=3)
+
+
+def test_margins_of_several_classes_are_not_ranked():
+    found = cross_validate(make_pipeline(StandardScaler(), LogisticRegression()), IRIS_X, NAMES, cv=5, metric="auc")
+    assert found.estimate > 0.99
+
+
+def test_the_positive_class_is_the_users():
+    target = np.where(NAMES == "setosa", "rare", "usual")
+    found = cross_validate(
+        DummyClassifier(strategy="most_frequent"), IRIS_X, target, metric=recall.bind(pos_label="rare")
+    )
+    assert found.estimate == 0.0
+    with pytest.raises(ParameterError, match="average"):
+        cross_validate(DummyClassifier(), IRIS_X, NAMES, metric="f1")
+
+
+def test_learners_without_a_seed_repeat_their_figures():
+    forest = ExtraTreeRegressor()
+    assert_array_equal(cross_validate(forest, X, y, cv=3).fold_scores, cross_validate(forest, X, y, cv=3).fold_scores)
+    assert forest.random_state is None
+
+
+def test_a_backend_without_generators_will_do():
+    with joblib.parallel_config("multiprocessing", n_jobs=2):
+        assert cross_validate(SklearnLinear(), X, y, cv=3).fold_scores.size == 3
 
 
 def test_asking_for_what_was_not_kept():

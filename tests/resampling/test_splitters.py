@@ -88,6 +88,24 @@ def test_groups_stay_whole(splitter):
         assert not set(groups[train]) & set(groups[test])
 
 
+@pytest.mark.parametrize("share", [0.5, 0.2, 0.1, 0.05])
+def test_a_holdout_of_groups_keeps_the_share(share):
+    groups = np.repeat(np.arange(20), 10)
+    _, test = next(Holdout(share).split(groups[:, None], None, groups))
+    assert abs(test.size - 200 * share) <= 10
+    uneven = np.repeat(np.arange(40), [1] * 30 + [7] * 10)
+    _, test = next(Holdout(share).split(uneven[:, None], None, uneven))
+    assert abs(test.size - 100 * share) <= 7
+
+
+def test_the_rarest_class_is_in_every_fold_alike():
+    """300 seeds, 5 folds: a share of one fifth within binomial bounds of false-alarm rate 1e-6."""
+    y = np.array([0] + [1] * 29)
+    first = sum(0 in next(Folds(5, stratify=True, random_state=seed).split(y[:, None], y))[1] for seed in range(300))
+    low, high = stats.binom.interval(1 - 1e-6, 300, 0.2)
+    assert low <= first <= high
+
+
 def test_groups_are_dealt_so_that_classes_stay_even():
     rng = np.random.default_rng(1)
     groups = np.repeat(np.arange(60), rng.integers(1, 9, 60))

@@ -59,7 +59,8 @@ class CalibratedClassifier(ClassifierMixin, Estimator):
 
         P(class | x) = g(score(x)),    g fitted to scores of rows that the scoring model had not seen
 
-    The score is `decision_function` where the classifier has one, else `predict_proba`. Unlike scikit-learn's
+    The score is `decision_function` where the classifier has one, else `predict_proba`; with more than two classes
+    `predict_proba` comes first, for margins of several classes cannot be compared between rows. Unlike scikit-learn's
     `CalibratedClassifierCV`, folds given as a number are shuffled, `ensemble` is False by default (one model on all
     rows, one map), and the default estimator is scikit-learn's RidgeClassifier, whose margins are no probabilities.
 
@@ -380,7 +381,9 @@ def _canonical(X: Any) -> Any:
 
 
 def _raw_scores(model: Any, X: Any) -> Any:
-    return model.decision_function(X) if hasattr(model, "decision_function") else model.predict_proba(X)
+    """Margins of two classes; of more, which cannot be compared between rows, probabilities where there are any."""
+    several = len(getattr(model, "classes_", ())) > 2 and hasattr(model, "predict_proba")
+    return model.decision_function(X) if hasattr(model, "decision_function") and not several else model.predict_proba(X)
 
 
 def _fit_and_score(

@@ -30,7 +30,7 @@ def rank(n: int, level: float) -> int:
     (18, 9, 9)
     """
     # 0.9 * 10 may come out a hair above 9, which must not cost a rank.
-    return int(np.ceil(np.round(level * (n + 1), 9)))
+    return max(1, int(np.ceil(np.round(level * (n + 1), 9))))
 
 
 def least_rows(level: float) -> int:

@@ -7,6 +7,7 @@ gaps), since only the learner knows what it can take.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -91,7 +92,10 @@ def rows_of(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: A
         except (TypeError, ValueError) as error:
             what = f"y holds text such as {target[0]!r}, but {label_of(estimator)} predicts numbers"
             raise DataTypeError(what, remedy="pass a classifier, or a numeric target") from error
-    return Rows(X, target, weights, np.unique(target), groups)
+    try:
+        return Rows(X, target, weights, np.unique(target), groups)
+    except TypeError as error:
+        raise DataTypeError("y mixes kinds of labels", remedy="use numbers alone, or text alone") from error
 
 
 def _plain(values: Any, name: str) -> Array:
@@ -107,6 +111,8 @@ def _plain(values: Any, name: str) -> Array:
     if missing.any():
         row = int(np.argmax(missing))
         raise DataError(f"{name} is missing in row {row}", remedy="drop that row, or fill it in")
+    if array.dtype.kind in "mM":
+        raise DataTypeError(f"{name} holds dates or times", remedy="turn it into numbers, such as days since a start")
     if array.dtype.kind == "c":
         raise DataTypeError(f"{name} holds complex numbers", remedy="pass real and imaginary parts one at a time")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
@@ -118,7 +124,12 @@ def _plain(values: Any, name: str) -> Array:
 
 
 def _weights(estimator: Any, sample_weight: Any, n: int) -> Array:
-    weights = np.asarray(sample_weight, dtype=float)
+    try:
+        weights = np.asarray(sample_weight, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise DataTypeError(
+            "sample_weight holds something that is no number", remedy="give one number per row"
+        ) from error
     if weights.shape != (n,):
         raise DataError(f"sample_weight has shape {weights.shape} for {n} rows", remedy="give one number per row")
     bad = ~np.isfinite(weights) | (weights < 0)
@@ -163,6 +174,11 @@ def choose_metric(metric: Any, rows: Rows) -> Metric:
     chosen = find(metric) if metric is not None else find("mse" if rows.classes is None else "error")
     if chosen.first == "X":
         raise ParameterError(f"{chosen.name} judges clusters", remedy="choose a metric of predictions")
+    average = inspect.signature(chosen).parameters.get("average")
+    several = rows.classes is not None and rows.classes.size > 2
+    if several and average is not None and chosen.options.get("average", average.default) == "binary":
+        remedy = f'choose how to average over classes: assay.metrics.{chosen.name}.bind(average="macro")'
+        raise ParameterError(f"{chosen.name} is for two classes, but there are more", remedy=remedy)
     if rows.classes is None and chosen.needs in ("probabilities", "scores"):
         raise ParameterError(f"{chosen.name} needs classes", remedy="choose a metric for numbers, such as 'mse'")
     if rows.classes is not None and chosen.needs == "values" and rows.y.dtype.kind not in "biuf":
@@ -234,7 +250,13 @@ def run(
     work = list(items)
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0):
         raise ParameterError(f"n_jobs = {n_jobs!r} is out of range", remedy="pass None or a non-zero whole number")
-    outcomes = Parallel(n_jobs=n_jobs, return_as="generator")(delayed(_guarded)(task, item) for item in work)
+    calls = [delayed(_guarded)(task, item) for item in work]
+    try:
+        outcomes = Parallel(n_jobs=n_jobs, return_as="generator")(calls)
+    except ValueError as error:
+        if "return_as" not in str(error):
+            raise
+        outcomes = Parallel(n_jobs=n_jobs)(calls)  # a backend that gives all answers at the end, or none
     return track(outcomes, label, len(work))
 
 

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,7 @@ class Nested:
     inflation: float
     repeats: int
     n_folds: int
+    seconds: float
 
     @property
     def centre(self) -> float:
@@ -76,11 +78,12 @@ def nest(
     tasks = [(r, a, b) for r in range(repeats) for a, b in pairs]
     task = partial(_leave_two, estimator, rows, metric, label, tests, K)
     errors: dict[tuple[int, int, int], Array] = {}
+    start = perf_counter()
     for (r, a, b), found in zip(
         tasks, run(task, tasks, label=f"nested cross-validation of {label}", n_jobs=n_jobs), strict=True
     ):
         errors[r, a, b], errors[r, b, a] = found
-    return _summary(errors, rows, tests, K, repeats)
+    return _summary(errors, rows, tests, K, repeats, perf_counter() - start)
 
 
 def _leave_two(
@@ -107,7 +110,7 @@ def _leave_two(
 
 
 def _summary(
-    errors: Mapping[tuple[int, int, int], Array], rows: Rows, tests: list[Array], K: int, repeats: int
+    errors: Mapping[tuple[int, int, int], Array], rows: Rows, tests: list[Array], K: int, repeats: int, seconds: float
 ) -> Nested:
     weights = np.ones(rows.n) if rows.weights is None else rows.weights
     gaps, inside, outside, naive = [], [], [], []
@@ -128,4 +131,4 @@ def _summary(
     error = float(np.mean(naive))
     inflation = float(np.sqrt(max(0.0, float(np.mean(gaps))))) / error if error > 0 else 1.0
     held = float(min(max(1.0, inflation), np.sqrt(K)))
-    return Nested(float(np.mean(inside)), float(np.mean(outside)), held, repeats, K)
+    return Nested(float(np.mean(inside)), float(np.mean(outside)), held, repeats, K, seconds)

@@ -141,10 +141,21 @@ def judge(
     a: int,
     b: int,
 ) -> TestResult:
+    first, second = found[a], found[b]
+    gaps = first.fold_scores - second.fold_scores
+    flat = gaps.size > 1 and np.isfinite(gaps).all() and np.ptp(gaps) == 0 and gaps[0] != 0
+    if flat and first.weights is None and first.fold_losses is not None:
+        # Folds that all differ by the same have no spread to judge by; the rows have.
+        rule = partial(_mcnemar if binary([first, second]) else _paired_t, **_row_options(rule, first, second))
     try:
-        return rule(found[a], found[b])
+        return rule(first, second)
     except AssayError as error:
         raise type(error)(f"{names[a]} against {names[b]}: {error.what}", remedy=error.remedy) from error
+
+
+def _row_options(rule: Any, first: Validation, second: Validation) -> dict[str, Any]:
+    told = {"alternative": rule.keywords["alternative"]}
+    return {**told, "exact": True} if binary([first, second]) else told
 
 
 def figure(result: Validation, test: str) -> float:

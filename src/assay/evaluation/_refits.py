@@ -24,6 +24,7 @@ from sklearn.base import clone
 
 from assay.errors import DataError, DataTypeError, ParameterError
 from assay.evaluation._learner import Rows, blame, fit_rows, label_of, run
+from assay.numerics.seeds import seed_sequence
 
 __all__ = [
     "along",
@@ -36,6 +37,7 @@ __all__ = [
     "refit_many",
     "reseeded",
     "row_influence",
+    "seed_of",
     "two_classes",
 ]
 
@@ -71,6 +73,11 @@ def reseeded(estimator: Any, seed: int) -> Any:
         if value is None and (name == "random_state" or name.endswith("__random_state"))
     }
     return clone(estimator).set_params(**unset) if unset else estimator
+
+
+def seed_of(random_state: Any) -> int:
+    """A whole number for learners, drawn from any seed."""
+    return int(seed_sequence(random_state).generate_state(1)[0] >> 1)
 
 
 def fit_whole(estimator: Any, rows: Rows, seeds: np.random.SeedSequence, predict: Callable[[Any], Outcome]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from assay.metrics._scorer import class_options
 from assay.resampling import AllButOne, Scheme, corrected_variance_factor, scheme_of
 from assay.results import Interval, Result
 
-__all__ = ["METHODS", "Validation", "validation_of"]
+__all__ = ["METHODS", "Validation", "same_experiment", "validation_of"]
 
 Array = np.ndarray
 METHODS = ("corrected_t", "naive", "nested")
@@ -63,7 +64,7 @@ class Validation(Result):
 
     @property
     def estimate(self) -> float:
-        """The mean of the primary metric over folds, each counted by its rows; a nested run corrects it."""
+        """The mean of the primary metric over folds; a nested run corrects it."""
         return float(self.interval().estimate)
 
     @property
@@ -84,12 +85,17 @@ class Validation(Result):
         method = choice(method, "method", METHODS)
         scores = self.scores(chosen)
         one_set = self.scheme.kind in ("holdout", "leave-one-out")
-        if (method == "corrected_t" and (one_set or np.ptp(scores) == 0)) or np.isnan(scores).all():
+        if (
+            (method == "corrected_t" and one_set)
+            or (method != "naive" and np.ptp(scores) == 0)
+            or np.isnan(scores).all()
+        ):
             # One test set has the metric's own interval; so have folds without any spread, which proves nothing.
             return self._as_one_set(chosen, level)
         centre, error, df, n = self._moments(method, chosen)
         reach = special.stdtrit(df, (1 + level) / 2) if np.isfinite(df) else special.ndtri((1 + level) / 2)
         low, high = chosen.range
+        centre = min(max(low, centre), high)  # the correction of a nested run may lead a hair beyond
         lower, upper = max(low, centre - error * float(reach)), min(high, centre + error * float(reach))
         return Interval(centre, lower, upper, level, _TITLES[method], n, self._estimand(method, chosen))
 
@@ -134,7 +140,7 @@ class Validation(Result):
             what = f"one {metric.name} has no spread over folds"
             raise DataError(what, remedy="use several folds, or metric.interval on its predictions")
         factor = 1 / scores.size if method == "naive" else corrected_variance_factor(self.scheme)
-        mean = float(np.average(scores, weights=self._fold_weights()))
+        mean = float(scores.mean())
         return mean, float(np.std(scores, ddof=1) * np.sqrt(factor)), scores.size - 1.0, self.scheme.n
 
     def _metric(self, metric: Any) -> Metric:
@@ -145,11 +151,6 @@ class Validation(Result):
             return f"{metric.name} of {self.name} trained on bootstrap samples of {self.scheme.n} rows"
         size = self.scheme.n if method == "nested" else round(self.scheme.n_train)
         return f"{metric.name} of {self.name} trained on {size} rows"
-
-    def _fold_weights(self) -> Array:
-        if isinstance(self.splits, AllButOne):
-            return np.ones(self.scheme.n) if self.weights is None else self.weights
-        return np.array([len(test) if self.weights is None else self.weights[test].sum() for _, test in self.splits])
 
     def row_losses(self, metric: Any = None) -> tuple[Array, Array | None]:
         """The loss of each tested row, averaged where it was tested several times, and its weight."""
@@ -221,12 +222,16 @@ class Validation(Result):
             *(self._line(metric) for metric in self.metrics),
             *([f"{self.metric.name}: {spread}"] if several else []),
             f"estimates {self._estimand(self.method, self.metric)}",
-            f"{self.seconds.sum():.3g} s, {how}",
+            f"{self.seconds.sum():.3g} s, {how}"
+            + ("" if self.nested is None else f"; nested {self.nested.seconds:.3g} s"),
         ]
         title = f"{self.name}: {self.scheme}"
         rule = "-" * max(len(line) for line in [title, *lines])
         note = [_NAIVE] if self.method == "naive" else []
         return "\n".join([title, rule, *lines, rule, *note]).rstrip()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>{super()._repr_html_()}"
 
     def _line(self, metric: Metric) -> str:
         found = self.interval(metric=metric)
@@ -317,3 +322,37 @@ def _mean(losses: Array, weights: Array | None) -> float:
 
 def _scored(metric: Metric, rows: Rows, test: Array, predicted: Array) -> float:
     return score(metric, rows.y[test], predicted, rows, None if rows.weights is None else rows.weights[test])
+
+
+# Which validations can be compared.
+
+
+def same_experiment(name: str, one: Validation, other_name: str, other: Validation) -> None:
+    who = f"{name} and {other_name}"
+    if one.y.shape != other.y.shape or not np.array_equal(one.y, other.y):
+        raise DataError(f"{who} were judged on different targets", remedy="cross-validate both with the same X and y")
+    if not _same_splits(one.splits, other.splits):
+        remedy = "cross-validate both with the same cv and random_state"
+        raise DataError(f"{who} were judged on different splits", remedy=remedy)
+    if one.metric.name != other.metric.name:
+        what = f"{who} were judged by {one.metric.name} and {other.metric.name}"
+        raise DataError(what, remedy="use one metric for both")
+    options, others = one.metric.options, other.metric.options
+    # Options may be arrays, such as a table of costs.
+    if set(options) != set(others) or not all(np.array_equal(options[key], others[key]) for key in options):
+        raise DataError(f"{who} were judged by {one.metric.name} with other options", remedy="use one metric for both")
+    if not np.array_equal(_ones(one), _ones(other)):
+        raise DataError(f"{who} were judged with different weights", remedy="use the same sample_weight for both")
+
+
+def _ones(result: Validation) -> Array:
+    return np.ones(result.y.shape[0]) if result.weights is None else result.weights
+
+
+def _same_splits(one: Any, other: Any) -> bool:
+    if one is other or (isinstance(one, AllButOne) and isinstance(other, AllButOne)):
+        return len(one) == len(other)
+    if len(one) != len(other):
+        return False
+    pairs = zip(one, other, strict=True)
+    return all(np.array_equal(a[0], b[0]) and np.array_equal(a[1], b[1]) for a, b in pairs)

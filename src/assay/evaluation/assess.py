@@ -110,9 +110,10 @@ class Assessment(Result):
     def __str__(self) -> str:
         shown = self.interval()
         left, right = "(" if np.isinf(shown.lower) else "[", ")" if np.isinf(shown.upper) else "]"
-        limits = f"{left}{shown.lower:.5g}, {shown.upper:.5g}{right} ({shown.method}, n = {shown.n})"
+        sided = "interval" if self.test.alternative == "two-sided" else "one-sided interval"
+        limits = f"{left}{shown.lower:.5g}, {shown.upper:.5g}{right}"
         lines = [
-            f"{self.estimand} {self.estimate:.5g}, {100 * shown.level:.4g}% interval {limits}",
+            f"{self.estimand} {self.estimate:.5g}, {100 * shown.level:.4g}% {sided} {limits}",
             f"null {self.p0:g}, alternative: {self.test.alternative}, p = {format_p(self.p_value)}",
             f"{self.verdict} at level {1 - self.level:.4g}",
         ]

@@ -323,7 +323,7 @@ def _simultaneous(estimate: Array, error: Array, critical: float, bounds: tuple[
 
 def _sup_t(estimate: Array, error: Array, curves: Array, level: float) -> float:
     """The quantile of the largest deviation, in standard errors; rows where nothing moves do not count."""
-    moves = error > 1e-12 * max(1.0, float(np.abs(estimate).max()))
+    moves = error > 1e-12 * float(np.abs(curves).max())
     if not moves.any():
         return 0.0
     most = np.abs((curves[:, moves] - estimate[moves]) / error[moves]).max(axis=1)

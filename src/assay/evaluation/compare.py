@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from html import escape
 from itertools import combinations
 from textwrap import fill
 from typing import Any
@@ -39,14 +40,14 @@ from assay.evaluation._paired import (
     judge,
     refuse_misfit,
 )
-from assay.evaluation.validate import Validation
+from assay.evaluation._validation import Validation, same_experiment
 from assay.inference import (
     adjust_pvalues,
 )
 from assay.inference.multiple import METHODS as CORRECTIONS
 from assay.inference.multiple import TITLES
 from assay.metrics._metric import Metric
-from assay.resampling import AllButOne, Scheme
+from assay.resampling import Scheme
 from assay.results import Result, TestResult, format_p
 
 __all__ = ["Comparison", "compare"]
@@ -161,6 +162,9 @@ class Comparison(Result):
         width = max(88, len(rule))
         return "\n".join([title, rule, *means, rule, *table, rule, *(fill(note, width) for note in self._notes())])
 
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
     def _notes(self) -> list[str]:
         toward = "" if self.alternative == "two-sided" else f" Alternative: difference {self.alternative} than 0."
         m = len(self.pairs)
@@ -273,7 +277,7 @@ def _gate(results: Any) -> tuple[tuple[str, ...], tuple[Validation, ...]]:
         )
     names = _distinct([str(name) for name in results] if named else [one.name for one in found])
     for name, one in zip(names[1:], found[1:], strict=True):
-        _same_experiment(names[0], found[0], name, one)
+        same_experiment(names[0], found[0], name, one)
     return names, found
 
 
@@ -287,37 +291,6 @@ def _distinct(names: list[str]) -> tuple[str, ...]:
             label = f"{name} ({k})"
         out.append(label)
     return tuple(out)
-
-
-def _same_experiment(name: str, one: Validation, other_name: str, other: Validation) -> None:
-    who = f"{name} and {other_name}"
-    if one.y.shape != other.y.shape or not np.array_equal(one.y, other.y):
-        raise DataError(f"{who} were judged on different targets", remedy="cross-validate both with the same X and y")
-    if not _same_splits(one.splits, other.splits):
-        remedy = "cross-validate both with the same cv and random_state"
-        raise DataError(f"{who} were judged on different splits", remedy=remedy)
-    if one.metric.name != other.metric.name:
-        what = f"{who} were judged by {one.metric.name} and {other.metric.name}"
-        raise DataError(what, remedy="use one metric for both")
-    options, others = one.metric.options, other.metric.options
-    # Options may be arrays, such as a table of costs.
-    if set(options) != set(others) or not all(np.array_equal(options[key], others[key]) for key in options):
-        raise DataError(f"{who} were judged by {one.metric.name} with other options", remedy="use one metric for both")
-    if not np.array_equal(_ones(one), _ones(other)):
-        raise DataError(f"{who} were judged with different weights", remedy="use the same sample_weight for both")
-
-
-def _ones(result: Validation) -> Array:
-    return np.ones(result.y.shape[0]) if result.weights is None else result.weights
-
-
-def _same_splits(one: Any, other: Any) -> bool:
-    if one is other or (isinstance(one, AllButOne) and isinstance(other, AllButOne)):
-        return len(one) == len(other)
-    if len(one) != len(other):
-        return False
-    pairs = zip(one, other, strict=True)
-    return all(np.array_equal(a[0], b[0]) and np.array_equal(a[1], b[1]) for a, b in pairs)
 
 
 def _pairs(names: tuple[str, ...], baseline: Any) -> tuple[tuple[int, int], ...]:

@@ -88,8 +88,8 @@ def learning_curve(
     level = fraction(level, "level")
     rows = rows_of(estimator, X, y, sample_weight, groups)
     chosen = choose_metric(metric, rows)
-    own, to_split = seed_sequence(random_state).spawn(2)
-    splits = _splits(rows, cv, to_split)
+    splits = _splits(rows, cv, random_state)
+    own = seed_sequence(random_state)
     scheme = scheme_of(splits, rows.n)
     counts = _counts(sizes, min(len(train) for train, _ in splits))
     orders = [
@@ -170,8 +170,8 @@ def validation_curve(
     models = along(estimator, parameter, values)
     rows = rows_of(estimator, X, y, sample_weight, groups)
     chosen = choose_metric(metric, rows)
-    own, to_split = seed_sequence(random_state).spawn(2)
-    splits = _splits(rows, cv, to_split)
+    splits = _splits(rows, cv, random_state)
+    own = seed_sequence(random_state)
     scheme = scheme_of(splits, rows.n)
     jobs = [
         _Job(model, train, test, f"fold {k} with {parameter} = {short(value)}", k)
@@ -197,15 +197,9 @@ def validation_curve(
     )
 
 
-def _splits(rows: Rows, cv: Any, seeds: np.random.SeedSequence) -> Sequence[tuple[Array, Array]]:
-    return splits_of(
-        cv,
-        rows.X,
-        rows.y,
-        groups=rows.groups,
-        classes=rows.classes is not None,
-        random_state=int(seeds.generate_state(1)[0] >> 1),
-    )
+def _splits(rows: Rows, cv: Any, random_state: Any) -> Sequence[tuple[Array, Array]]:
+    classes = rows.classes is not None
+    return splits_of(cv, rows.X, rows.y, groups=rows.groups, classes=classes, random_state=random_state)
 
 
 def _counts(sizes: Sequence[float], most: int) -> list[int]:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import sparse, special
+from scipy import special
 from sklearn.base import is_classifier
 
 from assay.checks import choice, fraction, freeze, whole
@@ -228,13 +228,13 @@ def _question(model: Any, response: str) -> tuple[Any, str, tuple[str, ...] | No
     refuse_unfitted(model)
     classes = getattr(model, "classes_", None)
     if response == "auto":
-        classifies = is_classifier(model) or hasattr(model, "predict_proba")
+        classifies = _is_classifier(model) or hasattr(model, "predict_proba")
         ways = ("probabilities", "scores") if classifies else ("values",)
         response = next((way for way in ways if hasattr(model, METHODS[way])), "values")
     if not hasattr(model, METHODS[response]):
         what = f"{label_of(model)} has no {METHODS[response]}, which response={response!r} needs"
         raise DataTypeError(what, remedy="choose another response")
-    if response == "values" and is_classifier(model) and np.asarray(classes).dtype.kind not in "biuf":
+    if response == "values" and _is_classifier(model) and np.asarray(classes).dtype.kind not in "biuf":
         raise DataTypeError("labels have no average", remedy='choose response="probabilities" or "scores"')
     method = getattr(model, METHODS[response])
     if response == "values" or classes is None:
@@ -277,23 +277,36 @@ def _predict(ask: Any, X: Any, at: tuple[int, ...], grids: tuple[Array, ...]) ->
         yield start, found.reshape(len(batch), n, -1).astype(float, copy=False)
 
 
+def _is_classifier(model: Any) -> bool:
+    """As scikit-learn tells it; learners without tags are known by their classes."""
+    return is_classifier(model) if hasattr(model, "__sklearn_tags__") else hasattr(model, "classes_")
+
+
 def _room_for(X: Any, at: tuple[int, ...], grids: tuple[Array, ...]) -> Any:
-    """The same table, in which whole-number columns can hold the fractions of a grid."""
-    broken = [
+    """The same table, in which columns of whole numbers or booleans can hold every value of a grid."""
+    framed = isinstance(X, pd.DataFrame)
+    narrow = [
         j
         for j, grid in zip(at, grids, strict=True)
-        if grid.dtype.kind == "f" and not np.array_equal(grid, grid.round())
+        if grid.dtype.kind == "f" and not _holds(X.dtypes.iloc[j] if framed else X.dtype, grid)
     ]
-    if isinstance(X, pd.DataFrame):
-        whole_numbers = [j for j in broken if X.dtypes.iloc[j].kind in "iu"]
-        if whole_numbers:
-            X = X.copy(deep=False)
-            for j in whole_numbers:
-                X.isetitem(j, X.iloc[:, j].astype(float))
+    if not narrow:
         return X
-    if broken and not sparse.issparse(X) and X.dtype.kind in "iu":
-        return X.astype(float)
-    return X
+    if framed:
+        X = X.copy(deep=False)
+        for j in narrow:
+            X.isetitem(j, X.iloc[:, j].astype(float))
+        return X
+    return X.astype(float)
+
+
+def _holds(dtype: Any, grid: Array) -> bool:
+    """Whether a column of this type can hold the values as they are."""
+    kind = getattr(dtype, "kind", "O")
+    if kind not in "iub" or not isinstance(dtype, np.dtype):
+        return True
+    low, high = (0, 1) if kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return bool(np.array_equal(grid, grid.round()) and grid.min() >= low and grid.max() <= high)
 
 
 def _typed(X: Any, j: int, values: Array) -> Any:

@@ -82,7 +82,7 @@ class SearchCV(MetaEstimatorMixin, BaseEstimator):
     >>> space = {"n_neighbors": [5, 10, 20, 40, 80]}
     >>> tuned = SearchCV(KNeighborsRegressor(), space, rule="one_se", simplicity=("n_neighbors", "high")).fit(X, y)
     >>> tuned.best_params_, tuned.selection_.best
-    ({'n_neighbors': 80}, 'n_neighbors=20')
+    ({'n_neighbors': 40}, 'n_neighbors=20')
     """
 
     def __init__(
@@ -347,10 +347,10 @@ def search(
     >>> tree = DecisionTreeRegressor(random_state=0)
     >>> found = search(tree, X, y, {"max_depth": [1, 2, 3, 4, 5, None]}, nested=5)
     >>> found.best, round(found.estimate), round(found.nested.estimate), round(found.optimism)
-    ({'max_depth': 4}, 3843, 3918, 75)
+    ({'max_depth': 3}, 3833, 3938, 105)
     >>> simple = search(tree, X, y, {"max_depth": [1, 2, 3, 4]}, rule="one_se", simplicity=("max_depth", "low"))
     >>> simple.best
-    {'max_depth': 2}
+    {'max_depth': 3}
     """
     if nested is not None and not refit:
         raise ParameterError("a nested search must refit to be validated", remedy="pass refit=True")

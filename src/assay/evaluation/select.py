@@ -6,7 +6,7 @@ With e_jk the score of learner j on fold k, b the best learner, and d_jk how muc
     one_se    the simplest j with  mean_k d_jk <= sqrt(c var_k d_jk),   c = 1/(K R) + n_test/n_train
     within    the simplest j with  mean_k d_jk <= percent/100 |mean_k e_bk|
 
-Means weigh folds by their rows. The folds share training rows, so the variance of a mean over them is
+The folds share training rows, so the variance of a mean over them is
 c s^2 rather than s^2/K (Nadeau and Bengio). All learners see the same folds, and what makes a fold hard for one makes
 it hard for the others: the spread of the difference, not of the scores themselves, says whether two can be told apart.
 `paired=False` is the classic rule of Breiman et al., which compares with the best one's own s/sqrt(K). On one
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ import pandas as pd
 
 from assay.checks import choice, number
 from assay.errors import DataError, DataTypeError, ParameterError
+from assay.evaluation._validation import same_experiment
 from assay.metrics._limits import standard_error
 from assay.metrics._metric import Metric
 from assay.resampling import AllButOne, corrected_variance_factor
@@ -78,6 +80,9 @@ class Selection(Result):
         title = TITLES[self.rule].format(percent=self.percent)
         rule = "-" * max(len(line) for line in [title, head, *body])
         return "\n".join([title, rule, head, *body, rule, f"Chosen: {self.name}. {self.why}"])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
 
     def _notable(self) -> pd.DataFrame:
         """The twenty with the smallest differences; the chosen one is always among them."""
@@ -135,7 +140,7 @@ def panel_of(
 
     Single rows are judged one by one, with no training sets to tell folds apart: the rows are then the units.
     """
-    w = fold_weights(splits, weights)
+    w = np.ones(scores.shape[1])
     factor = float(corrected_variance_factor(scheme))
     by_rows = scheme.kind in ("holdout", "leave-one-out") and all(part is not None for part in losses)
     if by_rows:
@@ -147,11 +152,6 @@ def panel_of(
 def held_out(splits: Any) -> list[Array]:
     """The test rows of each fold, also of the many of leave-one-out without their training rows."""
     return list(np.arange(splits.n)[:, None]) if isinstance(splits, AllButOne) else [test for _, test in splits]
-
-
-def fold_weights(splits: Any, weights: Array | None) -> Array:
-    """What each fold counts: its rows, or their weights."""
-    return np.array([len(test) if weights is None else weights[test].sum() for test in held_out(splits)], dtype=float)
 
 
 def ranks_of(keys: Sequence[Any]) -> Array:
@@ -274,14 +274,15 @@ def select(
     >>> tried = [cross_validate(KNeighborsRegressor(k), X, y, cv=5, name=f"k = {k}") for k in (80, 40, 20, 10, 5)]
     >>> chosen = select(tried)
     >>> chosen.name, chosen.best
-    ('k = 80', 'k = 20')
+    ('k = 40', 'k = 20')
     >>> select(tried, rule="within", percent=5).name
     'k = 40'
     """
     choice(rule, "rule", RULES)
     percent = number(percent, "percent", 0)
     found = _results(results)
-    names = [str(result.name) for result in found]
+    named = isinstance(results, Mapping)
+    names = [str(name) for name in results] if named else [str(result.name) for result in found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ParameterError(
@@ -331,12 +332,7 @@ def _same_folds(found: Sequence[Any]) -> None:
         if other.metric.name != first.metric.name:
             what = f"{first.name} was judged by {first.metric.name}, {other.name} by {other.metric.name}"
             raise ParameterError(what, remedy="validate both by one metric")
-        same = str(other.scheme) == str(first.scheme) and all(
-            np.array_equal(a, b) for a, b in zip(held_out(first.splits), held_out(other.splits), strict=True)
-        )
-        if not same or not np.array_equal(first.y, other.y):
-            what = f"{first.name} and {other.name} were validated on different folds"
-            raise DataError(what, remedy="pass the same rows, cv and random_state to cross_validate")
+        same_experiment(first.name, first, other.name, other)
 
 
 def _order(simplicity: Any, names: Sequence[str], found: Sequence[Any]) -> tuple[Array, str]:

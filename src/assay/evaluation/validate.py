@@ -16,6 +16,7 @@ summaries that add (about one fit per repeat) or by the closed form of leave-one
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from functools import partial
 from time import perf_counter
@@ -25,12 +26,13 @@ import numpy as np
 from sklearn.base import clone
 
 from assay.checks import choice, fraction, freeze
-from assay.errors import DataError, ParameterError
+from assay.errors import AssayWarning, DataError, ParameterError
 from assay.evaluation._learner import Rows, blame, choose_metric, fit_rows, label_of, predictions, rows_of, run
 from assay.evaluation._nested import nest
+from assay.evaluation._refits import reseeded, seed_of
 from assay.evaluation._validation import METHODS, Validation, validation_of
 from assay.metrics._metric import Metric
-from assay.resampling import scheme_of, splits_of, take
+from assay.resampling import AllButOne, scheme_of, splits_of, take
 
 __all__ = ["Validation", "cross_validate"]
 
@@ -55,7 +57,7 @@ def cross_validate(
 ) -> Validation:
     """How well a learner predicts rows it has not seen, with an interval that says what it covers.
 
-        estimate = sum_k n_k s_k / sum_k n_k,   s_k the metric on fold k by a model fitted to the other folds
+        estimate = mean_k s_k,   s_k the metric on fold k by a model fitted to the other folds
 
     | parameter      | default       | range                                     | meaning                            |
     |----------------|---------------|-------------------------------------------|------------------------------------|
@@ -65,9 +67,10 @@ def cross_validate(
     | interval       | "corrected_t" | "corrected_t", "naive", "nested"          | how the interval is made           |
     | level          | 0.95          | (0, 1)                                    | its level                          |
     | groups         | None          | one label per row                         | rows that must stay together       |
+    | sample_weight  | None          | zero or more per row                      | how much a row counts              |
     | name           | None          | text                                      | the learner's name in tables       |
     | n_jobs         | None          | None, whole number but 0                  | workers; never changes the figures |
-    | random_state   | 0             | seed                                      | how the rows are dealt             |
+    | random_state   | 0             | seed                                      | folds, unset seeds of the learner  |
     | nested_repeats | 10            | at least 1                                | partitions for a nested interval   |
 
     A number `cv` means that many shuffled folds, stratified for classes. Without a metric it is the mean squared
@@ -89,14 +92,34 @@ def cross_validate(
         cv, rows.X, rows.y, groups=rows.groups, classes=rows.classes is not None, random_state=random_state
     )
     label = label_of(estimator) if name is None else str(name)
-    kept, seconds, fast = _out_of_fold(estimator, rows, splits, metrics, label, n_jobs)
+    _warn_of_unseen(rows, splits, label)
+    learner = reseeded(estimator, seed_of(random_state))
+    kept, seconds, fast = _out_of_fold(learner, rows, splits, metrics, label, n_jobs)
     inner = None
     if interval == "nested":
         scheme = scheme_of(splits, rows.n)
-        inner = nest(estimator, rows, metrics[0], scheme, label, n_jobs, random_state, nested_repeats)
-    return validation_of(
+        inner = nest(learner, rows, metrics[0], scheme, label, n_jobs, random_state, nested_repeats)
+    found = validation_of(
         label, estimator, rows, splits, metrics, kept, seconds, fast=fast, level=level, method=interval, nested=inner
     )
+    for other in metrics[1:]:
+        found.scores(other)  # what cannot be scored is said now, not when the result is printed
+    return found
+
+
+def _warn_of_unseen(rows: Rows, splits: Any, label: str) -> None:
+    """Say so when a fold tests a class that none of its training rows has."""
+    if rows.classes is None or isinstance(splits, AllButOne):
+        return
+    codes = np.searchsorted(rows.classes, rows.y)
+    for k, (train, test) in enumerate(splits):
+        trained = np.bincount(codes[train], minlength=rows.classes.size) > 0
+        unseen = ~trained[codes[test]]
+        if unseen.any():
+            name = rows.y[test[np.argmax(unseen)]].item()
+            what = f"{label}: class {name!r} is tested in fold {k} but in none of its training rows"
+            warnings.warn(f"{what}; use fewer folds, or merge rare classes", AssayWarning, stacklevel=3)
+            return
 
 
 def _metrics(metric: Any, rows: Rows) -> tuple[Metric, ...]:

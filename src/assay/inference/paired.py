@@ -238,8 +238,10 @@ def five_by_two_test(differences: Any, *, statistic: str = "F", alternative: str
         raise DataError(what, remedy="pass five rows of two differences, one row per halving")
     if statistic == "F" and alternative != "two-sided":
         raise ParameterError("the 5x2cv F test has no direction", remedy='pass statistic="t" for a one-sided test')
-    inside = float(((values[:, 0] - values[:, 1]) ** 2).sum()) / 2
     size = float(np.abs(values).max())
+    if size > 0 and not 1e-150 < size < 1e150:
+        raise DataError(f"differences of {size:.3g} have no squares", remedy="change their unit")
+    inside = float(((values[:, 0] - values[:, 1]) ** 2).sum()) / 2
     if size > 0 and np.sqrt(inside) <= ROUNDING * size:
         _refuse_flat(float(values[0, 0]), "within every halving both halves show the same difference", "")
     return _five_t(values, inside, alternative) if statistic == "t" else _five_f(values, inside)
@@ -451,5 +453,10 @@ def _tango_upper(b: int, c: int, n: int, z: float) -> float:
         return float((b - c - n * d) + z * np.sqrt(spread))
 
     # Without any spread at the estimate itself the search would stop there at once; the limit lies beyond.
-    start = (b - c) / n + (1e-12 if b + c in (0, n) else 0.0)
+    estimate = (b - c) / n
+    start = estimate + (1e-12 if b + c in (0, n) else 0.0)
+    if z <= 0:  # a level of one half or less, one-sided: the limit lies on the other side of the estimate
+        return estimate if z == 0 else float(optimize.brentq(excess, -1.0, estimate, xtol=1e-14, rtol=8.9e-16))
+    if excess(start) <= 0:
+        return start
     return float(optimize.brentq(excess, start, 1.0, xtol=1e-14, rtol=8.9e-16))

@@ -27,8 +27,14 @@ WAYS = {
 
 
 def respond(estimator: Any, X: Any, metric: Metric) -> Any:
-    """The predictions that the metric needs, from the first method of the estimator that gives them."""
+    """The predictions that the metric needs, from the first method of the estimator that gives them.
+
+    Margins of several classes cannot be compared between rows, so there the scores are probabilities where there are any.
+    """
     ways = WAYS[metric.needs]
+    classes = getattr(estimator, "classes_", None)
+    if metric.needs == "scores" and classes is not None and len(classes) > 2:
+        ways = ("predict_proba", "decision_function", "predict")
     for name in ways:
         if hasattr(estimator, name):
             return getattr(estimator, name)(X)
@@ -43,6 +49,8 @@ def class_options(metric: Metric, classes: Any) -> dict[str, Any]:
         return {}
     if metric.needs in ("probabilities", "scores"):
         return {"labels": classes} if "labels" in known and len(classes) > 1 else {}
+    if metric.options.get("pos_label") is not None:
+        return {}  # the user has said which class is positive
     if "pos_label" in known and len(classes) == 2 and _average(metric) == "binary":
         return {"pos_label": classes.tolist()[1]}
     return {}

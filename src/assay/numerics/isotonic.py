@@ -61,8 +61,8 @@ def pool_violators(total: Array, mass: Array, start: Array) -> int:
     for i in range(start.size):
         t, m = total[i], mass[i]
         first = i
-        # Cross products instead of quotients: exact for counts.
-        while top >= 0 and total[top] * m >= t * mass[top]:
+        # Cross products instead of quotients: exact for counts. Divided by the larger mass, they do not vanish either.
+        while top >= 0 and total[top] * (m / max(m, mass[top])) >= t * (mass[top] / max(m, mass[top])):
             t += total[top]
             m += mass[top]
             first = start[top]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import fill
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
@@ -39,7 +41,7 @@ def _comparison(result: Comparison, ax: Axes | None = None) -> Axes:
         axes.set(
             xlabel=f"difference in {result.metric.name} ({result.interval_method} intervals, {family}{more})\n"
             f"◂ below 0: {left} is better     |     above 0: {right} is better ▸",
-            title=f"{result.tests[0].method}, {result.scheme}",
+            title=fill(f"{result.tests[0].method}, {result.scheme}", 70),
         )
         axes.grid(visible=False, axis="y")
         _legend(axes, result, shown)
@@ -96,6 +98,6 @@ def _assessment(result: Assessment, ax: Axes | None = None) -> Axes:
         axes.set_yticks([])
         axes.set(
             xlabel=f"{result.estimand}, {100 * found.level:g}% {found.method} interval, n = {found.n}",
-            title=f"{result.name}: {result.verdict}",
+            title=fill(f"{result.name}: {result.verdict}", 70),
         )
         return axes

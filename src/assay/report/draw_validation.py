@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import fill
+
 import numpy as np
 from matplotlib.axes import Axes
 
@@ -28,7 +30,9 @@ def _validation(result: Validation, ax: Axes | None = None) -> Axes:
             # A fixed wobble keeps equal folds apart without a random picture.
             height = (np.arange(shown.size) * 0.618) % 1.0
             axes.scatter(shown, height, s=22, color=MUTED, edgecolors=INK, linewidths=0.5, label="folds", zorder=3)
-        axes.set(xlabel=result.metric.name, title=f"{result.name}: {result.scheme}", ylim=(-0.15, 1.15), yticks=[])
+        axes.set(
+            xlabel=result.metric.name, title=fill(f"{result.name}: {result.scheme}", 70), ylim=(-0.15, 1.15), yticks=[]
+        )
         axes.margins(x=0.08)
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.28), ncols=3)
         return axes

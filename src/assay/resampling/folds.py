@@ -41,7 +41,7 @@ def folds(cv: Any, X: Any, y: Any, groups: Any = None) -> list[tuple[np.ndarray,
     if isinstance(cv, int | np.integer) and cv > n:
         raise DataError(f"{cv} folds need at least {cv} rows, but n_samples = {n}", remedy="lower cv or pass more rows")
     try:
-        pairs = [(_rows(train), _rows(test)) for train, test in check_cv(cv).split(X, y, groups)]
+        pairs = [(_rows(train, n), _rows(test, n)) for train, test in check_cv(cv).split(X, y, groups)]
     except AssayError:
         raise
     except (TypeError, ValueError) as error:
@@ -67,10 +67,16 @@ def take(X: Any, rows: np.ndarray) -> Any:
     return X[rows]
 
 
-def _rows(chosen: Any) -> np.ndarray:
+def _rows(chosen: Any, n: int) -> np.ndarray:
     """Row numbers, also where a mask was given."""
     chosen = np.asarray(chosen)
-    return np.flatnonzero(chosen) if chosen.dtype == bool else chosen
+    if chosen.dtype != bool:
+        return chosen
+    if chosen.shape != (n,):
+        raise DataError(
+            f"a mask has {chosen.size} entries for {n} rows", remedy="pass one entry per row, or row numbers"
+        )
+    return np.flatnonzero(chosen)
 
 
 def is_partition(splits: Sequence[tuple[Any, Any]], n: int) -> bool:

@@ -102,7 +102,7 @@ def splits_of(
     | random_state | 0       | seed                                    | for `cv` given as a number              |
 
     >>> [test.size for _, test in splits_of(3, np.zeros((10, 1)))]
-    [4, 3, 3]
+    [3, 3, 4]
     """
     n = rows_in(X)
     if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
@@ -111,6 +111,10 @@ def splits_of(
         return AllButOne(n)
     found = folds(cv, X, y, groups)
     for k, (train, test) in enumerate(found):
+        if train.dtype.kind not in "iu" or test.dtype.kind not in "iu":
+            raise DataError(
+                f"fold {k} names rows by something else than whole numbers", remedy="pass row numbers or masks"
+            )
         if max(train.max(), test.max()) >= n or min(train.min(), test.min()) < -n:
             raise DataError(f"fold {k} names a row beyond the {n} there are", remedy="make cv for this table")
         inside = np.zeros(n, dtype=bool)

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from assay.checks import fraction, whole
-from assay.errors import DataError, ParameterError
+from assay.errors import DataError, DataTypeError, ParameterError
 from assay.numerics.seeds import generator, seed_sequence
 
 __all__ = ["Bootstrap", "FiveByTwo", "Folds", "Holdout", "LeaveOneOut", "Splitter", "TimeFolds"]
@@ -51,7 +51,13 @@ def rows_in(X: Any) -> int:
 
 def _codes(values: Any, n: int, name: str) -> Array:
     """Labels as whole numbers."""
-    codes = pd.factorize(np.asarray(values), use_na_sentinel=True, sort=True)[0]
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise DataError(f"{name} has {array.ndim} dimensions", remedy="pass one value per row")
+    try:
+        codes = pd.factorize(array, use_na_sentinel=True, sort=True)[0]
+    except TypeError as error:
+        raise DataTypeError(f"{name} mixes kinds of values", remedy="use numbers alone, or text alone") from error
     if codes.size != n:
         raise DataError(f"{name} has {codes.size} entries for {n} rows", remedy="pass one per row")
     if (codes < 0).any():
@@ -123,33 +129,34 @@ class Holdout(Splitter):
         if n < 2:
             raise DataError(f"a holdout needs at least 2 rows, but there are {n}", remedy="pass more rows")
         share, classes = self.share(n), strata(y, n, self.stratify)
-        start = rng.random()
-        if groups is None:
-            order, sizes = shuffled(classes, rng), np.ones(n)
-            members = None
+        if groups is not None:
+            test = _hold_out_groups(_codes(groups, n, "groups"), classes, share, rng)
         else:
-            members = _codes(groups, n, "groups")
-            first = np.unique(members, return_index=True)[1]
-            order = shuffled(classes[first], rng)
-            sizes = np.bincount(members)[order].astype(float)
-        reached = np.floor(np.cumsum(sizes) * share + start)
-        chosen = order[np.diff(reached, prepend=np.floor(start)) > 0]
-        test = np.zeros(n, dtype=bool)
-        if members is None:
-            test[chosen] = True
-        else:
-            test = np.isin(members, chosen)
-        if test.all() or not test.any():
-            # So few rows or groups that the share rounds to nothing: one of them is tested all the same.
+            order = shuffled(classes, rng)
+            start = rng.random()
+            reached = np.floor(np.arange(1, n + 1) * share + start)
             test = np.zeros(n, dtype=bool)
-            test[order[0] if members is None else members == order[0]] = True
-            if test.all():
-                raise DataError("all rows belong to one group", remedy="split by something else")
+            test[order[np.diff(reached, prepend=np.floor(start)) > 0]] = True
+            if test.all() or not test.any():
+                # So few rows that the share rounds to nothing or all: one row makes up the smaller part all the same.
+                test[:] = share > 0.5
+                test[order[0]] = share <= 0.5
         yield np.flatnonzero(~test), np.flatnonzero(test)
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         """One."""
         return 1
+
+
+def _hold_out_groups(members: Array, classes: Array, share: float, rng: np.random.Generator) -> Array:
+    """Whole groups for the test, the largest first, each where the classes of both parts stay nearest to the share."""
+    if members.max() == 0:
+        raise DataError("all rows belong to one group", remedy="split by something else")
+    part = _deal_groups(members, classes, np.array([1 - share, share]), rng)
+    if part.min() == part.max():
+        # So few groups that one part got them all: the smallest group makes up the other.
+        part[np.argmin(np.bincount(members))] = 1 - part[0]
+    return np.asarray(part[members] == 1)
 
 
 class Folds(Splitter):
@@ -167,9 +174,9 @@ class Folds(Splitter):
 
     >>> for train, test in Folds(3).split(np.zeros((9, 1)), ["a"] * 6 + ["b"] * 3):
     ...     print(test)
-    [2 3 8]
     [0 5 7]
     [1 4 6]
+    [2 3 8]
     """
 
     def __init__(
@@ -194,9 +201,10 @@ class Folds(Splitter):
             rng = np.random.default_rng(seed)
             if members is None:
                 fold = np.empty(n, dtype=np.intp)
-                fold[shuffled(classes, rng)] = np.arange(n) % K
+                # From a random fold on, or the rarest class would always begin in the first.
+                fold[shuffled(classes, rng)] = (np.arange(n) + rng.integers(K)) % K
             else:
-                fold = _deal_groups(members, classes, K, rng)[members]
+                fold = _deal_groups(members, classes, np.full(K, 1 / K), rng)[members]
             for k in range(K):
                 yield np.flatnonzero(fold != k), np.flatnonzero(fold == k)
 
@@ -205,22 +213,26 @@ class Folds(Splitter):
         return int(self.n_splits) * int(self.repeats)
 
 
-def _deal_groups(members: Array, classes: Array, K: int, rng: np.random.Generator) -> Array:
-    """The fold of each group: the largest first, each where the folds' class counts stay most even."""
+def _deal_groups(members: Array, classes: Array, wanted: Array, rng: np.random.Generator) -> Array:
+    """The part of each group: the largest first, each where it leaves the parts' class counts nearest to their shares.
+
+    With h the share of a class that a part holds and s that of the group, sum_parts (h - wanted)^2 / wanted grows by
+    (2 s.(h - wanted) + s.s) / wanted.
+    """
     table = np.zeros((int(members.max()) + 1, int(classes.max()) + 1))
     np.add.at(table, (members, classes), 1.0)
     share = table / table.sum(axis=0)
     sizes = table.sum(axis=1)
     order = rng.permutation(sizes.size)
     order = order[np.argsort(-sizes[order], kind="stable")]
-    held, count = np.zeros((K, table.shape[1])), np.zeros(K)
-    fold = np.empty(sizes.size, dtype=np.intp)
+    held, count = np.zeros((wanted.size, table.shape[1])), np.zeros(wanted.size)
+    part = np.empty(sizes.size, dtype=np.intp)
     for g in order:
-        # Adding s to h changes the sum of squares by 2 s.h + s.s, of which only the first part differs by fold.
-        cost = held @ share[g]
-        k = int(np.lexsort((count, cost.round(12)))[0])
-        fold[g], held[k], count[k] = k, held[k] + share[g], count[k] + sizes[g]
-    return fold
+        s = share[g]
+        cost = (2 * ((held - wanted[:, None]) @ s) + s @ s) / wanted
+        k = int(np.lexsort((count / wanted, cost.round(12)))[0])
+        part[g], held[k], count[k] = k, held[k] + s, count[k] + sizes[g]
+    return part
 
 
 class LeaveOneOut(Splitter):
