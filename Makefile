@@ -4,7 +4,7 @@ BIN := .venv/bin
 FAMILY ?= all
 JOBS ?= 2
 
-.PHONY: help demo test check format bench simulate clean
+.PHONY: help demo study test check format bench simulate faults clean
 
 help:  ## Say what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -23,8 +23,11 @@ help:  ## Say what there is
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-demo: .venv/installed  ## A full regression study on real data, printed, with its pictures in out/demo
-	$(BIN)/python examples/regression_study.py --out out/demo
+demo: .venv/installed  ## A whole study of real data, from table to report, in out/demo
+	ASSAY_HOME=out/demo/home $(BIN)/assay demo --out out/demo
+
+study: .venv/installed  ## A regression study by hand, with its pictures in out/study
+	$(BIN)/python examples/regression_study.py --out out/study
 
 check: .venv/installed-test  ## Lint, format, types, layers
 	$(BIN)/ruff check .
@@ -34,7 +37,7 @@ check: .venv/installed-test  ## Lint, format, types, layers
 
 test: check  ## Everything CI runs
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
-	$(BIN)/python examples/regression_study.py --out out/demo --quiet
+	$(BIN)/python examples/regression_study.py --out out/study --quiet
 
 format: .venv/installed-test  ## Let ruff tidy up
 	$(BIN)/ruff check --fix .
@@ -45,6 +48,9 @@ bench: .venv/installed-bench  ## Time assay beside its peers: make bench FAMILY=
 
 simulate: .venv/installed-test  ## Long simulations; their tables go to docs/
 	$(BIN)/python -m simulations
+
+faults: .venv/installed-test  ## Kill studies at random moments and see that nothing is lost; the table goes to docs/
+	$(BIN)/python -m simulations faults
 
 clean:  ## Remove the environment and everything made
 	rm -rf .venv out .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -15,6 +15,7 @@ _ROOMS = (
     "calibration",
     "errors",
     "evaluation",
+    "experiment",
     "inference",
     "linear",
     "metrics",
@@ -24,10 +25,14 @@ _ROOMS = (
     "results",
 )
 
-__all__ = ["__version__", *_ROOMS]
+_NAMES = {"Study": "assay.experiment.protocol", "run": "assay.experiment.protocol"}
+
+__all__ = ["__version__", *_NAMES, *_ROOMS]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _NAMES:
+        return getattr(import_module(_NAMES[name]), name)
     if name in _ROOMS:
         return import_module(f"assay.{name}")
     raise AttributeError(f"module 'assay' has no attribute {name!r}")

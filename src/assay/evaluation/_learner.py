@@ -23,7 +23,7 @@ from assay.base import weight_name
 from assay.errors import AssayError, DataError, DataTypeError, LearnerError, ParameterError
 from assay.metrics._metric import Metric, find
 from assay.metrics._scorer import class_options, respond
-from assay.numerics.threads import one_blas_thread
+from assay.numerics.threads import one_blas_thread, one_openmp_thread
 from assay.progress import track
 from assay.resampling import take
 
@@ -245,7 +245,8 @@ def run(
 ) -> Iterator[Outcome]:
     """`task` of every item, in order, over joblib's workers (any backend) with progress; a task may be interrupted.
 
-    BLAS runs on one thread inside a task whatever `n_jobs` is, so that the figures never depend on it.
+    BLAS and OpenMP run on one thread inside a task whatever `n_jobs` is, so that the figures never depend on it; give
+    `n_jobs` to use more cores.
     """
     work = list(items)
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0):
@@ -261,7 +262,7 @@ def run(
 
 
 def _guarded(task: Callable[[Item], Outcome], item: Item) -> Outcome:
-    with one_blas_thread():
+    with one_blas_thread(), one_openmp_thread():
         return task(item)
 
 

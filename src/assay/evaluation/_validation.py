@@ -13,7 +13,7 @@ from scipy import special
 from sklearn.base import clone
 
 from assay.checks import choice, fraction, freeze
-from assay.errors import DataError, ParameterError
+from assay.errors import AssayError, DataError, ParameterError
 from assay.evaluation._learner import Rows, choose_metric, score
 from assay.evaluation._nested import Nested
 from assay.metrics._limits import average, standard_error
@@ -311,7 +311,13 @@ def _scores(
         return np.array([_mean(part, w) for part, w in zip(losses, weights, strict=True)])
     if scheme.kind == "leave-one-out":
         return np.full(len(predicted), np.nan)
-    return np.array([_scored(metric, rows, test, part) for (_, test), part in zip(splits, predicted, strict=True)])
+    found = []
+    for k, ((_, test), part) in enumerate(zip(splits, predicted, strict=True)):
+        try:
+            found.append(_scored(metric, rows, test, part))
+        except AssayError as error:
+            raise type(error)(f"in fold {k}: {error.what}", remedy=error.remedy) from error
+    return np.array(found)
 
 
 def _mean(losses: Array, weights: Array | None) -> float:

@@ -17,15 +17,16 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core import event
 
-__all__ = ["cache_directory", "kernel"]
+__all__ = ["cache_directory", "kernel", "listen_to_compilation"]
 
 PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -33,6 +34,28 @@ PACKAGE = Path(__file__).resolve().parent.parent
 SAFE_FASTMATH = frozenset({"nsz", "arcp", "contract", "afn", "reassoc"})
 
 _decorating = threading.Lock()
+
+
+@contextmanager
+def listen_to_compilation(told: Callable[[], None]) -> Iterator[None]:
+    """Call `told` whenever a kernel begins to be compiled inside the block; those from the cache are silent."""
+
+    class Listener(event.Listener):
+        """Hears beginnings."""
+
+        def on_start(self, _event: Any) -> None:
+            """Pass it on."""
+            told()
+
+        def on_end(self, _event: Any) -> None:
+            """Nothing to say."""
+
+    listener = Listener()
+    event.register("numba:compile", listener)
+    try:
+        yield
+    finally:
+        event.unregister("numba:compile", listener)
 
 
 def kernel(function: Callable[..., Any] | None = None, *, exact: bool = False) -> Any:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import threadpoolctl
 
-__all__ = ["SMALL_WORK", "cores", "one_blas_thread", "parallel", "workers"]
+__all__ = ["SMALL_WORK", "cores", "one_blas_thread", "one_openmp_thread", "parallel", "workers"]
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -104,6 +104,20 @@ def one_blas_thread() -> Iterator[None]:
             if _blas_holders == 0:
                 _as_any_thread(_blas_limit.restore_original_limits)
                 _blas_limit = None
+
+
+@contextmanager
+def one_openmp_thread() -> Iterator[None]:
+    """Hold the OpenMP regions that this thread enters to one thread: on a busy machine they wait for each other."""
+    with _openmp().limit(limits=1, user_api="openmp"):
+        yield
+
+
+@cache
+def _openmp() -> Any:
+    import sklearn.utils  # noqa: F401  (loaded for its OpenMP)
+
+    return threadpoolctl.ThreadpoolController().select(user_api="openmp")
 
 
 def _hold_blas() -> Any:

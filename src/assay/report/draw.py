@@ -292,6 +292,7 @@ from assay.report import (  # noqa: E402, F401
     draw_calibration,
     draw_compare,
     draw_evaluation_curves,
+    draw_experiment,
     draw_inference,
     draw_inspect,
     draw_metrics,

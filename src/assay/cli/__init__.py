@@ -1,0 +1,134 @@
+"""The command line: `assay run houses.csv --target price`, and ten commands around it.
+
+Commands parse, call and print; what is computed lives in `assay.experiment`. Results go to standard output, progress
+and errors to standard error. Exit codes: 0 done, 1 failed, 2 bad usage or bad data, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from assay import __version__
+from assay.cli import live, out, run, show
+from assay.errors import AssayError, DataError, DataTypeError, ParameterError
+
+__all__ = ["app", "main"]
+
+BAD_INPUT = (DataError, DataTypeError, ParameterError, FileNotFoundError, IsADirectoryError, NotADirectoryError)
+INTERRUPTED = 130
+
+
+class Commands(TyperGroup):
+    """The commands, with every error turned into a sentence and an exit code."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the command that `args` names, and leave with its exit code."""
+        told = sys.argv[1:] if args is None else list(args)
+        live.begin()
+        try:
+            code = super().main(told, prog_name, complete_var, False, windows_expand_args, **extra)
+        except Exception as error:
+            if not standalone_mode:
+                raise
+            code = _failed(error, told)
+        if not standalone_mode:
+            return code
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; an interrupt is answered here, before typer makes it a bare exit code."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            live.say_interrupted()
+            raise typer.Exit(INTERRUPTED) from None
+
+
+def _failed(error: Exception, args: Sequence[str]) -> int:
+    """Say in a sentence what went wrong; the exit code."""
+    words, code = _sentence(error)
+    if not words:  # no arguments: the help has been shown
+        return code
+    if os.environ.get("ASSAY_DEBUG") == "1":
+        traceback.print_exception(error)
+    out.complain(words)
+    if "--json" in args:
+        out.document({"error": out.clean(words, out.LONGEST), "exit": code})
+    return code
+
+
+def _sentence(error: Exception) -> tuple[str, int]:
+    if isinstance(error, AssayError):
+        return str(error), 2 if isinstance(error, BAD_INPUT) else 1
+    if hasattr(error, "format_message"):  # a usage error; its class is click's or typer's own, by version
+        context = getattr(error, "ctx", None)
+        path = "assay" if context is None else context.command_path
+        said = error.format_message().rstrip(".?")
+        return said and f"{said}; {path} --help says what there is", 2
+    if isinstance(error, OSError):
+        where = "" if error.filename is None else f"{error.filename}: "
+        return f"{where}{(error.strerror or str(error)).lower()}", 2 if isinstance(error, BAD_INPUT) else 1
+    if isinstance(error, MemoryError):
+        return "the memory does not suffice; use fewer rows or columns, a smaller panel, or --n-jobs 1", 1
+    name = type(error).__name__
+    return f"this is a bug in assay, please report it ({name}: {error}); ASSAY_DEBUG=1 shows the traceback", 1
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"assay {__version__}\n")
+        raise typer.Exit
+
+
+app = typer.Typer(cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="rich")
+
+
+@app.callback()
+def _entry(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Say the version."),
+) -> None:
+    """From a table to a result you can defend.
+
+    Start with: assay run houses.csv --target price
+    """
+
+
+_commands: tuple[Callable[..., None], ...] = (
+    run.run,
+    run.resume,
+    run.open_,
+    run.demo,
+    run.predict,
+    show.history,
+    show.show,
+    show.report,
+    show.verify,
+    show.learners,
+    show.doctor,
+)
+for _command in _commands:
+    app.command(_command.__name__.rstrip("_"))(_command)
+
+
+def main() -> None:
+    """The console script."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a letter shows a mark, no traceback
+    live.watch_interrupts()
+    app()

@@ -1,0 +1,250 @@
+"""What happens while a study runs: progress, the note that kernels are being compiled, and Ctrl-C.
+
+Time left is what the remaining fits cost by the panel's declaration, at the speed of those that are done:
+
+    left = (cost of folds to come) / rate,    rate = (cost of folds done + RATE x 1 s) / (seconds so far + 1 s)
+
+Ctrl-C raises `KeyboardInterrupt` as always; because compiled code may keep the interpreter from seeing it, a thread
+that hears of the signal at once ends the process after `GRACE` seconds. Nothing is lost by that: finished folds and
+looks are on disk before the next begins.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import re
+import signal
+import socket
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+from assay.cli import out
+from assay.progress import listen
+
+__all__ = ["Live", "begin", "cold", "compiling", "heard", "say_interrupted", "watch_interrupts", "working_on"]
+
+RATE = 1e9
+"""Multiply-adds a second, before anything was measured."""
+OVERHEAD = 2e7
+"""What a fit costs beside its declared cost: preprocessing and the call itself."""
+INNER = 6
+"""Fits of one candidate of a search: five inner folds, and its share of the last fit."""
+GRACE = 1.5
+STEP = re.compile(r"(?P<learner>.+) \((?P<number>\d+) of (?P<total>\d+)\)(?:; best so far (?P<best>.+))?")
+
+_study: list[str] = []
+_said = threading.Event()
+_ends: list[socket.socket] = []
+
+
+class Live:
+    """One line that says which learner and fold it is, the best so far and about how long it takes; silent if asked.
+
+    | parameter | default         | range           | meaning                                   |
+    |-----------|-----------------|-----------------|-------------------------------------------|
+    | quiet     | False           | True, False     | say nothing                               |
+    | console   | standard error  | a rich console  | silent too where it is no terminal        |
+
+    >>> live = Live(quiet=True)
+    >>> with live:
+    ...     live.says("ridge (2 of 4); best so far lasso (rmse 0.5)")
+    >>> live.words
+    'ridge (2 of 4), best so far lasso (rmse 0.5)'
+    """
+
+    def __init__(self, quiet: bool = False, console: Console | None = None) -> None:
+        self.console = out.notices() if console is None else console
+        self.quiet = quiet or not self.console.is_terminal
+        self.words = ""
+        self.learner: str | None = None
+        self.number = 0
+        self.work: dict[str, float] = {}
+        self.done = 0.0
+        self.busy = 0.0
+        self.began: float | None = None
+        self._bar: Progress | None = None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Live:
+        if not self.quiet:
+            shown = (
+                SpinnerColumn(),
+                TextColumn("{task.description}", markup=False),
+                BarColumn(20),
+                TextColumn("{task.fields[left]}"),
+            )
+            self._bar = Progress(*shown, console=self.console, transient=True)
+            self._stack.enter_context(self._bar)
+            self._task = self._bar.add_task(out.clean(self.words, 100), total=None, left="")
+        self._stack.enter_context(listen(self.listens))
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.close()
+        self._bar = None
+
+    def expect(self, study: Any) -> None:
+        """Take the declared cost of every learner on the study's training rows."""
+        from assay.experiment.panel import panel
+
+        plan = study.plan
+        shape = (len(study.rows), len(plan.features))
+        folds = plan.cv * plan.repeats
+        for learner in panel(plan.task, plan.panel, plan.learners):
+            fits = INNER * learner.candidates if plan.tuned and learner.space else 1
+            self.work[learner.name] = folds * fits * (float(learner.cost(*shape)) + OVERHEAD)
+
+    def says(self, words: str) -> None:
+        """What is being done, from the study."""
+        step = STEP.fullmatch(words)
+        self.learner = step["learner"] if step else None
+        self.number = int(step["number"]) if step else 0
+        self.words = f"{step['learner']} ({step['number']} of {step['total']})" if step else words
+        if step and step["best"]:
+            self.words += f", best so far {step['best']}"
+        self.began = time.monotonic() if step else None
+        self._show(self.words, None, None)
+
+    def listens(self, label: str, done: int, total: int | None) -> None:
+        """A step of something tracked; inner searches are tracked too, and only the learner's own folds are shown."""
+        if label != self.learner or not total:
+            return
+        if done and label in self.work:
+            self.done += self.work[label] / total
+            now = time.monotonic()
+            self.busy += now - (self.began or now)
+            self.began = now
+        self._show(f"{self.words}, fold {min(done + 1, total)} of {total}", done, total)
+
+    def left(self, done: int, total: int) -> float:
+        """About how many seconds the folds to come take."""
+        names = list(self.work)
+        here = names.index(self.learner) if self.learner in names else len(names)
+        ahead = sum(self.work[name] for name in names[here + 1 :])
+        ahead += 0.0 if here == len(names) else self.work[names[here]] * (total - done) / total
+        return ahead * (self.busy + 1.0) / (self.done + RATE)
+
+    def _show(self, words: str, done: int | None, total: int | None) -> None:
+        if self._bar is None:
+            return
+        told = out.clean(words, 110)
+        if done is None or not total:
+            self._bar.update(self._task, description=told, left="")
+            return
+        folds = max(1, len(self.work)) * total
+        left = f"about {_seconds(self.left(done, total))} left"
+        self._bar.update(
+            self._task, completed=(self.number - 1) * total + done, total=folds, description=told, left=left
+        )
+
+
+def _seconds(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+# Kernels.
+
+
+def cold() -> Path | None:
+    """The directory kernels will be compiled into, if it holds none yet."""
+    from assay.numerics.jit import cache_directory
+
+    where = cache_directory()
+    return where if where is not None and not any(where.rglob("*.nbi")) else None
+
+
+COMPILING = "Compiling kernels for this machine, once: this run takes up to a minute longer than later ones."
+
+
+@contextmanager
+def compiling(console: Console, quiet: bool = False, apart: bool = False) -> Iterator[None]:
+    """Say, once, when a kernel is compiled in this block; what workers `apart` compile can only be foreseen."""
+    from assay.numerics.jit import listen_to_compilation
+
+    said: list[bool] = []
+
+    def say() -> None:
+        if not said:
+            said.append(True)
+            console.print(COMPILING, style="yellow", soft_wrap=True)
+
+    if quiet:
+        yield
+        return
+    if apart and cold() is not None:
+        say()
+    with listen_to_compilation(say):
+        yield
+
+
+# Warnings of learners.
+
+
+@contextmanager
+def heard(quiet: bool = False) -> Iterator[None]:
+    """Collect warnings instead of letting them run over the screen; say the distinct ones at the end."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("default")
+        yield
+    told = list(dict.fromkeys(out.clean(str(one.message), 160) for one in found))
+    shown = told[:3] + ([f"{len(told) - 3} more of other kinds"] if len(told) > 3 else [])
+    for words in [] if quiet else shown:
+        out.notices().print(f"warning: {words}", style="yellow", soft_wrap=True)
+
+
+# Ctrl-C.
+
+
+def working_on(words: str) -> None:
+    """What to type after an interrupt: the command that goes on."""
+    _study[:] = [words]
+
+
+def begin() -> None:
+    """A new command: nothing is being worked on yet."""
+    _study.clear()
+    _said.clear()
+
+
+def say_interrupted() -> None:
+    """Say, once, that it was stopped and how to go on."""
+    if _said.is_set():
+        return
+    _said.set()
+    if _study:
+        words = f"\nassay: stopped; what is finished is kept. Go on with: {_study[0]}"
+    else:
+        words = "\nassay: stopped before anything was sealed; run the same command again."
+    sys.stderr.write(words + "\n")
+    sys.stderr.flush()
+
+
+def watch_interrupts() -> None:
+    """End the process soon after Ctrl-C, also while compiled code holds the main thread."""
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    _ends[:] = [reader, writer]
+    signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    threading.Thread(target=_wait, args=(reader,), name="assay-interrupt", daemon=True).start()
+
+
+def _wait(reader: socket.socket) -> None:
+    while reader.recv(1) != bytes([signal.SIGINT]):
+        pass
+    time.sleep(GRACE)
+    say_interrupted()
+    for child in multiprocessing.active_children():
+        child.terminate()
+    os._exit(130)

@@ -1,0 +1,395 @@
+"""Commands that compute: `run`, `resume`, `open`, `demo`, `predict`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from assay.cli import live, out
+from assay.cli.options import (
+    JUDGING,
+    OUTPUT,
+    QUESTION,
+    TEST,
+    Budget,
+    Explain,
+    Id,
+    Jobs,
+    Json,
+    Out,
+    Reason,
+    among,
+    duration,
+    kinds,
+    learner_names,
+    option,
+    share,
+    study_names,
+)
+from assay.errors import DataError, ParameterError, SealError
+
+__all__ = ["demo", "load", "open_", "predict", "recall", "resume", "run"]
+
+KEPT = "command.json"
+"""Where a study's folder says how it was started, so that it is resumed in the same way."""
+
+
+def run(
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="CSV, TSV, Parquet or Arrow file, also compressed.")],
+    target: Annotated[str, option(QUESTION, "--target/-t", "The column to predict.", "COL")],
+    task: Annotated[
+        str,
+        option(
+            QUESTION,
+            "--task",
+            "auto, regression or classification.",
+            "TASK",
+            autocompletion=among("auto", "regression", "classification"),
+        ),
+    ] = "auto",
+    kind: Annotated[
+        list[str] | None,
+        option(QUESTION, "--kind", "A column's kind: number, category, date, text, id. Repeatable.", "COL=KIND"),
+    ] = None,
+    panel: Annotated[
+        str,
+        option(
+            JUDGING,
+            "--panel",
+            "quick, standard or thorough.",
+            "PANEL",
+            autocompletion=among("quick", "standard", "thorough"),
+        ),
+    ] = "quick",
+    learner: Annotated[
+        list[str] | None,
+        option(
+            JUDGING,
+            "--learner",
+            "This one instead of a panel; module:Class for your own. Repeatable.",
+            "NAME",
+            autocompletion=learner_names,
+        ),
+    ] = None,
+    metric: Annotated[
+        str | None, option(JUDGING, "--metric", "What decides; else rmse, error or auc.", "METRIC")
+    ] = None,
+    cv: Annotated[int, option(JUDGING, "--cv", "Folds.", "K")] = 10,
+    repeats: Annotated[int, option(JUDGING, "--repeats", "How often the folds are dealt.", "R")] = 1,
+    group: Annotated[str | None, option(JUDGING, "--group", "Rows with one value here stay together.", "COL")] = None,
+    time: Annotated[
+        str | None, option(JUDGING, "--time", "Learn from earlier rows, judge by later ones.", "COL")
+    ] = None,
+    select: Annotated[
+        str,
+        option(
+            JUDGING,
+            "--select",
+            "one-se (the simplest near the best) or best.",
+            "RULE",
+            autocompletion=among("one-se", "best"),
+        ),
+    ] = "one-se",
+    level: Annotated[float, option(JUDGING, "--level", "Confidence of intervals and verdicts.", "LEVEL")] = 0.95,
+    correction: Annotated[
+        str,
+        option(
+            JUDGING,
+            "--correction",
+            "For many pairs: holm, bonferroni, sidak, hochberg, bh, by.",
+            "NAME",
+            autocompletion=among("holm", "bonferroni", "sidak", "hochberg", "bh", "by"),
+        ),
+    ] = "holm",
+    test_size: Annotated[str, option(TEST, "--test-size", "Share of test rows, or auto.", "SHARE")] = "auto",
+    test: Annotated[str | None, option(TEST, "--test", "Test rows that somebody else kept apart.", "FILE")] = None,
+    looks: Annotated[int, option(TEST, "--looks", "Planned looks; they share the level.", "K")] = 1,
+    no_open: Annotated[bool, option(TEST, "--no-open", "Leave the test set sealed for now.")] = False,
+    reason: Reason = None,
+    seed: Annotated[int, option(OUTPUT, "--seed", "Of folds and learners; the seal does not move.", "N")] = 0,
+    n_jobs: Jobs = None,
+    time_budget: Budget = None,
+    out_: Out = None,
+    json_: Json = False,
+    explain: Explain = False,
+) -> None:
+    """From a table to a result you can defend: seal, judge, compare, select, open once.
+
+    Example: assay run houses.csv --target price --panel standard
+    """
+    options = {
+        "task": task,
+        "panel": panel,
+        "learners": tuple(learner or ()),
+        "metric": metric,
+        "cv": cv,
+        "repeats": repeats,
+        "group": group,
+        "time": time,
+        "test_size": share(test_size),
+        "test": test,
+        "looks": looks,
+        "select": select,
+        "level": level,
+        "correction": correction,
+        "seed": seed,
+        "n_jobs": n_jobs,
+        "time_budget": duration(time_budget),
+        "kinds": kinds(kind or ()),
+        "reason": reason,
+    }
+    _refuse_unwritable(out_)
+    with _session(json_, n_jobs) as shown:
+        _whole(shown, table, target, options, out_, json_, explain, open_test=not no_open)
+
+
+def resume(
+    name: Id,
+    no_open: Annotated[bool, option(TEST, "--no-open", "Leave the test set sealed for now.")] = False,
+    reason: Reason = None,
+    n_jobs: Jobs = None,
+    time_budget: Budget = None,
+    out_: Out = None,
+    json_: Json = False,
+    explain: Explain = False,
+) -> None:
+    """Go on with a study that was stopped; finished folds are not computed again.
+
+    A study begun with --no-open stays sealed; `assay open` opens it.
+    """
+    budget = duration(time_budget)
+    with _session(json_, n_jobs) as shown:
+        study, told = load(name, shown, n_jobs)
+        study.time_budget = budget
+        open_test = not no_open and told.get("open", True)
+        _finish(study, shown, out_ or told.get("out"), json_, explain, open_test=open_test, reason=reason)
+
+
+def open_(
+    name: Id,
+    reason: Reason = None,
+    n_jobs: Jobs = None,
+    out_: Out = None,
+    json_: Json = False,
+    explain: Explain = False,
+) -> None:
+    """Open the test set of a study that was left sealed; the ledger records the look first."""
+    with _session(json_, n_jobs) as shown:
+        study, told = load(name, shown, n_jobs)
+        _finish(study, shown, out_ or told.get("out"), json_, explain, open_test=True, reason=reason)
+
+
+def demo(
+    out_: Annotated[str, option(OUTPUT, "--out", "Directory of table, report and model.", "DIR")] = "out/demo",
+    panel: Annotated[str, option(JUDGING, "--panel", "quick, standard or thorough.", "PANEL")] = "quick",
+    n_jobs: Jobs = None,
+    json_: Json = False,
+    explain: Explain = False,
+) -> None:
+    """A whole study of real data: which of 569 tumours are malignant?
+
+    30 measurements of cell nuclei (Street, Wolberg, Mangasarian 1993; the data ship with scikit-learn). The demo keeps
+    a ledger of its own, which is thrown away, so that it can be repeated.
+    """
+    from sklearn.datasets import load_breast_cancer
+
+    _refuse_unwritable(out_)
+    bunch = load_breast_cancer(as_frame=True)
+    frame = bunch.data.assign(diagnosis=[str(bunch.target_names[code]) for code in bunch.target])
+    path = Path(out_) / "breast_cancer.csv"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    frame.to_csv(path, index=False)
+    before = os.environ.get("ASSAY_HOME")
+    with tempfile.TemporaryDirectory(prefix="assay-demo-") as home, _session(json_, n_jobs) as shown:
+        os.environ["ASSAY_HOME"] = home
+        try:
+            options = {"panel": panel, "n_jobs": n_jobs}
+            _whole(shown, str(path), "diagnosis", options, out_, json_, explain, again="assay demo")
+        finally:
+            os.environ.pop("ASSAY_HOME") if before is None else os.environ.update(ASSAY_HOME=before)
+
+
+def predict(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="The model file that a study left.")],
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The rows; the target need not be there.")],
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", metavar="OUT", help="A .csv, .tsv or .parquet file; else printed.")
+    ] = None,
+    level: Annotated[float, typer.Option("--level", metavar="LEVEL", help="Coverage of limits and sets.")] = 0.9,
+    trust: Annotated[
+        list[str] | None,
+        typer.Option("--trust", metavar="CLASS", help="Your own learner, as module.Class, that may be loaded."),
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
+) -> None:
+    """Predict the rows of a table, with probabilities and limits of stated coverage."""
+    if not Path(model).is_file():
+        raise DataError(f"there is no model file {model!r}", remedy="name the model.assay that a study left")
+    if output is not None and Path(output).suffix not in (".csv", ".tsv", ".parquet"):
+        raise ParameterError(f"{output!r} ends in no known way", remedy="use .csv, .tsv or .parquet")
+    from assay.experiment.predict import predict_table
+
+    with live.heard(json_):
+        found = predict_table(model, table, level=level, trust=tuple(trust or ()))
+    if output is not None:
+        _write_table(found, Path(output))
+    if json_:
+        rows = json.loads(found.to_json(orient="records"))
+        out.document({"model": model, "table": table, "n": len(found), "level": level, "output": output, "rows": rows})
+    elif output is None:
+        found.to_csv(sys.stdout, index=False)
+    else:
+        out.lines([f"{out.count(len(found), 'prediction')} in {output}"], indent=0)
+
+
+# Sessions.
+
+
+@contextmanager
+def _session(quiet: bool, n_jobs: int | None = None) -> Iterator[live.Live]:
+    """Live progress and collected warnings around a command that computes."""
+    shown = live.Live(quiet)
+    with live.heard(quiet), live.compiling(shown.console, quiet, apart=n_jobs not in (None, 1)):
+        yield shown
+
+
+def _whole(
+    shown: live.Live,
+    table: str,
+    target: str,
+    options: dict[str, Any],
+    out_: str | None,
+    quiet: bool,
+    explain: bool,
+    *,
+    open_test: bool = True,
+    again: str | None = None,
+) -> None:
+    """A study from its table on, told while it goes."""
+    with shown:
+        from assay.cli import tell
+        from assay.experiment.keeping import write_beside
+        from assay.experiment.protocol import Study
+
+        study = Study(table, target, says=shown.says, **options)
+    if not quiet:
+        tell.columns(study.table, target, explain)
+    with shown:
+        try:
+            study.seal()
+        except SealError as error:  # these rows cannot be parted as asked: the table or the options are at fault
+            raise DataError(error.what, remedy=error.remedy) from error
+    kept = {"open": open_test, "out": None if out_ is None else str(Path(out_).absolute())}
+    write_beside(study.folder / KEPT, json.dumps(kept).encode())
+    _finish(study, shown, out_, quiet, explain, open_test=open_test, again=again)
+
+
+def _finish(
+    study: Any,
+    shown: live.Live,
+    out_: str | None,
+    quiet: bool,
+    explain: bool,
+    *,
+    open_test: bool,
+    reason: str | None = None,
+    again: str | None = None,
+) -> None:
+    """What is left of a sealed study, told step by step, and its files."""
+    from assay.cli import tell
+
+    live.working_on(again or f"assay resume {study.name}")
+    shown.expect(study)
+    steps: list[tuple[Callable[[], Any], Callable[..., None]]] = [
+        (study.seal, tell.seal),
+        (lambda: study.checks, tell.checks),
+        (study.evaluate, tell.leaderboard),
+        (study.compare, tell.comparisons),
+        (study.select, tell.selection),
+        (lambda: _opening(study, open_test, reason), tell.opened),
+    ]
+    for work, words in steps:
+        with shown:
+            work()
+        if not quiet:
+            words(study, explain)
+    with shown:
+        study.publish(out_ or Path("out") / study.name)
+    if quiet:
+        out.document(study.summary())
+    else:
+        tell.verdict(study)
+        tell.files(study)
+
+
+def _opening(study: Any, open_test: bool, reason: str | None) -> None:
+    try:
+        study.finish(open_test=open_test, reason=reason)
+    except SealError as error:
+        remedy = f'give a reason with: assay open {study.name} --reason "..."'
+        raise SealError(error.what, remedy=remedy) from error
+
+
+def load(name: str, shown: live.Live, n_jobs: int | None = None) -> tuple[Any, dict[str, Any]]:
+    """A study by the first letters of its name, and how it was started."""
+    with shown:
+        from assay.experiment.protocol import Study
+
+        study = Study.load(_full(name), n_jobs=n_jobs, says=shown.says)
+    try:
+        told = json.loads((study.folder / KEPT).read_text())
+    except (OSError, ValueError):
+        told = {}
+    return study, told if isinstance(told, dict) else {}
+
+
+def _full(name: str) -> str:
+    known = study_names()
+    if name in known:
+        return name
+    found = [one for one in known if one.startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise ParameterError(f"{name!r} begins {len(found)} studies: {', '.join(found)}", remedy="type more letters")
+    raise ParameterError(f"there is no study {name!r}", remedy="assay history lists what there is")
+
+
+def recall(name: str, shown: live.Live) -> tuple[Any, dict[str, Any]]:
+    """A finished study as it stands; its test set is scored again only if it was opened, which costs no look."""
+    study, told = load(name, shown)
+    looked = any(study.ledger.entries(kind, study.name) for kind in ("look", "replay"))
+    with shown:
+        shown.expect(study)
+        study.finish(open_test=looked)
+    return study, told
+
+
+# Files.
+
+
+def _refuse_unwritable(folder: str | None) -> None:
+    """Say before the work, not after it, that its results could not be written."""
+    path = Path("out" if folder is None else folder).absolute()
+    there = next(one for one in (path, *path.parents) if one.exists())
+    if not there.is_dir():
+        raise DataError(f"{there} is a file, not a directory", remedy="choose another --out")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise DataError(f"nothing can be written to {there}", remedy="choose another directory with --out")
+
+
+def _write_table(frame: Any, path: Path) -> None:
+    from assay.experiment.keeping import write_beside
+
+    if path.suffix == ".parquet":
+        write_beside(path, frame.to_parquet(index=False))
+    else:
+        write_beside(path, frame.to_csv(index=False, sep="\t" if path.suffix == ".tsv" else ",").encode())

@@ -1,0 +1,265 @@
+"""Commands that look back: `history`, `show`, `report`, `verify`, `learners`, `doctor`."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from assay import __version__
+from assay.cli import live, out
+from assay.cli.options import Explain, Id, Json, Out
+from assay.cli.run import load, recall
+from assay.errors import AssayError, ParameterError
+
+__all__ = ["doctor", "history", "learners", "report", "show", "verify"]
+
+PACKAGES = ("numpy", "scipy", "pandas", "pyarrow", "scikit-learn", "numba", "SQLAlchemy", "skops", "typer", "rich")
+LITTLE = 1 << 30
+"""Bytes of free space below which the doctor warns."""
+ROWS, COLUMNS = 10_000, 20
+"""The table for which the cost of a fit is told."""
+
+Plain = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+
+
+def history(json_: Plain = False) -> None:
+    """The studies of this ledger: when, what, how many looks, how they ended."""
+    from assay.experiment.ledger import Ledger
+
+    ledger = Ledger()
+    entries = ledger.entries()
+    found = _studies(entries)
+    if json_:
+        out.document({"ledger": ledger.where, "head": ledger.head(), "studies": found})
+        return
+    if not found:
+        out.lines(["No study yet; begin with: assay run TABLE --target COLUMN"], indent=0)
+        return
+    titles = {
+        "study": "whole",
+        "begun": "whole",
+        "target": "left",
+        "rows": "right",
+        "looks": "right",
+        "selected": "left",
+    }
+    rows = [
+        (
+            one["study"],
+            one["begun"][:10],
+            one["target"],
+            f"{one['n_train']}+{one['n_test']}",
+            one["looks"] or "sealed",
+            one["selected"] or "unfinished",
+        )
+        for one in found
+    ]
+    out.table(titles, rows, cut=33)
+    out.lines([f"Ledger {ledger.where}, {out.count(len(entries), 'line')}, head {ledger.head()[:16]}"])
+
+
+def _studies(entries: list[Any]) -> list[dict[str, Any]]:
+    """One record per study, the newest last."""
+    found: dict[str, dict[str, Any]] = {}
+    for entry in entries:
+        if entry.kind == "study" and entry.study not in found:
+            plan = entry.body["plan"]
+            found[entry.study] = {
+                "study": entry.study,
+                "begun": entry.created,
+                "source": plan["source"],
+                "target": plan["target"],
+                "task": plan["task"],
+                "metric": plan["metric"],
+                "n_train": entry.body["n_train"],
+                "n_test": entry.body["n_test"],
+                "looks": 0,
+                "selected": None,
+                "test": None,
+            }
+        elif entry.study in found and entry.kind in ("look", "replay"):
+            # A replay is the same answer again: it shows that the set is open, and counts no further look.
+            found[entry.study]["looks"] = max(1, found[entry.study]["looks"] + (entry.kind == "look"))
+        elif entry.study in found and entry.kind == "result":
+            found[entry.study] |= {"selected": entry.body["selected"], "test": entry.body["test"]}
+    return list(found.values())
+
+
+def show(name: Id, json_: Json = False, explain: Explain = False) -> None:
+    """A study again, as `run` told it; a sealed test set stays sealed."""
+    with live.heard(json_):
+        study, _ = recall(name, live.Live(json_))
+        if json_:
+            out.document(study.summary())
+            return
+        from assay.cli import tell
+
+        steps = (tell.seal, tell.checks, tell.leaderboard, tell.comparisons, tell.selection, tell.opened)
+        for words in steps:
+            words(study, explain)
+        tell.verdict(study)
+
+
+def report(name: Id, out_: Out = None, json_: Json = False) -> None:
+    """Write the report and the model of a study again."""
+    with live.heard(json_):
+        study, told = recall(name, live.Live(json_))
+        files = study.publish(out_ or told.get("out") or Path("out") / study.name)
+    if json_:
+        out.document({"study": study.name, **files})
+    else:
+        out.lines([f"{what:<10} {path}" for what, path in files.items()], indent=0)
+
+
+def verify(name: Id, json_: Json = False) -> None:
+    """Check a study: the ledger's chain, the hashes of its rows, and that a refit says the same."""
+    with live.heard(json_):
+        shown = live.Live(json_)
+        study, _ = load(name, shown)
+        with shown:
+            problems = study.verify()
+        head = study.ledger.head()
+    if json_:
+        out.document({"study": study.name, "problems": problems, "ledger_head": head})
+    elif problems:
+        for words in problems:
+            out.complain(words)
+    else:
+        sentence = f"{study.name} holds: the ledger's chain, the sealed rows and a refit agree with what was recorded."
+        out.lines([sentence, f"Ledger head {head}; compare it with the one in the report."], indent=0)
+    if problems:
+        raise typer.Exit(1)
+
+
+def learners(
+    task: Annotated[
+        str | None, typer.Option("--task", metavar="TASK", help="regression or classification; else both.")
+    ] = None,
+    json_: Plain = False,
+) -> None:
+    """The learners of the panels: the simplest first, what is tuned, what a fit costs."""
+    from assay.experiment.panel import TASKS
+    from assay.experiment.panel import learners as declared
+
+    if task is not None and task not in TASKS:
+        raise ParameterError(f"--task {task!r} is unknown", remedy=f"choose {' or '.join(TASKS)}")
+    found = [_learner(one) for one in declared(task)]
+    if json_:
+        out.document(found)
+        return
+    titles = {"order": "right", "learner": "whole", "panels": "left", "cost": "right", "what it is": "left"}
+    for part in TASKS if task is None else (task,):
+        out.heading(f"{part.capitalize()}, the simplest first")
+        rows = [
+            (
+                one["order"],
+                one["learner"] + ("" if one["ours"] else " *"),
+                one["panels"][0] + ("+" if len(one["panels"]) > 1 else ""),
+                f"{one['cost']:.0e}".replace("e+0", "e").replace("e+", "e"),
+                "; ".join([one["about"], *(f"{key} {_values(values)}" for key, values in one["tuning"].items())]),
+            )
+            for one in found
+            if one["task"] == part
+        ]
+        out.table(titles, rows, cut=120)
+    out.lines(
+        [
+            "",
+            f"Cost: multiply-adds of one fit to {ROWS:,} rows and {COLUMNS} columns. quick+: quick and larger panels.",
+            "Values in brackets are tried inside each fold in the standard and thorough panels, not in quick.",
+            "* made by another package: its figures may change with its version.",
+        ]
+    )
+
+
+def _values(values: list[Any]) -> str:
+    return "[" + ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values) + "]"
+
+
+def _learner(one: Any) -> dict[str, Any]:
+    return {
+        "learner": one.name,
+        "task": one.task,
+        "about": one.about,
+        "order": one.order,
+        "panels": list(one.panels),
+        "tuning": {key: list(values) for key, values in one.space.items()},
+        "candidates": one.candidates,
+        "cost": float(one.cost(ROWS, COLUMNS)),
+        "ours": one.own,
+    }
+
+
+def doctor(json_: Plain = False) -> None:
+    """Versions, threads, kernels, ledger and free space: is this machine ready?"""
+    found = {"versions": _versions(), **_threads(), **_kernels(), **_ledger()}
+    problems = found["problems"]
+    if json_:
+        out.document(found)
+    else:
+        out.heading("Versions")
+        out.lines([", ".join(f"{name} {version}" for name, version in found["versions"].items())])
+        out.heading("Machine")
+        blas = ", ".join(f"{one['library']} {one['threads']}" for one in found["blas"]) or "unknown"
+        out.lines([f"{found['machine']}; {out.count(found['cores'], 'core')}; threads of BLAS and OpenMP: {blas}"])
+        state = "warm" if found["kernels"]["warm"] else "cold: the first run compiles, up to a minute"
+        out.lines([f"kernels in {found['kernels']['directory'] or 'no directory that can be written'} ({state})"])
+        out.heading("Ledger")
+        size = out.count(found["entries"] or 0, "line")
+        out.lines([f"home {found['home']} ({found['free'] / 1e9:.1f} GB free)"])
+        out.lines([f"ledger {found['ledger']}, {size}, {'in order' if not problems else 'NOT in order'}"])
+        for words in problems:
+            out.complain(words)
+    if problems:
+        raise typer.Exit(1)
+
+
+def _versions() -> dict[str, str]:
+    found = {"assay": __version__, "Python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = "missing"
+    return found
+
+
+def _threads() -> dict[str, Any]:
+    import sklearn.utils.validation  # noqa: F401  (loads the OpenMP and BLAS that learners use)
+    import threadpoolctl
+
+    from assay.numerics.threads import cores
+
+    pools = [{"library": one["internal_api"], "threads": one["num_threads"]} for one in threadpoolctl.threadpool_info()]
+    return {"machine": f"{platform.system()} {platform.machine()}", "cores": cores(), "blas": pools}
+
+
+def _kernels() -> dict[str, Any]:
+    from assay.numerics.jit import cache_directory
+
+    where = cache_directory()
+    return {"kernels": {"directory": where and str(where), "warm": where is not None and live.cold() is None}}
+
+
+def _ledger() -> dict[str, Any]:
+    from assay.experiment.ledger import Ledger, home
+
+    place = home()
+    free = shutil.disk_usage(place).free
+    problems = [] if os.access(place, os.W_OK) else [f"nothing can be written to {place}"]
+    if free < LITTLE:
+        problems.append(f"only {free / 1e6:.0f} MB are free in {place}")
+    found = {"home": str(place), "free": free, "ledger": None, "entries": None, "head": None}
+    try:
+        ledger = Ledger()
+        found |= {"ledger": ledger.where, "entries": len(ledger.entries()), "head": ledger.head()}
+        problems += ledger.verify()
+    except AssayError as error:
+        problems.append(str(error))
+    return {**found, "problems": problems}

@@ -1,0 +1,217 @@
+"""A study in words: what each step found, and with `explain` why it is done so and where that comes from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from assay.cli import out
+from assay.experiment.panel import BASELINE
+
+__all__ = ["checks", "columns", "comparisons", "files", "leaderboard", "opened", "seal", "selection", "verdict"]
+
+SHOWN = 12
+"""Columns told one by one; of a wider table only those that are no numbers."""
+
+WHY = {
+    "columns": (
+        "Each column is taken for a number, a category, a date, text or an id by its cells; ids are not used. "
+        "Gaps are filled, categories coded and numbers scaled inside each fold, from its training part only, so that "
+        "no fold learns anything from the rows it is judged on.",
+        "Hastie, Tibshirani, Friedman (2009), The Elements of Statistical Learning, 7.10.2",
+    ),
+    "seal": (
+        "Before anything else is looked at, some rows are put away. A hash of its content decides on which side a row "
+        "falls, so the same row falls on the same side in every run, whatever the seed, and twins stay together. "
+        "Nothing below has seen those rows until the test set is opened.",
+        "Hastie, Tibshirani, Friedman (2009), 7.2; Dwork et al. (2015), Science 349, 636-638",
+    ),
+    "checks": (
+        "The training rows are searched for what spoils a study without an error message: a column that gives the "
+        "target away, ids, twins, groups or an order in time that were not declared, classes too rare for the folds.",
+        "Kaufman, Rosset, Perlich, Stitelman (2012), ACM TKDD 6, 15",
+    ),
+    "leaderboard": (
+        "Every learner is fitted several times, each time without one part of the training rows, and judged on that "
+        "part. The interval is for the mean over training sets of this size; it allows for the folds sharing rows. "
+        "Where a learner is tuned, the search runs inside each fold and so costs no honesty.",
+        "Nadeau and Bengio (2003), Machine Learning 52, 239-281; Varma and Simon (2006), BMC Bioinformatics 7, 91",
+    ),
+    "comparisons": (
+        "Two learners are compared on the same folds, and the more pairs there are the more must be shown for each. "
+        "'No difference shown' does not say that they are equal: the interval says how far apart they may be.",
+        "Nadeau and Bengio (2003); Holm (1979), Scandinavian J. of Statistics 6, 65-70; Demsar (2006), JMLR 7, 1-30",
+    ),
+    "selection": (
+        "Of the learners whose distance to the best is within one standard error of that distance the simplest is "
+        "taken: more complicated ones have not shown that they earn their keep. A guess without features is taken "
+        "only if nobody is shown to beat it.",
+        "Breiman, Friedman, Olshen, Stone (1984), Classification and Regression Trees, 3.4.3",
+    ),
+    "test": (
+        "The sealed rows are looked at once, by the selected model alone, and the look is written into the ledger "
+        "before the score exists. So the figure is not the best of many, and its interval keeps what it promises. "
+        "Looks beyond the plan are answered through the Ladder and carry no level.",
+        "Blum and Hardt (2015), The Ladder, ICML; Dwork et al. (2015), Science 349, 636-638",
+    ),
+}
+
+
+def _explain(step: str, explain: bool, *more: str) -> None:
+    if explain:
+        words, source = WHY[step]
+        out.lines([words, *(line for line in more if line), f"See {source}."], style="dim")
+
+
+def columns(table: Any, target: str, explain: bool = False) -> None:
+    """What each column was taken for."""
+    height, width = table.frame.shape
+    out.heading(f"{table.name}: {out.count(height, 'row')}, {out.count(width, 'column')}, target {target!r}")
+    missing = dict(zip(table.frame.columns, table.frame.isna().to_numpy().sum(axis=0), strict=True))
+    kinds = table.kinds
+    few = explain or width <= SHOWN
+    shown = [name for name in kinds if few or name == target or kinds[name] != "number"][: 60 if explain else SHOWN]
+    gaps = any(missing.values())
+    titles = {"column": "left", "kind": "left", **({"missing": "right"} if gaps else {}), "because": "left"}
+    rows = [(name, kinds[name], *([missing[name] or ""] if gaps else []), table.reasons[name]) for name in shown]
+    out.table(titles, rows, cut=60)
+    if len(shown) < width:
+        rest = Counter(kinds[name] for name in kinds if name not in set(shown))
+        told = ", ".join(f"{number:,} {kind}" for kind, number in rest.most_common())
+        out.lines([f"and {out.count(width - len(shown), 'more column')} ({told})"])
+    _explain("columns", explain, "Where a guess is wrong, say so: --kind COLUMN=category")
+
+
+def seal(study: Any, explain: bool = False) -> None:
+    """Which rows were put away, and how."""
+    out.heading("Sealed")
+    told = str(study.sealed)
+    out.lines([told[0].upper() + told[1:] + "."])
+    out.lines(f"note: {note}" for note in study.notes)
+    _explain("seal", explain)
+
+
+def checks(study: Any, explain: bool = False) -> None:
+    """What the checks found; those that passed are only counted."""
+    found = study.checks.found
+    rest = [check for check in study.checks if check not in found]
+    passed = sum(check.status == "passed" for check in rest)
+    out.heading(f"Checks: {len(found) or 'nothing'} found, {passed} passed")
+    for check in found:
+        out.lines([f"{check.severity}: {check.title} [{check.code}]. {check.detail}."])
+        if check.remedy:
+            out.lines([f"Remedy: {check.remedy}."], indent=4)
+    others = ", ".join(f"{check.code} ({check.status})" for check in rest)
+    _explain("checks", explain, f"Nothing found: {others}.")
+
+
+def leaderboard(study: Any, explain: bool = False) -> None:
+    """Every learner with its figure and interval, the best first."""
+    board, plan = study.leaderboard, study.plan
+    first = board.results[board.order[0]]
+    better = "greater" if first.metric.greater_is_better else "smaller"
+    out.heading(f"Leaderboard: {plan.metric} ({better} is better), {first.scheme}")
+    frame = board.to_frame()
+    rows = [
+        (name, f"{row.estimate:.4g}", _limits(row.lower, row.upper), f"{row.seconds:.2g} s")
+        for name, row in zip(frame.index, frame.itertuples(), strict=True)
+        if row.status == "done"
+    ]
+    titles = {"learner": "left", plan.metric: "right", f"{100 * plan.level:g}% interval": "left", "time": "right"}
+    out.table(titles, rows)
+    out.lines(f"{name} failed: {why}" for name, why in board.failed.items())
+    out.lines(f"{name} is unfinished: {why}" for name, why in board.unfinished.items())
+    about = f"Intervals: {first.interval(plan.level).method}, of {first.interval(plan.level).estimand}."
+    _explain("leaderboard", explain, about)
+
+
+def comparisons(study: Any, explain: bool = False) -> None:
+    """The best against the others, and everyone against the baseline, in words."""
+    found = study.comparisons
+    if found is None:
+        return
+    best = study.leaderboard.order[0]
+    out.heading(
+        f"Comparisons: {best} with the others, {100 * found.level:g}% over {out.count(len(found.pairs), 'pair')}"
+    )
+    rows = []
+    for row in found.to_frame().to_dict("records"):
+        if best not in (row["first"], row["second"]):
+            continue
+        turned = row["first"] != best
+        other = row["first"] if turned else row["second"]
+        low, high = (-row["upper"], -row["lower"]) if turned else (row["lower"], row["upper"])
+        words = f"{best} is better" if row["verdict"] == f"{best} better than {other}" else row["verdict"]
+        rows.append((other, f"{-row['difference'] if turned else row['difference']:.3g}", low, high, words))
+    place = {name: at for at, name in enumerate(study.leaderboard.order)}
+    rows.sort(key=lambda row: place[row[0]])
+    titles = {"other": "left", f"{study.plan.metric} apart": "right", "interval": "left", "in words": "left"}
+    out.table(titles, [(other, apart, _limits(low, high), words) for other, apart, low, high, words in rows], cut=60)
+    beaten = [name for name in study.leaderboard.order if name != BASELINE and study.beats_baseline(name)]
+    if BASELINE in found.names:
+        out.lines([f"Shown to be better than a guess without features: {', '.join(beaten) or 'none'}."])
+    caveats = " ".join(f"Caveat: {words}." for words in found.caveats)
+    _explain(
+        "comparisons", explain, f"Test: {found.tests[0].method}. {found.why} Correction: {found.correction}.", caveats
+    )
+
+
+def selection(study: Any, explain: bool = False) -> None:
+    """Which learner was chosen, and why."""
+    chosen = study.select()
+    out.heading(f"Selected: {chosen.name}")
+    out.lines([chosen.why])
+    order = "Order of simplicity: " + ", ".join(study.plan.learners) + "."
+    _explain("selection", explain, order)
+
+
+def opened(study: Any, explain: bool = False) -> None:
+    """The opened test set, or that it is still sealed."""
+    found = study.opened
+    if found is None:
+        out.heading("Test set: still sealed")
+        out.lines([f"Open it with: assay open {study.name}"])
+        return
+    out.heading(f"Test set: {str(found.look).splitlines()[0]}")
+    if found.release is not None:
+        out.lines([f"{found.release}."])
+    rows = [
+        (
+            name,
+            f"{one.estimate:.4g}",
+            _limits(one.lower, one.upper),
+            f"{100 * one.level:.4g}%",
+            "primary" if name == found.primary else "secondary",
+        )
+        for name, one in found.intervals.items()
+    ]
+    if rows:
+        titles = {"metric": "left", "figure": "right", "interval": "left", "level": "right", "role": "left"}
+        out.table(titles, rows)
+    out.lines(f"note: {note}" for note in found.notes)
+    about = [f"{name}: {one.method}, n = {one.n}, {one.estimand}." for name, one in found.intervals.items()]
+    _explain("test", explain, *about)
+
+
+def verdict(study: Any) -> None:
+    """The sentence to take away."""
+    out.heading("Verdict")
+    out.lines([study.verdict()], style="bold")
+
+
+def files(study: Any) -> None:
+    """Where the report and the model are, and what to do next."""
+    found = study.files
+    if not found:
+        return
+    out.heading(f"Study {study.name}")
+    for name in ("report", "model"):
+        if name in found:
+            out.lines([f"{name:<7} {Path(found[name])}"])
+    if "model" in found:
+        out.lines([f"predict assay predict {found['model']} TABLE -o OUT"])
+
+
+def _limits(low: Any, high: Any) -> str:
+    return "" if low is None or high is None else f"[{low:.4g}, {high:.4g}]"

@@ -1,0 +1,248 @@
+"""An archive that may come from anyone: every member named, measured and hashed before a byte of it is used.
+
+The file is a zip of plain members behind `manifest.json`, which lists their sizes and SHA-256 digests:
+
+    manifest.json              {"format": "assay-model", "version": 1, "members": {name: {"size", "sha256"}}}
+    about.json                 what the model is
+    model/schema.json          the tree of objects, in the format of skops
+    model/000001.npy, .bin     its arrays and bytes
+    arrays/NAME.npy            arrays that belong to the model
+
+Refused, before anything is unpacked: names that are not of this list (so no paths out of the archive), names given
+twice, links, encryption, compression other than deflate, anything before the first or after the last byte, more
+unpacked bytes than the limit, and more than 100 bytes unpacked for one packed (beyond 64 MiB). Arrays hold no objects
+(those would be pickles) and exactly as many bytes as their header says. Cost: one pass over the bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import secrets
+import stat
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+
+from assay.errors import StoreError
+
+__all__ = ["LIMIT", "as_npy", "from_npy", "parse", "read_archive", "write_archive"]
+
+FORMAT, VERSION = "assay-model", 1
+LIMIT = 2 << 30
+"""Unpacked bytes that are read at most, unless the caller allows more."""
+RATIO, SMALL = 100, 64 << 20
+"""Unpacked bytes per packed byte, and the size up to which the ratio does not matter."""
+WORDS = 64 << 20
+"""Bytes of one JSON member at most; a forest of a thousand trees takes ten million."""
+MEMBERS = 200_000
+MANIFEST, ABOUT, SCHEMA = "manifest.json", "about.json", "model/schema.json"
+NAMES = re.compile(r"manifest\.json|about\.json|model/schema\.json|model/[0-9]{6}\.(npy|bin)|arrays/[a-z_]{1,40}\.npy")
+DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, KeyError, OverflowError)
+AGAIN = "take the file from whoever made it once more, and do not use this one"
+
+
+def refuse(path: Any, what: str, remedy: str = AGAIN) -> StoreError:
+    """The sentence that a file cannot be used."""
+    return StoreError(f"the model file {str(path)!r} {what}", remedy=remedy)
+
+
+# Writing.
+
+
+def write_archive(path: Path, members: Mapping[str, bytes]) -> str:
+    """Write the members beside `path`, sync, and rename over it; return the SHA-256 of the file."""
+    listed = {name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in members.items()}
+    manifest = {"format": FORMAT, "version": VERSION, "members": listed}
+    packed = _pack({MANIFEST: json.dumps(manifest, sort_keys=True).encode(), **members})
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+    try:
+        with open(beside, "xb") as file:
+            file.write(packed)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        why = (error.strerror or str(error)).lower()
+        remedy = "choose a folder that exists, can be written to and has room"
+        raise StoreError(f"the model cannot be written to {str(path)!r} ({why})", remedy=remedy) from error
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    return hashlib.sha256(packed).hexdigest()
+
+
+def _pack(members: Mapping[str, bytes]) -> bytes:
+    """The same members always give the same bytes: no clock, no owner, one order."""
+    total = sum(len(data) for data in members.values())
+    packed = _zip(members, zipfile.ZIP_DEFLATED)
+    # What is nearly all zeros is kept as it is, or it would look like a bomb when read.
+    return packed if total <= max(SMALL, RATIO * len(packed)) else _zip(members, zipfile.ZIP_STORED)
+
+
+def _zip(members: Mapping[str, bytes], method: int) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression=method, compresslevel=1) as archive:
+        for name, data in members.items():
+            entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            entry.compress_type, entry.create_system, entry.external_attr = method, 3, (stat.S_IFREG | 0o600) << 16
+            archive.writestr(entry, data, compresslevel=1)
+    return buffer.getvalue()
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name != "nt":  # Windows cannot open a directory, and does not need to
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def as_npy(array: np.ndarray) -> bytes:
+    """An array in numpy's own format, without pickles."""
+    buffer = io.BytesIO()
+    np.save(buffer, np.ascontiguousarray(array), allow_pickle=False)
+    return buffer.getvalue()
+
+
+# Reading.
+
+
+def read_archive(path: Path, limit: int = LIMIT) -> tuple[dict[str, bytes], str]:
+    """The members that the manifest lists, checked, and the SHA-256 of the file."""
+    data = _bytes_of(path, limit)
+    if data[:4] != b"PK\x03\x04":
+        kind = "is empty" if not data else "is not an assay model: it does not start as one"
+        raise refuse(path, kind, "pass a file that assay wrote; pickle and joblib files are never opened")
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            entries = archive.infolist()
+            _check_entries(path, entries, limit, len(data))
+            # The end record is 22 bytes long; anything behind it, or a comment in it, would be carried along unseen.
+            ends = data[-22:-18] == b"PK\x05\x06" and not archive.comment
+            if not ends or min(entry.header_offset for entry in entries) != 0:
+                raise refuse(path, "holds bytes that belong to no member")
+            members = {entry.filename: archive.read(entry) for entry in entries}
+    except StoreError:
+        raise
+    except RuntimeError as error:  # how zipfile says that a password is needed
+        raise refuse(path, "is encrypted") from error
+    except DAMAGE as error:
+        raise refuse(path, "is damaged or cut short") from error
+    _check_manifest(path, members)
+    for name, content in members.items():
+        if name.endswith(".npy"):
+            _check_npy(path, name, content)
+    return members, hashlib.sha256(data).hexdigest()
+
+
+def _bytes_of(path: Path, limit: int) -> bytes:
+    try:
+        facts = os.stat(path)
+        if not stat.S_ISREG(facts.st_mode):  # a pipe would wait for ever
+            raise refuse(path, "is not a file", "pass the path of a file that assay wrote")
+        if facts.st_size > limit:
+            raise _too_large(path, limit)
+        return path.read_bytes()
+    except StoreError:
+        raise
+    except (OSError, ValueError) as error:  # a path with a NUL is a ValueError
+        why = getattr(error, "strerror", None) or str(error)
+        raise refuse(path, f"cannot be read ({why.lower()})", "check the path") from error
+
+
+def _too_large(path: Any, limit: int) -> StoreError:
+    return refuse(
+        path, f"unpacks to more than {limit / 2**20:.4g} MiB", "raise `limit` if you know where it comes from"
+    )
+
+
+def _check_entries(path: Any, entries: list[zipfile.ZipInfo], limit: int, packed: int) -> None:
+    """What the directory of the archive claims, before any of it is unpacked."""
+    names = [entry.filename for entry in entries]
+    if len(names) > MEMBERS:
+        raise refuse(path, f"holds {len(names)} members, more than {MEMBERS}")
+    if len(set(names)) != len(names):
+        raise refuse(path, "names a member twice")
+    for entry in entries:
+        if not NAMES.fullmatch(entry.filename) or entry.orig_filename != entry.filename:
+            raise refuse(path, f"holds a member {_shown(entry.filename)} that no model has")
+        mode = entry.external_attr >> 16
+        if entry.is_dir() or (stat.S_IFMT(mode) and not stat.S_ISREG(mode)):
+            raise refuse(path, f"holds a link or folder {_shown(entry.filename)}")
+        if entry.flag_bits & 0x1:
+            raise refuse(path, "is encrypted")
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise refuse(path, f"packs {_shown(entry.filename)} in a way that no model does")
+        if entry.filename.endswith(".json") and entry.file_size > WORDS:
+            raise refuse(path, f"holds {_shown(entry.filename)} of {entry.file_size / 2**20:.4g} MiB")
+    total = sum(entry.file_size for entry in entries)
+    if total > limit:
+        raise _too_large(path, limit)
+    if total > max(SMALL, RATIO * packed):
+        raise refuse(path, f"unpacks to {total / packed:.4g} times its size, as zip bombs do")
+    if not {MANIFEST, ABOUT, SCHEMA} <= set(names):
+        raise refuse(path, "is not an assay model: it lacks " + min({MANIFEST, ABOUT, SCHEMA} - set(names)))
+
+
+def _shown(name: str) -> str:
+    return repr(name if len(name) <= 60 else name[:57] + "...")
+
+
+def _check_manifest(path: Any, members: dict[str, bytes]) -> None:
+    manifest = parse(path, MANIFEST, members.pop(MANIFEST))
+    if manifest.get("format") != FORMAT or manifest.get("version") != VERSION:
+        what = f"is of format {str(manifest.get('format'))[:40]!r}, version {str(manifest.get('version'))[:20]!r}"
+        raise refuse(path, what, f"this assay reads {FORMAT!r}, version {VERSION}")
+    listed = manifest.get("members")
+    if not isinstance(listed, dict) or set(listed) != set(members):
+        raise refuse(path, "does not hold the members that its manifest lists")
+    for name, content in members.items():
+        facts = {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        if listed[name] != facts:
+            raise refuse(path, f"was changed after it was written: {name} does not match its checksum")
+
+
+def parse(path: Any, name: str, content: bytes) -> dict[str, Any]:
+    """A JSON member, which must be an object."""
+    try:
+        found = json.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise refuse(path, f"holds a damaged {name}") from error
+    if not isinstance(found, dict):
+        raise refuse(path, f"holds a damaged {name}")
+    return found
+
+
+def _check_npy(path: Any, name: str, content: bytes) -> None:
+    """That an array is one, holds no objects, and is as long as its header says: numpy would allocate first."""
+    buffer = io.BytesIO(content)
+    try:
+        version = npy.read_magic(buffer)
+        read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[version]
+        shape, _, dtype = read(buffer)
+    except Exception as error:  # the header is an expression, so that anything may be wrong with it
+        raise refuse(path, f"holds a damaged array {name}") from error
+    if dtype.hasobject:
+        raise refuse(path, f"holds pickled objects in the array {name}, which are never opened")
+    size = dtype.itemsize
+    for length in shape:
+        size *= length
+    if any(length < 0 for length in shape) or size != len(content) - buffer.tell():
+        raise refuse(path, f"holds an array {name} whose size is not what its header says")
+
+
+def from_npy(content: bytes) -> np.ndarray:
+    """The array of a member that was checked."""
+    return np.load(io.BytesIO(content), allow_pickle=False)

@@ -1,0 +1,186 @@
+"""Evaluating the panel: every learner on the same folds, each fold kept the moment it is done.
+
+A fold's outcome (predictions, seconds, the settings its search chose) goes into the journal the moment it is there, so
+a run that is killed goes on where it was; what is read back is what was written, to the bit. A learner that fails is
+shown with its reason and stops no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import monotonic, perf_counter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from assay.errors import AssayError, DataError
+from assay.evaluation._learner import Rows, blame, fit_rows, predictions, rows_of, run
+from assay.evaluation._validation import Validation, validation_of
+from assay.experiment.journal import Journal
+from assay.experiment.outcome import Leaderboard
+from assay.experiment.panel import Learner, assemble, panel
+from assay.experiment.plan import Plan
+from assay.metrics import get_metric
+from assay.metrics._metric import Metric
+from assay.resampling import Folds, TimeFolds, splits_of, take
+
+__all__ = ["Data", "data_of", "evaluate", "refit"]
+
+Array = np.ndarray
+Says = Callable[[str], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """The training rows as learners see them, the folds, and the metrics."""
+
+    frame: pd.DataFrame
+    rows: Rows
+    splits: Sequence[tuple[Array, Array]]
+    metrics: tuple[Metric, ...]
+    learners: tuple[Learner, ...]
+
+    def estimator(self, plan: Plan, learner: Learner) -> Any:
+        """The learner with its preprocessing and search."""
+        kinds = {name: plan.kinds[name] for name in plan.features}
+        seed, shape = plan.seed, (self.rows.n, len(kinds))
+        return assemble(learner, kinds, tune=plan.tuned, metric=self.metrics[0], shape=shape, seed=seed)
+
+
+def data_of(plan: Plan, train: pd.DataFrame, digests: Array) -> Data:
+    """Rows, folds and metrics of a plan.
+
+    Rows stand in the order of their digests, so that a file with its rows shuffled gives the same folds and the same
+    numbers; where the plan keeps time, in the order of time.
+    """
+    learners = tuple(panel(plan.task, plan.panel, plan.learners))
+    train = train.iloc[np.argsort(digests, kind="stable")].reset_index(drop=True)
+    if plan.time is not None:
+        train = train.sort_values(plan.time, kind="stable", ignore_index=True)
+    y = train[plan.target]
+    target = y.to_numpy(dtype=float) if plan.task == "regression" else y.to_numpy()
+    groups = None if plan.group is None else train[plan.group].to_numpy()
+    first = learners[0].make(plan.seed)
+    rows = rows_of(first, train[plan.features], target, groups=groups)
+    if plan.task == "classification" and (rows.classes is None or rows.classes.size < 2):
+        raise DataError("the training rows hold one class", remedy="check the target, or get rows of other classes")
+    cv: Any = Folds(plan.cv, repeats=plan.repeats, stratify=plan.task == "classification", random_state=plan.seed)
+    if plan.time is not None:
+        cv = TimeFolds(plan.cv)
+    splits = splits_of(cv, rows.X, rows.y, groups=rows.groups)
+    metrics = tuple(get_metric(name) for name in (plan.metric, *plan.also))
+    return Data(train, rows, splits, metrics, learners)
+
+
+def evaluate(
+    plan: Plan,
+    data: Data,
+    journal: Journal,
+    *,
+    n_jobs: int | None = None,
+    deadline: float | None = None,
+    says: Says = lambda words: None,
+) -> Leaderboard:
+    """The panel on the folds; `deadline` is a value of `time.monotonic()`."""
+    results: dict[str, Validation] = {}
+    failed: dict[str, str] = {}
+    unfinished: dict[str, str] = {}
+    settings: dict[str, list[dict[str, Any]]] = {}
+    best: Validation | None = None
+    for number, learner in enumerate(data.learners, 1):
+        so_far = "" if best is None else f"; best so far {best.name} ({best.metric.name} {best.estimate:.4g})"
+        says(f"{learner.name} ({number} of {len(data.learners)}){so_far}")
+        try:
+            outcomes = _folds(plan, data, learner, journal, n_jobs, deadline)
+        except AssayError as error:
+            failed[learner.name] = str(error)
+            continue
+        if len(outcomes) < len(data.splits):
+            unfinished[learner.name] = f"{len(outcomes)} of {len(data.splits)} folds when the time was up"
+            continue
+        found = _validation(plan, data, learner, outcomes)
+        results[learner.name] = found
+        settings[learner.name] = [outcome["settings"] for outcome in outcomes]
+        if best is None or (found.estimate < best.estimate) != found.metric.greater_is_better:
+            best = found
+    return Leaderboard(results, failed, unfinished, settings, plan.level)
+
+
+def _folds(
+    plan: Plan, data: Data, learner: Learner, journal: Journal, n_jobs: int | None, deadline: float | None
+) -> list[dict[str, Any]]:
+    """What every fold gave, from the journal or made now and kept there."""
+    kept = {k: journal.get(f"{learner.name}/{k}") for k in range(len(data.splits))}
+    missing = [k for k, outcome in kept.items() if outcome is None]
+    estimator = data.estimator(plan, learner)
+    needs = {metric.needs: metric for metric in reversed(data.metrics)}
+    task = partial(_fold, estimator, data.rows, data.splits, needs, data.metrics[0].needs, learner.name)
+    width = 1 if deadline is not None else len(missing)
+    for start in range(0, len(missing), max(1, width)):
+        if deadline is not None and monotonic() > deadline:
+            break
+        batch = missing[start : start + max(1, width)]
+        for k, outcome in zip(batch, run(task, batch, label=learner.name, n_jobs=n_jobs), strict=True):
+            journal.put(f"{learner.name}/{k}", outcome)
+            kept[k] = outcome
+    return [outcome for outcome in kept.values() if outcome is not None]
+
+
+def _fold(
+    estimator: Any, rows: Rows, splits: Any, needs: Mapping[str, Metric], first: str, name: str, k: int
+) -> dict[str, Any]:
+    """Fit a fold's training rows, predict its test rows: what the first metric needs, and what else is there."""
+    start = perf_counter()
+    train, test = splits[k]
+    try:
+        model = fit_rows(estimator, rows, train)
+        X = take(rows.X, test)
+        found = {}
+        for need, metric in needs.items():
+            if need == "probabilities" and need != first and not hasattr(model, "predict_proba"):
+                continue
+            found[need] = predictions(model, X, metric, rows.classes)
+    except Exception as error:
+        raise blame(error, name, f"fold {k}") from error
+    for need, values in found.items():
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            raise DataError(f"{name} predicted {need} that are not finite in fold {k}", remedy="look at the learner")
+    chosen = {str(key): _plain(value) for key, value in getattr(model, "best_params_", {}).items()}
+    labels = {need: _portable(values, rows.classes) if need == "labels" else values for need, values in found.items()}
+    return {"predictions": labels, "settings": chosen, "seconds": perf_counter() - start}
+
+
+def _portable(values: Array, classes: Array | None) -> Array:
+    """Labels as positions among the classes, which any file can hold."""
+    return values if classes is None else np.searchsorted(classes, values)
+
+
+def _plain(value: Any) -> Any:
+    return (
+        value.item() if isinstance(value, np.generic) else value if isinstance(value, int | float | str) else str(value)
+    )
+
+
+def _validation(plan: Plan, data: Data, learner: Learner, outcomes: list[dict[str, Any]]) -> Validation:
+    kept: dict[str, tuple[Array, ...]] = {}
+    for need in outcomes[0]["predictions"]:
+        parts = [np.asarray(outcome["predictions"][need]) for outcome in outcomes]
+        coded = need == "labels" and data.rows.classes is not None
+        kept[need] = tuple(data.rows.classes[part] if coded else part for part in parts)  # type: ignore[index]
+    metrics = tuple(metric for metric in data.metrics if metric.needs in kept)
+    seconds = np.array([outcome["seconds"] for outcome in outcomes])
+    estimator = data.estimator(plan, learner)
+    return validation_of(learner.name, estimator, data.rows, data.splits, metrics, kept, seconds, level=plan.level)
+
+
+def refit(plan: Plan, data: Data, name: str) -> Any:
+    """The named learner with its search, fitted to all training rows; what is left is the chosen pipeline."""
+    learner = next(one for one in data.learners if one.name == name)
+    try:
+        model = fit_rows(data.estimator(plan, learner), data.rows)
+    except Exception as error:
+        raise blame(error, name, "the fit to all training rows") from error
+    return getattr(model, "best_estimator_", model)

@@ -1,0 +1,394 @@
+"""The ledger: every seal and every look at test data, in order, and nobody can take one back unnoticed.
+
+Entry i carries the digest of entry i - 1,
+
+    digest_i = SHA-256(digest_{i-1} | canonical JSON of (seq, kind, study, body, created, SHA-256 of the blob)),
+
+so that an edited, deleted or moved entry breaks the chain from there on, and whoever wrote down `head()` also sees a
+cut tail. Triggers refuse UPDATE, DELETE and INSERT OR REPLACE. An entry is on the disk when `append` returns (SQLite
+in WAL mode, synchronous FULL); writers queue behind BEGIN IMMEDIATE, so several processes may write at once and a
+killed one leaves either its whole entry or nothing.
+
+Cost: one transaction with its syncs per entry, some milliseconds; `verify` reads everything once.
+Haber & Stornetta (1991), Journal of Cryptology 3, 99-111 (linked time stamps).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from platformdirs import user_data_path
+from sqlalchemy import URL, Connection, Engine, create_engine, event, func, inspect, make_url, select
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.pool import NullPool
+
+from assay.checks import number
+from assay.errors import LedgerError
+from assay.experiment import _schema
+from assay.experiment._json import decode, encode
+from assay.results import Result
+
+__all__ = ["Entry", "Ledger", "Transaction", "explain", "home", "set_pragmas"]
+
+TIMEOUT = 30.0
+"""Seconds a writer waits for the others before it says that the ledger is locked."""
+
+PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "recursive_triggers = ON", "foreign_keys = ON")
+
+
+def home() -> Path:
+    """The directory of this user's ledger and vaults: `ASSAY_HOME`, or the platform's place for user data.
+
+    It is made on first use, closed to other users (mode 0700).
+
+    >>> import tempfile
+    >>> os.environ["ASSAY_HOME"] = tempfile.mkdtemp() + "/assay"
+    >>> home().is_dir()
+    True
+    >>> del os.environ["ASSAY_HOME"]
+    """
+    named = os.environ.get("ASSAY_HOME")
+    path = Path(named).expanduser() if named else user_data_path("assay", appauthor=False)
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        remedy = "set ASSAY_HOME to a directory you can write to"
+        raise LedgerError(f"the directory {path} cannot be made ({_reason(error)})", remedy=remedy) from error
+    return path
+
+
+@dataclass(frozen=True, repr=False)
+class Entry(Result):
+    """One line of the ledger; `digest` covers all of it and, through `previous`, everything before it."""
+
+    seq: int
+    kind: str
+    study: str | None
+    body: dict[str, Any]
+    created: str
+    previous: str
+    digest: str
+    blob: str | None = field(default=None)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row: when, what, for which study, and the digest."""
+        row = {"created": self.created, "kind": self.kind, "study": self.study, "digest": self.digest}
+        return pd.DataFrame([row], index=pd.Index([self.seq], name="seq"))
+
+    def __str__(self) -> str:
+        study = "" if self.study is None else f" of study {self.study}"
+        return f"{self.seq:>5}  {self.created[:19]}  {self.kind}{study}  {self.digest[:12]}"
+
+
+class Transaction:
+    """Reading and writing under one lock: what was read is still true when the entry is written."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def append(self, kind: str, body: dict[str, Any], study: str | None = None, blob: bytes | None = None) -> Entry:
+        """Add an entry after the last; it is durable once the transaction ends."""
+        table, last = _schema.entries, self._last()
+        seq, previous = (1, _schema.GENESIS) if last is None else (last.seq + 1, last.digest)
+        made = {"seq": seq, "kind": kind, "study": study, "body": encode(body), "created": _schema.now()}
+        made |= {"blob": None if blob is None else self._keep(blob), "previous": previous}
+        made["digest"] = _digest(made)
+        self._connection.execute(table.insert().values(**made))
+        return _entry(made)
+
+    def entries(self, kind: str | None = None, study: str | None = None) -> list[Entry]:
+        """All entries in order, or those of one kind or study."""
+        query = select(_schema.entries).order_by(_schema.entries.c.seq)
+        if kind is not None:
+            query = query.where(_schema.entries.c.kind == kind)
+        if study is not None:
+            query = query.where(_schema.entries.c.study == study)
+        return [_entry({**row}) for row in self._connection.execute(query).mappings()]
+
+    def blob(self, entry: Entry) -> bytes:
+        """The bytes that belong to an entry, checked against their digest."""
+        if entry.blob is None:
+            raise LedgerError(f"entry {entry.seq} ({entry.kind}) holds no bytes", remedy="ask another entry")
+        query = select(_schema.blobs.c.data).where(_schema.blobs.c.digest == entry.blob)
+        data = self._connection.scalar(query)
+        if data is None or hashlib.sha256(data).hexdigest() != entry.blob:
+            what = f"the bytes of entry {entry.seq} ({entry.kind}) are {'missing' if data is None else 'altered'}"
+            raise LedgerError(what, remedy="run verify and restore the ledger from a copy")
+        return bytes(data)
+
+    def head(self) -> str:
+        """The digest of the last entry; 64 zeros before the first."""
+        last = self._last()
+        return _schema.GENESIS if last is None else str(last.digest)
+
+    def _last(self) -> Any:
+        table = _schema.entries
+        query = select(table.c.seq, table.c.digest).order_by(table.c.seq.desc()).limit(1)
+        return self._connection.execute(query).first()
+
+    def _keep(self, blob: bytes) -> str:
+        digest, table = hashlib.sha256(blob).hexdigest(), _schema.blobs
+        if self._connection.scalar(select(table.c.digest).where(table.c.digest == digest)) is None:
+            self._connection.execute(table.insert().values(digest=digest, data=blob))
+        return digest
+
+
+class Ledger:
+    """An append-only, hash-chained list of entries in a SQLite file, or in PostgreSQL by URL.
+
+    | parameter | default | range                   | meaning                                                       |
+    |-----------|---------|-------------------------|---------------------------------------------------------------|
+    | url       | None    | a path, a database URL  | where it lies; None: `ASSAY_LEDGER`, or ledger.db in `home()` |
+    | timeout   | 30      | at least 0, seconds     | how long to wait for other writers                            |
+
+    >>> import tempfile
+    >>> ledger = Ledger(tempfile.mkdtemp() + "/ledger.db")
+    >>> first = ledger.append("note", {"words": "the first of many"}, study="a1")
+    >>> ledger.head() == first.digest, ledger.verify()
+    (True, [])
+    """
+
+    def __init__(self, url: str | Path | None = None, *, timeout: float = TIMEOUT) -> None:
+        self.url = _url(url)
+        self.timeout = number(timeout, "timeout", 0)
+        self.where = self.url.render_as_string(hide_password=True)
+        if self.url.get_backend_name() == "sqlite":
+            self.where = self.url.database or ":memory:"
+        self.engine = _engine(self.url, self.timeout)
+        with self._errors("opened"):
+            self._open()
+
+    def append(self, kind: str, body: dict[str, Any], study: str | None = None, blob: bytes | None = None) -> Entry:
+        """Write an entry; when this returns it is on the disk.
+
+        | parameter | default | range              | meaning                                       |
+        |-----------|---------|--------------------|-----------------------------------------------|
+        | kind      |         | text               | what it records: "seal", "look", ...          |
+        | body      |         | dict of JSON types | what is to be remembered                      |
+        | study     | None    | text               | which study it belongs to                     |
+        | blob      | None    | bytes              | bytes kept beside it, their digest in the chain |
+        """
+        with self.transaction() as writer:
+            return writer.append(kind, body, study, blob)
+
+    def entries(self, kind: str | None = None, study: str | None = None) -> list[Entry]:
+        """All entries in order, or those of one `kind` or one `study`."""
+        with self._reading() as reader:
+            return reader.entries(kind, study)
+
+    def blob(self, entry: Entry) -> bytes:
+        """The bytes that belong to `entry`, checked against their digest."""
+        with self._reading() as reader:
+            return reader.blob(entry)
+
+    def head(self) -> str:
+        """The digest of the last entry; whoever has written it down can tell whether the tail was cut."""
+        with self._reading() as reader:
+            return reader.head()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """A block that reads and appends while every other writer waits; nothing of it stays if it raises."""
+        with self._errors("written"), self.engine.connect() as plain:
+            connection = plain.execution_options(immediate=True)
+            with connection.begin():
+                if self.engine.dialect.name != "sqlite":
+                    connection.exec_driver_sql("LOCK TABLE entries IN EXCLUSIVE MODE")
+                yield Transaction(connection)
+
+    def verify(self, head: str | None = None) -> list[str]:
+        """Every sign of damage or tampering, a sentence each; an empty list if there is none.
+
+        `head` is a head digest known from a report: if no entry has it, the ledger was cut or rewritten.
+        """
+        with self._errors("read"), self.engine.connect() as connection, connection.begin():
+            problems = _damage(connection) or _schema.missing(connection)
+            return problems or _schema.tampered(connection) + _broken(connection) + _lost(connection, head)
+
+    @contextmanager
+    def _reading(self) -> Iterator[Transaction]:
+        with self._errors("read"), self.engine.connect() as connection, connection.begin():
+            yield Transaction(connection)
+
+    def _open(self) -> None:
+        with self.engine.connect() as plain, plain.begin():
+            query = select(_schema.versions.c.version).order_by(_schema.versions.c.version.desc()).limit(1)
+            known = inspect(plain).has_table("versions") and plain.scalar(query) == _schema.VERSION
+        if not known:
+            with self.engine.connect() as plain:
+                connection = plain.execution_options(immediate=True)
+                with connection.begin():
+                    _schema.install(connection, self.where)
+
+    @contextmanager
+    def _errors(self, done: str) -> Iterator[None]:
+        try:
+            yield
+        except (DBAPIError, sqlite3.Error) as error:
+            raise explain(getattr(error, "orig", error), self.where, done) from error
+
+
+def _url(url: str | Path | None) -> URL:
+    named = os.environ.get("ASSAY_LEDGER") if url is None else str(url)
+    if named is None:
+        named = str(home() / "ledger.db")
+    if "://" not in named:
+        return URL.create("sqlite", database=str(Path(named).expanduser()))
+    try:
+        return make_url(named)
+    except ArgumentError as error:
+        raise LedgerError(f"{named!r} is not a database URL", remedy="pass a path, or sqlite:///file") from error
+
+
+def _engine(url: URL, timeout: float) -> Engine:
+    if url.get_backend_name() == "sqlite":
+        return _sqlite(url, timeout)
+    try:
+        return create_engine(url, poolclass=NullPool)
+    except (ImportError, NoSuchModuleError) as error:
+        remedy = "install its driver, or use a SQLite file"
+        raise LedgerError(f"no driver for {url.drivername} is installed ({error})", remedy=remedy) from error
+
+
+def _sqlite(url: URL, timeout: float) -> Engine:
+    if not url.database or url.database == ":memory:":
+        raise LedgerError("a ledger in memory would be forgotten", remedy="pass the path of a file")
+    folder = Path(url.database).parent
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        what = f"the directory {folder} cannot be made ({_reason(error)})"
+        raise LedgerError(what, remedy="choose a directory you can write to") from error
+    # A connection per operation: nothing is shared across a fork, and nobody holds a lock while idle.
+    engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": timeout})
+
+    @event.listens_for(engine, "connect")
+    def _prepare(connection: sqlite3.Connection, _record: object) -> None:
+        connection.isolation_level = None  # the driver must not begin transactions of its own
+        set_pragmas(connection, timeout)
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        immediate = connection.get_execution_options().get("immediate", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+    return engine
+
+
+def set_pragmas(connection: sqlite3.Connection, timeout: float) -> None:
+    """Make a SQLite connection durable, patient and append-only."""
+    end = time.monotonic() + timeout
+    for pragma in PRAGMAS:
+        while True:
+            try:
+                connection.execute(f"PRAGMA {pragma}")
+                break
+            except sqlite3.OperationalError as error:
+                # Two processes that make the same file at once: SQLite does not wait for the switch to WAL.
+                if "locked" not in str(error) or time.monotonic() > end:
+                    raise
+                time.sleep(0.01)
+
+
+def explain(error: object, where: str, done: str) -> LedgerError:
+    """The error of a database, in one sentence: what could not be `done` to the ledger at `where`, and the remedy.
+
+    >>> print(explain(sqlite3.OperationalError("database or disk is full"), "ledger.db", "written"))
+    ledger.db cannot be written because the disk is full; free some space and repeat, nothing already written is lost
+    """
+    name, words = getattr(error, "sqlite_errorname", ""), str(error)
+    for marks, why, remedy in TROUBLES:
+        if any(mark in name or mark in words for mark in marks):
+            return LedgerError(f"{where} cannot be {done} because {why}", remedy=remedy)
+    return LedgerError(f"{where} cannot be {done} ({words})", remedy="check the file and its disk")
+
+
+TROUBLES = (
+    (("append-only",), "the ledger is append-only", "append a new entry instead"),
+    (
+        ("SQLITE_FULL", "disk is full"),
+        "the disk is full",
+        "free some space and repeat, nothing already written is lost",
+    ),
+    (
+        ("SQLITE_BUSY", "SQLITE_LOCKED", "is locked"),
+        "another process holds its lock",
+        "wait for that process or end it, then repeat",
+    ),
+    (
+        ("SQLITE_NOTADB", "SQLITE_CORRUPT", "malformed", "not a database"),
+        "the file is damaged or no ledger",
+        "move it away and restore a copy; nothing was changed",
+    ),
+    (("SQLITE_READONLY", "readonly"), "it is read-only", "make the file and its directory writable"),
+    (
+        ("SQLITE_CANTOPEN", "unable to open"),
+        "the file cannot be opened",
+        "check that its directory exists and that you may write there",
+    ),
+    (("SQLITE_IOERR", "disk I/O"), "the disk reports an error", "check the disk; nothing already written was changed"),
+)
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+def _digest(row: Mapping[str, Any]) -> str:
+    """The link of an entry to the one before it; `body` enters as the text that is stored."""
+    told = encode([row["seq"], row["kind"], row["study"], row["body"], row["created"], row["blob"]])
+    return hashlib.sha256(f"{row['previous']}|{told}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _entry(row: Mapping[str, Any]) -> Entry:
+    return Entry(**{**row, "body": decode(row["body"])})
+
+
+def _damage(connection: Connection) -> list[str]:
+    """What SQLite itself finds wrong with its file."""
+    if connection.dialect.name != "sqlite":
+        return []
+    found = [row[0] for row in connection.exec_driver_sql("PRAGMA integrity_check")]
+    return [] if found == ["ok"] else [f"the file is damaged: {words}" for words in found]
+
+
+def _broken(connection: Connection) -> list[str]:
+    """Links that do not fit: numbers, digests, and the bytes they cover."""
+    problems, previous, expected = [], _schema.GENESIS, 1
+    for row in connection.execute(select(_schema.entries).order_by(_schema.entries.c.seq)).mappings():
+        seq = row["seq"]
+        if seq != expected:
+            problems.append(f"entry {expected} is missing" if seq > expected else f"entry {seq} is out of order")
+        if row["previous"] != previous:
+            problems.append(f"entry {seq} does not follow the entry before it")
+        if _digest({**row}) != row["digest"]:
+            problems.append(f"entry {seq} was altered")
+        previous, expected = row["digest"], seq + 1
+    kept = {row.digest: hashlib.sha256(row.data).hexdigest() for row in connection.execute(select(_schema.blobs))}
+    problems += [f"the bytes {digest[:12]} were altered" for digest, true in kept.items() if digest != true]
+    named = connection.execute(select(_schema.entries.c.seq, _schema.entries.c.blob))
+    return problems + [f"the bytes of entry {seq} are missing" for seq, blob in named if blob and blob not in kept]
+
+
+def _lost(connection: Connection, head: str | None) -> list[str]:
+    """Signs that the tail was cut: a larger number was once given, or a known head is gone."""
+    problems, table = [], _schema.entries
+    last = connection.scalar(select(func.max(table.c.seq))) or 0
+    if connection.dialect.name == "sqlite":
+        given = connection.exec_driver_sql("SELECT seq FROM sqlite_sequence WHERE name = 'entries'").scalar() or 0
+        if given > last:
+            problems.append(f"the last {given - last} entries were cut off")
+    if head is not None and head != _schema.GENESIS:
+        found = connection.scalar(select(table.c.seq).where(table.c.digest == head))
+        if found is None:
+            problems.append(f"no entry has the known head {head[:12]}: the ledger was cut or rewritten")
+    return problems

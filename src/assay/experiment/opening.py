@@ -1,0 +1,122 @@
+"""Opening the test set: predictions first, then the ledger's record of the look, and only then a score.
+
+If the record cannot be written there is no score. One primary metric carries the level of the look; the others are
+told beside it. A look beyond the plan is answered by the Ladder alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from assay.errors import DataError
+from assay.evaluation._learner import predictions
+from assay.experiment.checks import compare_parts
+from assay.experiment.ladder import Release
+from assay.experiment.looks import Look, opened_rows_in, record_look, release
+from assay.experiment.outcome import Opened
+from assay.experiment.vault import Vault
+from assay.metrics import get_metric
+from assay.metrics._scorer import class_options
+from assay.numerics.threads import one_blas_thread
+from assay.results import Interval
+
+if TYPE_CHECKING:
+    from assay.experiment.protocol import Study
+
+__all__ = ["open_test_set"]
+
+Array = np.ndarray
+
+
+def open_test_set(study: Study, reason: str | None) -> Opened:
+    """The test rows out of the vault, predicted, recorded and scored, in this order."""
+    sealed, model = study.seal(), study.model
+    assert study.name is not None
+    assert study.vault is not None
+    study.says("opening the test set")
+    test = Vault(study.name).read(study.vault)
+    with one_blas_thread():
+        found = _predict(study, model, test)
+    look = record_look(
+        study.ledger,
+        sealed.seal,
+        test,
+        _coded(study, found[get_metric(study.plan.metric).needs]),
+        study=study.name,
+        looks=study.plan.looks,
+        level=study.plan.level,
+        reason=reason,
+    )
+    return _score(study, test, found, look)
+
+
+def _predict(study: Study, model: Any, frame: pd.DataFrame) -> dict[str, Array]:
+    """What the metrics need, by what it is; probabilities that only secondary metrics want may be absent."""
+    X, found = frame[study.plan.features], {}
+    for metric in study.data.metrics:
+        wanted = metric.name == study.plan.metric or metric.needs != "probabilities" or hasattr(model, "predict_proba")
+        if wanted and metric.needs not in found:
+            found[metric.needs] = predictions(model, X, metric, study.data.rows.classes)
+    return found
+
+
+def _coded(study: Study, predicted: Array) -> Array:
+    """Labels as positions among the classes, numbers as they are."""
+    classes = study.data.rows.classes
+    return predicted if classes is None or predicted.dtype.kind == "f" else np.searchsorted(classes, predicted)
+
+
+def _target(study: Study, test: pd.DataFrame) -> Array:
+    classes = study.data.rows.classes
+    if classes is None:
+        return test[study.plan.target].to_numpy(dtype=float)
+    y = np.array(test[study.plan.target].tolist())
+    unseen = sorted({str(value) for value in y.tolist()} - {str(value) for value in classes.tolist()})
+    if unseen:
+        what = f"class {unseen[0]!r} is in the test rows only"
+        raise DataError(what, remedy="merge it with another, or get more rows")
+    return y
+
+
+def _score(study: Study, test: pd.DataFrame, found: dict[str, Array], look: Look) -> Opened:
+    plan, rows, y = study.plan, study.data.rows, _target(study, test)
+    # Also a planned look is recorded with its losses: one beyond the plan is compared with the best so far.
+    told = _climb(study, test, y, found, look)
+    intervals: dict[str, Interval] = {}
+    if look.level is not None:
+        for metric in study.data.metrics:
+            if metric.needs in found:
+                level = look.level if metric.name == plan.metric else plan.level
+                options = class_options(metric, rows.classes)
+                intervals[metric.name] = metric.interval(y, found[metric.needs], level=level, **options)
+    kinds = {name: plan.kinds[name] for name in plan.features}
+    parts = compare_parts(study.rows, test, kinds)
+    notes = (*look.notes, *_notes(study, look))
+    answer = told if look.beyond else None
+    assert study.name is not None
+    return Opened(study.name, plan.metric, intervals, answer, look, y, found, rows.classes, notes, parts)
+
+
+def _notes(study: Study, look: Look) -> list[str]:
+    notes = []
+    if look.beyond:
+        notes.append("the figures of a look beyond the plan are told by the Ladder alone")
+    elif look.planned > 1:
+        notes.append(f"{look.planned} looks share the level, which is valid for models fixed before the first")
+    seen = opened_rows_in(study.ledger, study.rows)
+    if seen:
+        notes.append(f"{seen} training rows were test rows of an earlier look, so models may have been chosen on them")
+    return notes
+
+
+def _climb(study: Study, test: pd.DataFrame, y: Array, found: dict[str, Array], look: Look) -> Release:
+    """What the Ladder says of the primary metric's losses, or of the plainest loss where it has none per row."""
+    classes, metric = study.data.rows.classes, get_metric(study.plan.metric)
+    judged = metric if metric.losses is not None else get_metric("mse" if classes is None else "error")
+    losses = judged.per_row(y, found[judged.needs], **class_options(judged, classes))
+    assert losses is not None
+    losses = 1.0 - losses if judged.greater_is_better else losses
+    return release(study.ledger, look, test, losses, loss=judged.name)

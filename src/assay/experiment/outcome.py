@@ -1,0 +1,131 @@
+"""What a study finds: the leaderboard, and the figures of the opened test set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from assay.evaluation import Validation
+from assay.experiment.ladder import Release
+from assay.experiment.looks import Look
+from assay.results import Interval, Result
+
+__all__ = ["Leaderboard", "Opened"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Leaderboard(Result):
+    """Every learner of the panel with its figure and interval, the best first; those that failed, with their reason.
+
+    | field       | meaning                                                               |
+    |-------------|-----------------------------------------------------------------------|
+    | results     | a `Validation` per learner                                            |
+    | failed      | learner -> why                                                        |
+    | unfinished  | learners that the time budget left, with the folds they had           |
+    | settings    | learner -> the parameters its search chose in each fold               |
+    | level       | of the intervals                                                      |
+    """
+
+    results: Mapping[str, Validation]
+    failed: Mapping[str, str]
+    unfinished: Mapping[str, str]
+    settings: Mapping[str, list[dict[str, Any]]]
+    level: float
+
+    @property
+    def order(self) -> list[str]:
+        """The learners from the best to the worst."""
+        first = next(iter(self.results.values()))
+        sign = -1.0 if first.metric.greater_is_better else 1.0
+        return sorted(self.results, key=lambda name: sign * self.results[name].estimate)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per learner: metric, estimate, lower, upper, seconds, status."""
+        rows: dict[str, dict[str, Any]] = {}
+        for name in self.order if self.results else []:
+            result = self.results[name]
+            found = result.interval(self.level)
+            figures = {"estimate": found.estimate, "lower": found.lower, "upper": found.upper}
+            rows[name] = {"metric": result.metric.name, **figures, "seconds": float(result.seconds.sum())}
+            rows[name]["status"] = "done"
+        for name, why in {**self.failed, **self.unfinished}.items():
+            rows[name] = {"status": ("failed: " if name in self.failed else "unfinished: ") + why}
+        frame = pd.DataFrame.from_dict(rows, orient="index")
+        return frame.rename_axis("learner")
+
+    def __str__(self) -> str:
+        if not self.results:
+            return "no learner finished: " + "; ".join(
+                f"{k}: {v}" for k, v in {**self.failed, **self.unfinished}.items()
+            )
+        first = self.results[self.order[0]]
+        better = "greater" if first.metric.greater_is_better else "smaller"
+        title = f"{first.metric.name} ({better} is better), {first.scheme}"
+        width = max(len(name) for name in [*self.results, *self.failed, *self.unfinished])
+        lines = []
+        for name in self.order:
+            found = self.results[name].interval(self.level)
+            took = f"{self.results[name].seconds.sum():.2g} s"
+            lines.append(f"{name:<{width}}  {found.estimate:>9.4g}  [{found.lower:.4g}, {found.upper:.4g}]  {took}")
+        lines += [f"{name:<{width}}  failed: {why}" for name, why in self.failed.items()]
+        lines += [f"{name:<{width}}  unfinished: {why}" for name, why in self.unfinished.items()]
+        rule = "-" * min(110, max(len(line) for line in [title, *lines]))
+        what = (
+            f"{100 * self.level:g}% intervals ({first.interval().method}) of the mean over training sets of this size."
+        )
+        return "\n".join([title, rule, *lines, rule, what])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Opened(Result):
+    """The test set, opened: one primary figure that carries the level, others beside it.
+
+    | field      | meaning                                                                            |
+    |------------|------------------------------------------------------------------------------------|
+    | primary    | the name of the metric that carries the level                                      |
+    | intervals  | metric -> `Interval`; beyond the plan they carry no level                          |
+    | release    | what the Ladder lets out for a look beyond the plan; None for a planned one        |
+    | look       | the ledger's record, written before any score                                      |
+    | y, predictions | the test targets and predictions ("values" or "labels", "probabilities")       |
+    | notes      | sentences a reader must know                                                       |
+    """
+
+    study: str
+    primary: str
+    intervals: Mapping[str, Interval]
+    release: Release | None
+    look: Look
+    y: Array
+    predictions: Mapping[str, Array]
+    classes: Array | None
+    notes: tuple[str, ...] = ()
+    parts: Any = field(default=None)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per metric: estimate, lower, upper, level, method, n, role."""
+        frame = pd.concat([found.to_frame() for found in self.intervals.values()])
+        frame.index = pd.Index(list(self.intervals), name="metric")
+        frame["role"] = ["primary" if name == self.primary else "secondary" for name in self.intervals]
+        return frame
+
+    def __str__(self) -> str:
+        title = f"Test set of study {self.study}, opened: {self.look}"
+        lines = []
+        if self.release is not None:
+            lines.append(str(self.release))
+        for name, found in self.intervals.items():
+            role = "" if name == self.primary else "  (secondary)"
+            lines.append(
+                f"{name} {found.estimate:.5g}, {100 * found.level:g}% interval "
+                f"[{found.lower:.5g}, {found.upper:.5g}] ({found.method}, n = {found.n}){role}"
+            )
+        rule = "-" * min(110, max(len(line) for line in [title, *lines]))
+        return "\n".join(
+            [title, rule, *lines, rule, *(note if note.endswith(".") else note + "." for note in self.notes)]
+        )

@@ -1,0 +1,412 @@
+"""The panel: every learner the engine can run, its tuning space, its cost, and its place in the order of simplicity.
+
+This is the one place that knows the families by name. A learner is declared once; the protocol puts its preprocessing
+in front of it and, unless it tunes itself, a search around it, so that all of it is fitted inside each fold.
+
+The order of simplicity is by how much of a model a reader can hold in mind: no features, a line, a shrunken or chosen
+line, one tree, neighbours, many trees. Ties go to the learner declared first.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.pipeline import Pipeline
+
+from assay.errors import ParameterError
+from assay.evaluation import SearchCV
+from assay.experiment.columns import Columns
+
+__all__ = ["BASELINE", "PANELS", "TASKS", "Learner", "assemble", "learners", "panel", "user_learner"]
+
+TASKS = ("regression", "classification")
+PANELS = ("quick", "standard", "thorough")
+BASELINE = "baseline"
+
+
+@dataclass(frozen=True)
+class Learner:
+    """One learner of the panel.
+
+    | field     | meaning                                                                                          |
+    |-----------|--------------------------------------------------------------------------------------------------|
+    | make      | `make(seed)` gives the unfitted estimator with its defaults                                      |
+    | space     | parameters to try, each with a few values; empty for learners that tune themselves or not at all |
+    | simple    | which parameter values are simpler, for ties: pairs (name, "low" or "high")                      |
+    | order     | its place in the order of simplicity, the simplest first                                         |
+    | panels    | the panels it belongs to                                                                         |
+    | cost      | multiply-adds of one fit, roughly, as a function of rows and columns                             |
+    | own       | whether it is ours (figures repeat to the bit) or another package's                              |
+    """
+
+    name: str
+    task: str
+    about: str
+    make: Callable[[int], Any]
+    order: int
+    panels: tuple[str, ...]
+    cost: Callable[[int, int], float]
+    space: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    simple: tuple[tuple[str, str], ...] = ()
+    encode: str = "onehot"
+    scale: bool = True
+    own: bool = True
+
+    @property
+    def candidates(self) -> int:
+        """How many settings its space holds."""
+        return int(np.prod([len(values) for values in self.space.values()])) if self.space else 1
+
+
+def _lazy(module: str, name: str, **fixed: Any) -> Callable[[int], Any]:
+    """An estimator imported when it is needed; `random_state` is filled in where the class has one."""
+
+    def make(seed: int) -> Any:
+        kind = getattr(import_module(module), name)
+        return kind(**{**_seeded(kind, seed), **fixed})
+
+    return make
+
+
+def _seeded(kind: Any, seed: int) -> dict[str, int]:
+    return {"random_state": seed} if "random_state" in inspect.signature(kind).parameters else {}
+
+
+def _trees(n: int, p: int) -> float:
+    return 30.0 * n * p * np.log2(max(2, n))
+
+
+_ALL, _MORE, _MOST = PANELS, PANELS[1:], PANELS[2:]
+
+_REGRESSION = (
+    Learner(BASELINE, "regression", "the mean, no features", lambda seed: DummyRegressor(), 0, _ALL, lambda n, p: n),
+    Learner(
+        "least squares",
+        "regression",
+        "least squares on all columns",
+        _lazy("assay.linear", "LinearRegression"),
+        10,
+        _ALL,
+        lambda n, p: 4.0 * n * p * p,
+        encode="treatment",
+    ),
+    Learner(
+        "lasso",
+        "regression",
+        "lasso, its penalty by cross-validation (one-standard-error rule)",
+        _lazy("assay.linear", "LassoCV", rule="1se", cv=10),
+        20,
+        _ALL,
+        lambda n, p: 6.0 * n * p * p,
+    ),
+    Learner(
+        "ridge",
+        "regression",
+        "ridge, its penalty by leave-one-out",
+        _lazy("assay.linear", "RidgeCV"),
+        30,
+        _ALL,
+        lambda n, p: 6.0 * n * p * p,
+    ),
+    Learner(
+        "elastic net",
+        "regression",
+        "elastic net, mixture and penalty by cross-validation",
+        _lazy("assay.linear", "ElasticNetCV", l1_ratio=[0.1, 0.5, 0.9], cv=10),
+        35,
+        _MORE,
+        lambda n, p: 20.0 * n * p * p,
+    ),
+    Learner(
+        "tree",
+        "regression",
+        "one regression tree, its leaves by cross-validation",
+        _lazy("sklearn.tree", "DecisionTreeRegressor", max_leaf_nodes=16, min_samples_leaf=5),
+        40,
+        _ALL,
+        _trees,
+        {"max_leaf_nodes": [2, 4, 8, 16, 32, 64]},
+        (("max_leaf_nodes", "low"),),
+        "ordinal",
+        scale=False,
+        own=False,
+    ),
+    Learner(
+        "nearest neighbours",
+        "regression",
+        "mean of the k nearest rows",
+        _lazy("sklearn.neighbors", "KNeighborsRegressor"),
+        50,
+        _MORE,
+        lambda n, p: 2.0 * n * n * p,
+        {"n_neighbors": [3, 7, 15, 31, 63]},
+        (("n_neighbors", "high"),),
+        own=False,
+    ),
+    Learner(
+        "random forest",
+        "regression",
+        "200 trees on a third of the columns each",
+        _lazy("sklearn.ensemble", "RandomForestRegressor", n_estimators=200, max_features=1 / 3),
+        60,
+        _ALL,
+        lambda n, p: 200 * _trees(n, max(1, p // 3)),
+        {"min_samples_leaf": [1, 5]},
+        (("min_samples_leaf", "high"),),
+        "ordinal",
+        scale=False,
+        own=False,
+    ),
+    Learner(
+        "boosting",
+        "regression",
+        "gradient boosted trees",
+        _lazy("sklearn.ensemble", "HistGradientBoostingRegressor", early_stopping=False),
+        70,
+        _ALL,
+        lambda n, p: 100 * 8.0 * n * p + 1e8,
+        {"learning_rate": [0.05, 0.1], "max_leaf_nodes": [7, 31]},
+        (("max_leaf_nodes", "low"), ("learning_rate", "low")),
+        "ordinal",
+        scale=False,
+        own=False,
+    ),
+)
+
+_CLASSIFICATION = (
+    Learner(
+        BASELINE,
+        "classification",
+        "the class frequencies, no features",
+        lambda seed: DummyClassifier(strategy="prior"),
+        0,
+        _ALL,
+        lambda n, p: n,
+    ),
+    Learner(
+        "naive Bayes",
+        "classification",
+        "normal columns, independent within each class",
+        _lazy("sklearn.naive_bayes", "GaussianNB"),
+        10,
+        _MORE,
+        lambda n, p: 4.0 * n * p,
+        own=False,
+    ),
+    Learner(
+        "discriminant",
+        "classification",
+        "linear discriminant analysis",
+        _lazy("sklearn.discriminant_analysis", "LinearDiscriminantAnalysis", solver="lsqr", shrinkage="auto"),
+        15,
+        _ALL,
+        lambda n, p: 4.0 * n * p * p,
+        own=False,
+    ),
+    Learner(
+        "logistic",
+        "classification",
+        "ridge-penalised logistic regression",
+        _lazy("sklearn.linear_model", "LogisticRegression", max_iter=2_000),
+        20,
+        _ALL,
+        lambda n, p: 60.0 * n * p,
+        {"C": [0.001, 0.01, 0.1, 1.0, 10.0, 100.0]},
+        (("C", "low"),),
+        own=False,
+    ),
+    Learner(
+        "tree",
+        "classification",
+        "one classification tree, its leaves by cross-validation",
+        _lazy("sklearn.tree", "DecisionTreeClassifier", max_leaf_nodes=16, min_samples_leaf=5),
+        40,
+        _ALL,
+        _trees,
+        {"max_leaf_nodes": [2, 4, 8, 16, 32, 64]},
+        (("max_leaf_nodes", "low"),),
+        "ordinal",
+        scale=False,
+        own=False,
+    ),
+    Learner(
+        "nearest neighbours",
+        "classification",
+        "vote of the k nearest rows",
+        _lazy("sklearn.neighbors", "KNeighborsClassifier"),
+        50,
+        _MORE,
+        lambda n, p: 2.0 * n * n * p,
+        {"n_neighbors": [3, 7, 15, 31, 63]},
+        (("n_neighbors", "high"),),
+        own=False,
+    ),
+    Learner(
+        "random forest",
+        "classification",
+        "200 trees on the root of the number of columns each",
+        _lazy("sklearn.ensemble", "RandomForestClassifier", n_estimators=200, min_samples_leaf=5),
+        60,
+        _ALL,
+        lambda n, p: 200 * _trees(n, int(np.sqrt(p)) + 1),
+        {"min_samples_leaf": [1, 5]},
+        (("min_samples_leaf", "high"),),
+        "ordinal",
+        scale=False,
+        own=False,
+    ),
+    Learner(
+        "boosting",
+        "classification",
+        "gradient boosted trees",
+        _lazy("sklearn.ensemble", "HistGradientBoostingClassifier", early_stopping=False),
+        70,
+        _ALL,
+        lambda n, p: 100 * 8.0 * n * p + 1e8,
+        {"learning_rate": [0.05, 0.1], "max_leaf_nodes": [7, 31]},
+        (("max_leaf_nodes", "low"), ("learning_rate", "low")),
+        "ordinal",
+        scale=False,
+        own=False,
+    ),
+    Learner(
+        "support vectors",
+        "classification",
+        "support vector machine with a Gaussian kernel",
+        _lazy("sklearn.svm", "SVC"),
+        65,
+        _MOST,
+        lambda n, p: 4.0 * n * n * p,
+        {"C": [0.1, 1.0, 10.0, 100.0]},
+        (("C", "low"),),
+        own=False,
+    ),
+)
+
+
+def learners(task: str | None = None) -> list[Learner]:
+    """All learners of a task (or of both), the simplest first.
+
+    >>> [learner.name for learner in learners("regression")][:3]
+    ['baseline', 'least squares', 'lasso']
+    """
+    every = sorted([*_REGRESSION, *_CLASSIFICATION], key=lambda learner: learner.order)
+    return [learner for learner in every if task is None or learner.task == task]
+
+
+def panel(task: str, name: str = "quick", chosen: Sequence[str] = ()) -> list[Learner]:
+    """The learners of a panel, or the chosen ones; the baseline is always among them, and first.
+
+    | parameter | default | range                                | meaning                                    |
+    |-----------|---------|--------------------------------------|--------------------------------------------|
+    | task      |         | "regression", "classification"       | what is predicted                          |
+    | name      | "quick" | "quick", "standard", "thorough"      | which panel                                |
+    | chosen    | ()      | names, or module:Class of your own   | these learners instead of a panel          |
+
+    >>> [learner.name for learner in panel("regression", chosen=["ridge"])]
+    ['baseline', 'ridge']
+    """
+    if task not in TASKS:
+        raise ParameterError(f"task = {task!r} is unknown", remedy=f"choose one of {', '.join(TASKS)}")
+    if name not in PANELS:
+        raise ParameterError(f"panel = {name!r} is unknown", remedy=f"choose one of {', '.join(PANELS)}")
+    every = {learner.name: learner for learner in learners(task)}
+    if not chosen:
+        return [learner for learner in every.values() if name in learner.panels]
+    wanted = [every[BASELINE]]
+    for one in chosen:
+        if ":" in one:
+            wanted.append(user_learner(one, task))
+        elif one in every:
+            wanted.append(every[one])
+        else:
+            known = ", ".join(repr(known) for known in every)
+            raise ParameterError(f"there is no learner {one!r} for {task}", remedy=f"choose among {known}")
+    unique = {learner.name: learner for learner in wanted}
+    return sorted(unique.values(), key=lambda learner: learner.order)
+
+
+def user_learner(path: str, task: str) -> Learner:
+    """Your own learner by `module:Class`; it gets the same preprocessing, no search, and the last place in the order.
+
+    | parameter | range                          | meaning                                     |
+    |-----------|--------------------------------|---------------------------------------------|
+    | path      | module:Class                   | an estimator that needs no arguments        |
+    | task      | "regression", "classification" | what it predicts                            |
+
+    >>> user_learner("sklearn.linear_model:HuberRegressor", "regression").own
+    False
+    """
+    module, _, name = path.partition(":")
+    try:
+        kind = getattr(import_module(module), name)
+        kind()
+    except Exception as error:
+        what = f"{path} cannot be made ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''})"
+        remedy = "name it as module:Class, importable from here, with a constructor that needs no arguments"
+        raise ParameterError(what, remedy=remedy) from error
+    if not (hasattr(kind, "fit") and hasattr(kind, "predict")):
+        raise ParameterError(f"{path} has no fit and predict", remedy="name a learner")
+
+    def make(seed: int) -> Any:
+        return kind(**_seeded(kind, seed))
+
+    return Learner(path, task, "your own learner", make, 90, PANELS, lambda n, p: 100.0 * n * p, own=False)
+
+
+BUDGET = 4e11
+"""Multiply-adds that the inner search of one outer fold may cost; beyond it, fewer candidates are tried."""
+
+
+def assemble(
+    learner: Learner,
+    kinds: Mapping[str, str],
+    *,
+    tune: bool,
+    metric: Any,
+    shape: tuple[int, int],
+    seed: int = 0,
+    inner: int = 5,
+) -> Any:
+    """The learner as it enters a fold: preprocessing, the model, and around both a search where it has a space.
+
+    The number of candidates is capped by the declared cost of a fit, never by a clock, so that the same command tries
+    the same candidates on every machine.
+
+    | parameter | default | meaning                                                          |
+    |-----------|---------|------------------------------------------------------------------|
+    | learner   |         | from `panel`                                                     |
+    | kinds     |         | the kind of every column                                         |
+    | tune      |         | whether to search its space                                      |
+    | metric    |         | what the search minimises or maximises                           |
+    | shape     |         | rows and columns of the table                                    |
+    | seed      | 0       | for learners that draw numbers, and for the inner folds          |
+    | inner     | 5       | inner folds                                                      |
+
+    >>> assemble(learners("regression")[0], {"x": "number"}, tune=True, metric="mse", shape=(10, 1)).steps[0][0]
+    'columns'
+    """
+    columns = Columns(dict(kinds), scale=learner.scale, encode=learner.encode)
+    pipe = Pipeline([("columns", columns), ("model", learner.make(seed))])
+    if not tune or not learner.space:
+        return pipe
+    allowed = int(max(2.0, BUDGET / (inner * learner.cost(*shape))))
+    space = {f"model__{name}": list(values) for name, values in learner.space.items()}
+    simple = [(f"model__{name}", way) for name, way in learner.simple]
+    few = allowed < learner.candidates
+    return SearchCV(
+        pipe,
+        space,
+        method="random" if few else "grid",
+        n_candidates=allowed if few else None,
+        cv=inner,
+        metric=metric,
+        simplicity=simple,
+        random_state=seed,
+    )

@@ -1,0 +1,153 @@
+"""The plan of a study: everything that decides its numbers, fixed before a row is evaluated.
+
+Two runs with the same plan, the same training rows and the same seal give the same numbers; so the plan, with the
+digest of the rows, names the study. What only decides how long it takes (workers, a time budget) is not in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from assay import __version__
+from assay.checks import choice, fraction, whole
+from assay.errors import DataError, ParameterError
+from assay.experiment._json import encode
+from assay.experiment.panel import PANELS, panel
+from assay.inference.multiple import METHODS as CORRECTIONS
+from assay.metrics import get_metric
+
+__all__ = ["RULES", "Plan", "infer_task", "learners_of", "metrics_for", "name_of"]
+
+RULES = {"one-se": "one_se", "best": "best"}
+FEW_CLASSES = 20
+"""A target of whole numbers with at most this many values is taken for classes."""
+RARE = 0.2
+"""Below this share of the rarer of two classes the error rate says little, and the area under the ROC curve is used."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a study does, in JSON types.
+
+    | field              | meaning                                                                                  |
+    |--------------------|------------------------------------------------------------------------------------------|
+    | target, task       | what is predicted, "regression" or "classification"                                      |
+    | kinds              | the kind of every column                                                                 |
+    | panel, learners    | the panel, and the names of its learners                                                 |
+    | metric             | the primary metric, which carries the level and decides                                  |
+    | also               | secondary metrics                                                                        |
+    | cv, repeats        | folds and how often they are dealt                                                       |
+    | group, time        | columns whose rows stay together, or whose order is kept                                 |
+    | looks, level       | planned looks at the test set, and the level they share                                  |
+    | select, correction | the rule of selection, the correction for the number of pairs                            |
+    | seed               | of folds and learners                                                                    |
+    """
+
+    target: str
+    task: str
+    kinds: Mapping[str, str]
+    panel: str
+    learners: tuple[str, ...]
+    metric: str
+    also: tuple[str, ...]
+    cv: int = 10
+    repeats: int = 1
+    group: str | None = None
+    time: str | None = None
+    looks: int = 1
+    level: float = 0.95
+    select: str = "one-se"
+    correction: str = "holm"
+    seed: int = 0
+    source: str = field(default="frame", compare=False)
+
+    def __post_init__(self) -> None:
+        choice(self.task, "task", ("regression", "classification"))
+        choice(self.panel, "panel", PANELS)
+        choice(self.select, "select", tuple(RULES))
+        choice(self.correction, "correction", tuple(CORRECTIONS))
+        whole(self.cv, "cv", 2)
+        whole(self.repeats, "repeats")
+        whole(self.looks, "looks")
+        whole(self.seed, "seed", 0)
+        fraction(self.level, "level")
+
+    @property
+    def tuned(self) -> bool:
+        """Whether learners search their spaces: `quick` takes defaults and what learners tune by themselves."""
+        return self.panel != "quick"
+
+    @property
+    def features(self) -> list[str]:
+        """The columns that may be used: all but the target and the groups."""
+        return [name for name in self.kinds if name not in (self.target, self.group)]
+
+    def state(self) -> dict[str, Any]:
+        """The plan in JSON types; kinds as pairs, for their order is the order of the columns and JSON has none."""
+        told = asdict(self)
+        pairs = [[name, kind] for name, kind in self.kinds.items()]
+        return {**told, "kinds": pairs, "learners": list(self.learners), "also": list(self.also)}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Plan:
+        """The plan that `state` describes."""
+        told = {item.name: state[item.name] for item in fields(cls)}
+        kinds = dict(told["kinds"])
+        return cls(**{**told, "kinds": kinds, "learners": tuple(told["learners"]), "also": tuple(told["also"])})
+
+
+def name_of(plan: Plan, seal: str, rows: str) -> str:
+    """The study's name: the table's, and eight digits of what decides its numbers."""
+    told = {name: value for name, value in plan.state().items() if name != "source"}
+    digest = hashlib.sha256(encode({**told, "seal": seal, "rows": rows, "version": __version__}).encode()).hexdigest()
+    stem = "".join(c if c.isalnum() else "-" for c in plan.source.split(".")[0])[:24].strip("-").lower() or "table"
+    return f"{stem}-{digest[:8]}"
+
+
+def infer_task(target: pd.Series, kind: str) -> str:
+    """Classes for text, booleans and whole numbers with few values; numbers otherwise.
+
+    >>> infer_task(pd.Series([0, 1, 1, 0]), "number"), infer_task(pd.Series([0.5, 1.25, 7.0]), "number")
+    ('classification', 'regression')
+    """
+    if kind in ("category", "text", "id") and target.dtype == object:
+        return "classification"
+    if kind == "date":
+        raise DataError("the target holds dates", remedy="turn them into numbers, such as days since a start")
+    values = target.dropna().to_numpy()
+    few = np.unique(values).size <= FEW_CLASSES
+    return "classification" if few and bool(np.all(values == np.round(values))) else "regression"
+
+
+def metrics_for(task: str, target: Any, asked: str | None) -> tuple[str, tuple[str, ...]]:
+    """The primary metric (the one asked for, or one that fits the target) and the secondary ones.
+
+    >>> metrics_for("regression", [1.0, 2.5], None)
+    ('rmse', ('mae', 'r2'))
+    """
+    if task == "regression":
+        primary = "rmse" if asked is None else get_metric(asked).name
+        if get_metric(primary).needs != "values":
+            raise ParameterError(
+                f"{primary} is for classes, but the target holds numbers", remedy="use rmse, mae or r2"
+            )
+        return primary, tuple(name for name in ("rmse", "mae", "r2") if name != primary)
+    shares = pd.Series(np.asarray(target)).value_counts(normalize=True)
+    binary = shares.size == 2
+    usual = "auc" if binary and shares.min() < RARE else "error"
+    primary = usual if asked is None else get_metric(asked).name
+    if get_metric(primary).needs == "values" or get_metric(primary).first == "X":
+        raise ParameterError(f"{primary} does not judge classes", remedy="use error, auc, log_loss or brier")
+    names = ("error", *(("auc",) if binary else ()), "balanced_accuracy", "log_loss", "brier")
+    return primary, tuple(name for name in names if name != primary)
+
+
+def learners_of(task: str, name: str, chosen: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of the panel's learners, the simplest first."""
+    return tuple(learner.name for learner in panel(task, name, chosen))

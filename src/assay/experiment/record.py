@@ -1,0 +1,163 @@
+"""What a study leaves in words and JSON: its verdict, its numbers, how they were made, and a script to repeat it."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from assay import __version__
+from assay.experiment.panel import BASELINE
+from assay.numerics.threads import cores
+
+if TYPE_CHECKING:
+    from assay.experiment.protocol import Study
+
+__all__ = ["code", "manifest", "summary", "verdict"]
+
+PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pandas", "pyarrow")
+
+
+def verdict(study: Study) -> str:
+    """What was found, in a sentence that needs no statistics to read."""
+    chosen, plan = study.select().name, study.plan
+    better = study.beats_baseline(chosen)
+    opened = study.opened
+    if chosen == BASELINE or not better:
+        shown = "no learner" if not any(study.beats_baseline(name) for name in study.leaderboard.results) else chosen
+        first = (
+            f"For {plan.target}, {shown} was shown to predict better than a guess without features "
+            f"on these {len(study.rows)} training rows"
+            if shown == "no learner"
+            else f"For {plan.target}, {chosen} was chosen for its simplicity, but was not shown to beat a plain guess"
+        )
+    else:
+        first = (
+            f"For {plan.target}, {chosen} is the simplest learner as good as the best, and better than a plain guess"
+        )
+    if opened is None:
+        return f"{first}; the test set is still sealed."
+    if opened.release is not None:
+        told = f"this look at the test set was not planned, so only the Ladder's answer is told: {opened.release}"
+        return f"{first}; {told}."
+    found = opened.intervals[opened.primary]
+    return (
+        f"{first}; on {found.n} rows kept apart its {opened.primary} is {found.estimate:.4g}, and with "
+        f"{100 * found.level:g}% confidence between {found.lower:.4g} and {found.upper:.4g} on rows like these."
+    )
+
+
+def summary(study: Study) -> dict[str, Any]:
+    """The study in JSON types."""
+    plan = study.plan
+    chosen = study.select()
+    board = study.leaderboard.to_frame().reset_index()
+    pairs = study.comparisons
+    opened = study.opened
+    return {
+        "study": study.name,
+        "task": plan.task,
+        "target": plan.target,
+        "n_train": len(study.rows),
+        "n_test": study.n_test,
+        "selected": chosen.name,
+        "why": chosen.why,
+        "better_than_baseline": study.beats_baseline(chosen.name),
+        "verdict": verdict(study),
+        "leaderboard": [_row(row) for row in board.to_dict("records")],
+        "comparisons": [] if pairs is None else [_row(row) for row in pairs.to_frame().to_dict("records")],
+        "test": None if opened is None else _test(opened),
+        "look": None if opened is None else _look(opened),
+        "checks": [_row(row) for row in study.checks.to_frame().reset_index().to_dict("records")],
+        "notes": list(study.notes),
+        "manifest": manifest(study),
+        "report": study.files.get("report"),
+        "model": study.files.get("model"),
+    }
+
+
+def _row(row: dict[Any, Any]) -> dict[str, Any]:
+    return {str(key): _plain(value) for key, value in row.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _test(opened: Any) -> dict[str, Any]:
+    frame = opened.to_frame() if opened.intervals else None
+    if frame is None:
+        told = opened.release
+        return {told.loss: {"estimate": told.value, "step": told.step, "method": told.method, "n": told.n}}
+    rows = {}
+    for name, found in opened.intervals.items():
+        rows[name] = _row(frame.loc[name].to_dict()) | {"estimand": found.estimand}
+    return rows
+
+
+def _look(opened: Any) -> dict[str, Any]:
+    look = opened.look
+    told = {name: getattr(look, name) for name in ("number", "planned", "level", "replay", "reason")}
+    return {**told, "notes": list(opened.notes)}
+
+
+def manifest(study: Study) -> dict[str, Any]:
+    """Versions, seed, machine, command and hashes: what somebody else needs to get the same numbers."""
+    assert study.sealed is not None
+    versions = {"assay": __version__, "python": platform.python_version()}
+    versions |= {name: metadata.version(name) for name in PACKAGES}
+    return {
+        "versions": versions,
+        "seed": study.plan.seed,
+        "machine": f"{platform.system()} {platform.machine()}, {cores()} cores",
+        "command": " ".join(sys.argv),
+        "seal": study.sealed.seal.id,
+        "hashes": study.hashes,
+        "ledger_head": study.ledger.head(),
+        "seconds": round(study.seconds, 3),
+        "plan": study.plan.state(),
+    }
+
+
+def code(study: Study) -> str:
+    """A plain script that repeats the study."""
+    plan = study.plan
+    shown = {
+        "task": plan.task,
+        "panel": plan.panel,
+        "learners": list(plan.learners),
+        "metric": plan.metric,
+        "cv": plan.cv,
+        "repeats": plan.repeats,
+        "group": plan.group,
+        "time": plan.time,
+        "looks": plan.looks,
+        "select": plan.select,
+        "level": plan.level,
+        "correction": plan.correction,
+        "seed": plan.seed,
+        "kinds": dict(plan.kinds),
+    }
+    lines = [f"    {name}={value!r}," for name, value in shown.items() if value is not None]
+    return "\n".join(
+        [
+            f'"""Repeats study {study.name}: the same rows, the same seal, the same predictions, no new look."""',
+            "",
+            "import assay",
+            "",
+            "study = assay.run(",
+            f"    {plan.source!r},",
+            f"    {plan.target!r},",
+            *lines,
+            ")",
+            "print(study)",
+            "",
+        ]
+    )

@@ -1,0 +1,232 @@
+"""Pictures, tables and numbers as safe pieces of an HTML page.
+
+Pictures are inline SVG with text as text, so that a reader's font shows every script, and with ink and grid taken from
+the page, so that they follow its light or dark colours. Whatever comes from a table is escaped where it enters.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import math
+import re
+import warnings
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from markupsafe import Markup, escape
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+from assay.report.draw import INK, STYLE, draw
+from assay.report.draw_experiment import PLAIN, safe
+
+__all__ = ["Part", "View", "attempt", "csv_uri", "json_block", "percent", "picture", "say", "sentence", "table_of"]
+
+GRID = "#e8ebf0"
+DASH = "—"
+SVG: Any = {"svg.fonttype": "none", "svg.hashsalt": "assay", "text.color": INK}
+_TAG = re.compile(r"<[^<>]+>")
+_FONT = re.compile(r"font-family: [^;\"]*; ?")
+_AIM = re.compile(r'(\bid="|\burl\(#|href="#)')
+
+
+@dataclass(frozen=True)
+class View:
+    """A table as the page shows it: cells are text, `numbers` are the positions of columns set to the right."""
+
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numbers: frozenset[int] = frozenset()
+    marked: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of a section: a heading, sentences, a picture, a table; or the sentence that says why there is none."""
+
+    title: str = ""
+    words: tuple[str, ...] = ()
+    picture: Markup | None = None
+    caption: str = ""
+    view: View | None = None
+    listing: str = ""
+    failed: str = ""
+    checks: tuple[Any, ...] = ()
+
+
+def attempt(title: str, make: Callable[[], Part | None]) -> list[Part]:
+    """The part, or a sentence in its place: one that fails must not lose the report."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a learner's complaints belong to its fit, not to the page
+            made = make()
+    except Exception as error:
+        lines = str(error).strip().splitlines()
+        why = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+        return [Part(title, failed=f"This part could not be made ({why[:300]}).")]
+    return [] if made is None else [made]
+
+
+def picture(
+    result: Any,
+    size: tuple[float, float],
+    alt: str,
+    *,
+    paper: bool = False,
+    panels: tuple[int, int] | None = None,
+    paint: Callable[[Any], Any] | None = None,
+) -> Markup:
+    """A result as inline SVG; `paper` keeps its own white ground, `paint` draws on bare axes instead of a result."""
+    with warnings.catch_warnings(), mpl.rc_context({**STYLE, **PLAIN, **SVG}):
+        warnings.simplefilter("ignore")  # scripts that matplotlib's font lacks are shown by the reader's own
+        figure = Figure(figsize=size, layout="constrained")
+        FigureCanvasAgg(figure)  # some painters measure their text while they draw
+        axes: Any = figure.subplots() if panels is None else figure.subplots(*panels, squeeze=False)
+        if paint is None:
+            draw(result, ax=axes)
+        else:
+            paint(axes)
+        safe(figure)
+        if not paper:
+            figure.patch.set_alpha(0.0)
+            for one in figure.axes:
+                one.patch.set_alpha(0.0)
+        file = io.StringIO()
+        # The canvas itself draws once; `savefig` would draw a second time to lay out what is laid out already.
+        FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None})
+    return _inline(file.getvalue(), alt, paper)
+
+
+def _inline(svg: str, alt: str, paper: bool) -> Markup:
+    """The SVG element alone: its own names for ids, colours of the page, and words for those who cannot see it."""
+    svg = svg[svg.index("<svg") :]
+    # A style inside an SVG would hold for the whole page, which has the same rule of its own.
+    svg = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>", "", svg, flags=re.DOTALL)
+    mark = f"p{hash_of(svg + alt)}-"
+
+    def tag(found: re.Match[str]) -> str:
+        text = _AIM.sub(lambda aim: aim.group(1) + mark, found.group())
+        text = _FONT.sub("", text)
+        return text if paper else text.replace(INK, "currentColor").replace(GRID, "var(--grid)")
+
+    svg = _TAG.sub(tag, svg)
+    width, height = (float(x) for x in re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)[0])
+    # On a phone a wide picture is moved sideways rather than shrunk until it cannot be read.
+    least = f";min-width:{0.7 * width:.0f}px" if width > 600 else ""
+    head = (
+        f'<svg class="{"paper" if paper else "ink"}" role="img" aria-label="{escape(alt)}" '
+        f'viewBox="0 0 {width:g} {height:g}" style="max-width:{1.25 * width:.0f}px{least}" '
+        'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink">'
+    )
+    # The text between tags is escaped by matplotlib; the opening tag is written anew, with the page's own width.
+    return Markup(head + svg[svg.index(">") + 1 :].strip())
+
+
+def hash_of(text: str) -> str:
+    """Eight digits that tell one picture from another, the same in every run."""
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
+
+
+def say(value: Any, digits: int = 4) -> str:
+    """A cell in print: numbers to four digits, a dash for what is not there.
+
+    >>> say(0.123456), say(None), say(1234567), say(float("inf"))
+    ('0.1235', '—', '1234567', '∞')
+    """
+    if value is None:
+        return DASH
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if isinstance(value, int | np.integer):
+        return str(value)
+    if isinstance(value, float | np.floating):
+        number = float(value)
+        if math.isnan(number):
+            return DASH
+        if math.isinf(number):
+            return "∞" if number > 0 else "-∞"
+        if number and abs(number) >= 10**digits and abs(number) < 1e15:
+            return f"{number:.0f}"
+        return f"{number:.{digits}g}"
+    return str(value)
+
+
+def percent(value: float) -> str:
+    """A share in percent.
+
+    >>> percent(0.0123)
+    '1.2%'
+    """
+    return f"{100 * value:.2g}%" if value < 0.1 else f"{100 * value:.3g}%"
+
+
+def table_of(caption: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], marked: Iterable[int] = ()) -> View:
+    """A table from any cells; columns that hold numbers only are set to the right."""
+    cells = [tuple(row) for row in rows]
+    numbers = frozenset(
+        j
+        for j in range(len(columns))
+        if cells and all(row[j] is None or isinstance(row[j], int | float | np.number) for row in cells)
+    )
+    shown = tuple(tuple(say(value) for value in row) for row in cells)
+    return View(caption, tuple(columns), shown, numbers, frozenset(marked))
+
+
+def json_block(value: Any) -> Markup:
+    """JSON that no parser of HTML can leave: every bracket and ampersand is written by its number.
+
+    >>> json_block({"a": "</script>"})
+    Markup('{"a": "\\\\u003c/script\\\\u003e"}')
+    """
+    text = json.dumps(_finite(value), ensure_ascii=True, allow_nan=False, default=str)
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(text)
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no word for NaN and infinity; they become null."""
+    if isinstance(value, Mapping):
+        return {str(key): _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def csv_uri(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A CSV file as an address; text that a spreadsheet would run as a formula gets a quote in front.
+
+    >>> csv_uri(["a"], [["=1+1"]])
+    'data:text/csv;charset=utf-8;base64,YQ0KJz0xKzENCg=='
+    """
+    file = io.StringIO()
+    writer = csv.writer(file)
+    writer.writerow([_inert(name) for name in columns])
+    writer.writerows([_inert(value) for value in row] for row in rows)
+    return "data:text/csv;charset=utf-8;base64," + b64encode(file.getvalue().encode("utf-8", "replace")).decode()
+
+
+def _inert(value: Any) -> Any:
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return "'" + value
+    return value
+
+
+def sentence(words: Any) -> str:
+    """Words with a capital and a full stop.
+
+    >>> sentence("one row is missing")
+    'One row is missing.'
+    """
+    words = str(words).strip()
+    words = words[:1].upper() + words[1:]
+    return words if not words or words[-1] in ".!?" else words + "."

@@ -1,0 +1,240 @@
+"""What a study found, as sections of its report: leaderboard, comparisons, selection, the test set, limits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from assay.experiment.panel import BASELINE
+from assay.report._embed import Part, attempt, picture, say, sentence, table_of
+from assay.report.draw_experiment import pictures_of
+from assay.results import format_p
+
+if TYPE_CHECKING:
+    from assay.experiment.protocol import Study
+
+__all__ = ["board_part", "comparisons_part", "limits", "selection_part", "test_parts"]
+
+PAIRS = 120
+"""How many pairs are listed, and drawn."""
+SIZES = {"confusion table": (4.6, 4.2)}
+"""Pictures of the test set that are not as wide as the others."""
+
+
+def board_part(study: Study, board: pd.DataFrame) -> Part:
+    found, plan = study.leaderboard, study.plan
+    chosen = study.select().name
+    first = found.results[found.order[0]]
+    names = [str(name) for name in board["learner"]]
+    rows = [
+        (
+            name,
+            *(row.get(key) for key in ("estimate", "lower", "upper", "seconds")),
+            ("selected" if name == chosen else "") if row["status"] == "done" else row["status"],
+        )
+        for name, row in zip(names, board.to_dict("records"), strict=True)
+    ]
+    better = "greater" if first.metric.greater_is_better else "smaller"
+    words = (
+        f"{plan.metric} by {first.scheme}; {better} is better. {100 * plan.level:g}% intervals "
+        f"({first.interval(plan.level).method}) for each learner alone; whether two differ is the next section.",
+    )
+    image = picture(found, (7.2, 1.4 + 0.34 * len(found.results)), f"Leaderboard, best first: {', '.join(found.order)}")
+    view = table_of(
+        f"Leaderboard: {plan.metric}, {better} is better",
+        ("learner", plan.metric, "lower", "upper", "seconds", ""),
+        rows,
+        [names.index(chosen)],
+    )
+    return Part("", words, image, "Estimates and intervals; the dashed line is the guess without features.", view)
+
+
+def comparisons_part(study: Study) -> Part:
+    found = study.comparisons
+    if found is None:
+        return Part(words=("Only one learner finished, so there is nothing to compare.",))
+    frame = found.to_frame()[:PAIRS]
+    rows = [
+        (
+            row["first"],
+            row["second"],
+            row["difference"],
+            row["lower"],
+            row["upper"],
+            format_p(row["adjusted"]),
+            row["verdict"],
+        )
+        for row in frame.to_dict("records")
+    ]
+    shown = int(found.rejected.sum())
+    words = [
+        f"{len(found.pairs)} pairs, {shown} with a difference that is shown. {sentence(found.why)}",
+        f"Differences are first minus second. Their intervals hold all together with {100 * found.level:g}%; "
+        f"p-values are adjusted by {found.correction}. No difference shown is not a proof that there is none.",
+    ]
+    words += [sentence(one) for one in found.caveats]
+    if len(frame) < len(found.pairs):
+        words.append(f"The first {len(frame)} pairs are listed.")
+    image = picture(
+        found,
+        (8.0, 1.7 + 0.3 * min(60, len(found.pairs))),
+        f"Differences between learners with intervals; {shown} of {len(found.pairs)} exclude zero",
+    )
+    view = table_of(
+        f"Differences in {found.metric.name} with simultaneous intervals",
+        ("first", "second", "difference", "lower", "upper", "adjusted p", "in words"),
+        rows,
+    )
+    return Part("", tuple(words), image, "Differences with simultaneous intervals.", view)
+
+
+def selection_part(study: Study) -> Part:
+    chosen = study.select()
+    words = [f"Selected: {chosen.name}. {sentence(chosen.why)}"]
+    if study.beats_baseline(chosen.name):
+        words.append(
+            "It is shown to be better than a guess without features, at the level of the whole family of pairs."
+        )
+    elif chosen.name != BASELINE:
+        words.append("It is not shown to be better than a guess without features.")
+    settings = {str(k): say(v) for k, v in _settings(study).items()}
+    if settings:
+        words.append(
+            "Settings chosen on all training rows: " + ", ".join(f"{k} = {v}" for k, v in settings.items()) + "."
+        )
+    table = chosen.table
+    keep = [name for name in ("estimate", "std_error", "difference", "allowed", "within", "order") if name in table]
+    view = table_of(
+        f"How much worse than the best ({chosen.best}) each learner is, and may be; the simplest first",
+        ("learner", *(name.replace("_", " ") for name in keep)),
+        [(str(name), *(table.at[name, key] for key in keep)) for name in table.index],
+        [list(table.index).index(chosen.name)],
+    )
+    return Part("", tuple(words), view=view)
+
+
+def _settings(study: Study) -> dict[str, Any]:
+    """What the search of the final fit chose."""
+    kept = study.leaderboard.settings.get(study.select().name) or [{}]
+    params = study.model.get_params()
+    return {name.removeprefix("model__"): params[name] for name in kept[0] if name in params}
+
+
+# The test set.
+
+
+def test_parts(study: Study) -> list[Part]:
+    opened = study.opened
+    if opened is None:
+        words = (
+            f"The test set is still sealed: none of its {study.n_test} rows has been looked at.",
+            f"Open it once everything is decided, with: assay open {study.name}",
+        )
+        return [Part(words=words)]
+    parts = attempt("Figures", lambda: _figures(study))
+    if opened.look.beyond:
+        return parts
+    try:
+        shown = pictures_of(opened, study.plan.level)
+    except Exception as error:
+        return [*parts, Part("Pictures", failed=f"The pictures could not be made ({type(error).__name__}: {error}).")]
+    for title, result in shown.items():
+        parts += attempt(title.capitalize(), lambda result=result, title=title: _test_picture(title, result))  # type: ignore[misc]
+    return parts
+
+
+def _figures(study: Study) -> Part:
+    opened = study.opened
+    assert opened is not None
+    words = [sentence(str(opened.look).splitlines()[0]), *(sentence(note) for note in opened.notes)]
+    if opened.release is not None:
+        return Part("", (*words, sentence(str(opened.release))))
+    rows = [
+        (
+            name,
+            found.estimate,
+            found.lower,
+            found.upper,
+            f"{100 * found.level:.4g}%",
+            found.method,
+            say(found.n) if not isinstance(found.n, tuple) else " + ".join(str(n) for n in found.n),
+            "primary" if name == opened.primary else "secondary",
+            found.estimand,
+        )
+        for name, found in opened.intervals.items()
+    ]
+    view = table_of(
+        "Figures on the test rows",
+        ("metric", "estimate", "lower", "upper", "level", "method", "n", "role", "what it estimates"),
+        rows,
+        [list(opened.intervals).index(opened.primary)],
+    )
+    words.append("The primary figure carries the level; each secondary one holds for itself, not all of them together.")
+    return Part("", tuple(words), view=view)
+
+
+CAPTIONS = {
+    "predicted and observed": "Every dot is a test row; on the dashed line the prediction was right.",
+    "residuals": "What was missed, against what was predicted; the red line is the mean in slices.",
+    "confusion table": "Rows are true classes, columns assigned ones; shades are shares of the true class.",
+    "ROC curve": "True against false positives over all thresholds; the band holds for the whole curve.",
+    "precision-recall curve": "Precision against recall; the band holds point by point.",
+    "calibration curve": "Observed against predicted shares in bins of equal width; the intervals hold together.",
+}
+
+
+def _test_picture(title: str, result: Any) -> Part:
+    size = SIZES.get(title, (5.2, 4.4))
+    if title == "confusion table":
+        side = float(np.clip(1.8 + 0.55 * len(result.labels), 3.2, 9.0))
+        size = (side + 0.6, side)
+    image = picture(result, size, f"{title.capitalize()} on the test rows", paper=title == "confusion table")
+    return Part(title[0].upper() + title[1:], picture=image, caption=CAPTIONS[title])
+
+
+def limits(study: Study) -> tuple[str, ...]:
+    """What the intervals cover, and what they do not."""
+    plan, opened = study.plan, study.opened
+    words = [
+        "Everything here is about rows like these: drawn from the same population, recorded in the same way. On other "
+        "places, times or people the figures may be worse, and nothing in this report can say by how much."
+    ]
+    if plan.time is not None:
+        words.append(
+            "Rows were tested later than they were learned from; the claim reaches as far as that stretch of time."
+        )
+    elif plan.group is None:
+        words.append(
+            "Rows are taken as independent of each other. If some belong together (one person, one place, one day), "
+            "name that column as the group: otherwise figures are too good and intervals too narrow."
+        )
+    words.append(
+        "The leaderboard's intervals are about the average over training sets of this size, not about this one model; "
+        "the selected learner's own cross-validated figure is slightly too good, because it was chosen by it."
+    )
+    if opened is None:
+        words.append("No figure of the test set exists yet, so this report makes no claim about the final model.")
+    elif opened.release is not None:
+        words.append(
+            "This look at the test set was not planned. The Ladder's answer bounds what many looks can learn from the "
+            "rows, but it is no interval and carries no level."
+        )
+    else:
+        found = opened.intervals[opened.primary]
+        words.append(
+            f"The interval of {opened.primary} covers the chance in which {found.n} rows were kept apart, for this one "
+            "fitted model. It does not cover how another set of training rows would have changed the model."
+        )
+        planned = "the one look" if plan.looks == 1 else f"the {plan.looks} looks together"
+        words.append(
+            f"It keeps its level for {planned} planned, with models fixed before the first look. Whoever changes a "
+            "model after seeing these figures needs new test rows."
+        )
+    words.append(
+        "Importances and partial dependence describe the model, not what would happen if a column were changed."
+    )
+    if any(learner.name in study.leaderboard.results and not learner.own for learner in study.data.learners):
+        words.append("Learners of other packages repeat their figures as far as those packages do.")
+    return tuple(words)

@@ -1,0 +1,282 @@
+"""A study as one HTML file: verdict, evidence, limits, and everything needed to repeat it.
+
+The file stands alone: no scripts, no fonts, no address it calls, and a policy inside that forbids browsers to try. It
+holds its numbers a second time as JSON and CSV. Sections are made one by one; one that fails is a sentence on the page.
+Cost: about fifteen small pictures and at most 60,000 predicted rows, a second or two.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from assay.experiment.checks import Check
+from assay.experiment.keeping import write_beside
+from assay.experiment.panel import BASELINE
+from assay.report._check_words import ABOUT
+from assay.report._embed import Part, attempt, csv_uri, json_block, percent, say, sentence, table_of
+from assay.report._evidence import board_part, comparisons_part, limits, selection_part, test_parts
+from assay.report._learned import learned
+from assay.report.draw_experiment import plain
+from assay.results import Interval
+
+if TYPE_CHECKING:
+    from assay.experiment.protocol import Study
+
+__all__ = ["render", "write_report"]
+
+LISTED = 200
+"""How many columns of the table are listed."""
+
+
+def write_report(study: Study, path: Any) -> str:
+    """Write the report of a study as one self-contained HTML file; the SHA-256 of the file.
+
+    | parameter | default | range            | meaning                                    |
+    |-----------|---------|------------------|--------------------------------------------|
+    | study     |         | a `Study`        | evaluated at least; opened or still sealed |
+    | path      |         | a file to write  | written beside and renamed over            |
+
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from assay.experiment.protocol import run
+    >>> os.environ["ASSAY_HOME"] = tempfile.mkdtemp()
+    >>> frame = pd.DataFrame({"x": np.arange(60.0), "y": np.arange(60.0) * 2 + np.tile([0.5, -0.5], 30)})
+    >>> study = run(frame, "y", learners=["least squares"])
+    >>> len(write_report(study, os.environ["ASSAY_HOME"] + "/report.html"))
+    64
+    """
+    data = render(study).encode("utf-8", "replace")
+    write_beside(Path(path), data)
+    return hashlib.sha256(data).hexdigest()
+
+
+def render(study: Study) -> str:
+    """The report of a study as text.
+
+    | parameter | range     | meaning                                    |
+    |-----------|-----------|--------------------------------------------|
+    | study     | a `Study` | evaluated at least; opened or still sealed |
+    """
+    told = study.summary()
+    board = study.leaderboard.to_frame().reset_index()
+    sections = [
+        ("data", "The data", attempt("Columns", lambda: _columns(study))),
+        ("checks", "Checks", attempt("Checks", lambda: _checks(study))),
+        ("protocol", "The protocol, fixed beforehand", attempt("Protocol", lambda: _protocol(study, told))),
+        ("leaderboard", "The leaderboard", attempt("Leaderboard", lambda: board_part(study, board))),
+        ("comparisons", "Which differences are real", attempt("Comparisons", lambda: comparisons_part(study))),
+        ("selection", "What was selected, and why", attempt("Selection", lambda: selection_part(study))),
+        ("model", "What the selected model learned", learned(study)),
+        ("test", "The test set", test_parts(study)),
+        ("limits", "Limits of the claim", attempt("Limits", lambda: Part(words=limits(study)))),
+        ("manifest", "How to repeat it", attempt("Manifest", lambda: _manifest(study, told["manifest"]))),
+    ]
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            study=study.name,
+            target=study.plan.target,
+            source=study.plan.source,
+            verdict=told["verdict"],
+            good=told["better_than_baseline"],
+            cards=_cards(study),
+            sections=sections,
+            numbers=json_block(told),
+            csv=csv_uri(list(board.columns), board.astype(object).where(board.notna(), "").to_numpy().tolist()),
+            about=_about(study),
+            made=told["manifest"],
+        )
+    )
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("assay.report", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+# The first screen.
+
+
+def _cards(study: Study) -> list[tuple[str, str, str, str]]:
+    """Key figures: what it is, the figure, its interval, and how it was made."""
+    plan, opened = study.plan, study.opened
+    chosen = study.select().name
+    cards = []
+    if opened is None:
+        cards.append(("Test set", "sealed", f"{study.n_test} rows nobody has looked at", "opened once, at the end"))
+    elif opened.release is not None:
+        told = opened.release
+        cards.append((f"Test {told.loss}", say(told.value), f"in steps of {say(told.step)}", "a look beyond the plan"))
+    else:
+        cards.append(_card(f"Test {opened.primary}", opened.intervals[opened.primary]))
+    results = study.leaderboard.results
+    cards.append(_card(f"Cross-validated {plan.metric}, {chosen}", results[chosen].interval(plan.level)))
+    if BASELINE in results and chosen != BASELINE:
+        cards.append(_card(f"Cross-validated {plan.metric}, no features", results[BASELINE].interval(plan.level)))
+    cards.append(
+        ("Rows", f"{len(study.rows)} + {study.n_test}", "to learn from + kept apart", f"{len(plan.features)} columns")
+    )
+    return cards
+
+
+def _card(title: str, found: Interval) -> tuple[str, str, str, str]:
+    limits = f"{say(found.lower)} to {say(found.upper)}"
+    return title, say(found.estimate), limits, f"{100 * found.level:.4g}% {found.method} interval, n = {found.n}"
+
+
+# The data and the checks.
+
+
+def _columns(study: Study) -> Part:
+    plan, rows = study.plan, study.rows
+    roles = {plan.target: "target", plan.group: "group", plan.time: "time"}
+    shown = list(plan.kinds)[:LISTED]
+    cells = [
+        (
+            name,
+            roles.get(name, "left out" if plan.kinds[name] == "id" else ""),
+            plan.kinds[name],
+            percent(missing) if (missing := float(rows[name].isna().mean())) else "none",
+            _range(rows[name], plan.kinds[name]),
+        )
+        for name in shown
+    ]
+    words = [
+        f"{plan.source}: {len(rows)} training rows with {len(plan.kinds)} columns; the {study.n_test} test rows are "
+        "not described here."
+    ]
+    words += [sentence(note) for note in study.notes]
+    if len(shown) < len(plan.kinds):
+        words.append(f"The first {len(shown)} of {len(plan.kinds)} columns are listed.")
+    view = table_of("Columns of the training rows", ("column", "role", "kind", "missing", "values"), cells)
+    return Part("", tuple(words), view=view)
+
+
+def _range(values: pd.Series, kind: str) -> str:
+    """What a column holds, in a few words."""
+    known = values.dropna()
+    if not len(known):
+        return "nothing"
+    if kind in ("number", "date") and known.dtype != object:
+        low, high = known.min(), known.max()
+        if kind == "date":
+            return f"{str(low)[:10]} to {str(high)[:10]}"
+        return f"{say(low)} to {say(high)}, median {say(float(known.median()))}"
+    counts = known.astype(str).value_counts()
+    if kind in ("text", "id") or len(counts) > 200:
+        return f"{len(counts)} different"
+    first = ", ".join(f"{plain(name, 24)} {percent(count / len(known))}" for name, count in counts.iloc[:3].items())
+    return first if len(counts) <= 3 else f"{len(counts)} levels: {first}, …"
+
+
+LOOKS = {"info": "info", "warning": "warn", "serious": "severe"}
+"""Severities from the least to the most, and how the page shows them."""
+
+
+def _all_checks(study: Study) -> list[Check]:
+    """Those of the training rows and, once the test set is open, those that compare the two parts."""
+    found = list(study.checks)
+    opened = study.opened
+    if opened is not None and opened.parts is not None and not opened.look.beyond:
+        found += list(opened.parts.entries)
+    return found
+
+
+def _checks(study: Study) -> Part:
+    every = _all_checks(study)
+    hits = sorted((one for one in every if one.status == "found"), key=lambda one: -list(LOOKS).index(one.severity))
+    rest = [one for one in every if one.status != "found"]
+    passed = sum(one.status == "passed" for one in every)
+    words = (
+        f"{len(every)} checks: {len(hits)} found something, {passed} passed, {len(rest) - passed} do not apply. "
+        "The link behind each leads to what it looks for.",
+    )
+    shown = tuple(
+        {
+            "code": one.code,
+            "look": LOOKS[one.severity],
+            "state": one.severity,
+            "title": one.title[:1].upper() + one.title[1:],
+            "detail": sentence(one.detail),
+            "columns": one.columns[:20],
+            "more": max(0, len(one.columns) - 20),
+            "remedy": sentence(one.remedy),
+        }
+        for one in hits
+    )
+    view = table_of(
+        "Checks that passed, and checks that do not apply",
+        ("looked for", "status", "what was seen"),
+        [(one.title, one.status, one.detail) for one in sorted(rest, key=lambda one: one.status != "passed")],
+    )
+    return Part("", words, checks=shown, view=view if rest else None)
+
+
+def _about(study: Study) -> list[tuple[str, str, str]]:
+    """Code, title and explanation of every check made."""
+    return [(one.code, one.title[:1].upper() + one.title[1:], ABOUT.get(one.code, "")) for one in _all_checks(study)]
+
+
+# The protocol.
+
+
+def _protocol(study: Study, told: dict[str, Any]) -> Part:
+    plan = study.plan
+    assert study.sealed is not None
+    seal = study.sealed.seal
+    ways = {
+        "content": "a keyed hash of each row's content: equal rows stay on one side, appended rows keep theirs",
+        "group": f"a keyed hash of {plan.group!r}, so that a group is on one side only",
+        "time": f"the order of {plan.time!r}: the latest rows are tested",
+        "file": "a file of test rows made by someone else",
+    }
+    scheme = study.leaderboard.results[study.leaderboard.order[0]].scheme
+    looks = "one look" if plan.looks == 1 else f"{plan.looks} looks, which share the level equally"
+    rules = {
+        "one-se": "the simplest learner within one standard error of the best",
+        "best": "the learner with the best figure",
+    }
+    settings = "its own settings searched inside each fold" if plan.tuned else "with defaults or its own tuning"
+    rows = [
+        ("Question", f"{plan.task} of {plan.target}"),
+        ("Test rows", f"{study.n_test} of {len(study.rows) + study.n_test}, chosen by {ways[seal.by]}"),
+        ("Sealed", f"{study.sealed.entry.created[:19]}, seal {seal.id}" + (", shared" if study.sealed.shared else "")),
+        ("Folds", f"{scheme}; preprocessing and tuning are fitted inside each fold"),
+        ("Learners", f"{', '.join(plan.learners)} (the simplest first), each {settings}"),
+        ("Metric", f"{plan.metric} decides and carries the level; also {', '.join(plan.also) or 'none'}"),
+        ("Level", f"{100 * plan.level:g}%, corrected for the number of pairs by {plan.correction}"),
+        ("Selection", rules[plan.select]),
+        ("Looks at the test set", f"{looks} planned"),
+        *((f"Hash of {name}", str(value)) for name, value in told["manifest"]["hashes"].items()),
+    ]
+    return Part(view=table_of("The plan", ("", ""), rows))
+
+
+def _manifest(study: Study, made: dict[str, Any]) -> Part:
+    rows = [
+        *((f"{name} version", str(version)) for name, version in made["versions"].items()),
+        ("Seed", str(made["seed"])),
+        ("Machine", made["machine"]),
+        ("Command", made["command"] or "none"),
+        ("Seconds", say(made["seconds"])),
+        ("Seal", made["seal"]),
+        *((f"Hash of {name}", str(value)) for name, value in made["hashes"].items()),
+        ("Head of the ledger", made["ledger_head"]),
+    ]
+    words = (
+        f"assay verify {study.name} checks the ledger's chain, the hashes, and that a refit gives the same numbers.",
+    )
+    return Part("", words, view=table_of("Manifest", ("", ""), rows), listing=study.code())

@@ -1,0 +1,377 @@
+"""Model files made to harm: every one must be refused, and none may touch the sentinel.
+
+`files(folder, sentinel)` writes them into `folder`. Those that carry code would create the file `sentinel` if any of
+it ran. Where a checksum stands in the way it is computed anew, as an attacker would.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import pickle
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pandas as pd
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.pipeline import Pipeline
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeRegressor
+
+from assay.experiment.columns import Columns
+from assay.experiment.store import save_model
+
+EVIL_MODULE = "assay_test_evil_module"
+Members = dict[str, bytes]
+
+
+class Payload:
+    """Unpickled, it touches the sentinel."""
+
+    def __init__(self, sentinel: Path) -> None:
+        self.sentinel = str(sentinel)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.system, (f"touch {self.sentinel}",)
+
+
+def evil_module(folder: Path, sentinel: Path) -> None:
+    """A module that touches the sentinel when it is imported, and once more for good measure."""
+    code = f"open({str(sentinel)!r}, 'w').close()\n\n\nclass Evil:\n"
+    code += f"    def __setstate__(self, state):\n        open({str(sentinel)!r}, 'w').close()\n"
+    (folder / f"{EVIL_MODULE}.py").write_text(code)
+
+
+def good(folder: Path, learner: Any = None) -> Members:
+    """The members of a sound model file, to be spoiled."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=60), "b": rng.normal(size=60)})
+    y = (frame["a"] > 0).astype(int) if isinstance(learner, SVC) else frame["a"] + frame["b"]
+    kinds = {"a": "number", "b": "number"}
+    model = Pipeline([("columns", Columns(kinds)), ("model", learner or DecisionTreeRegressor(max_leaf_nodes=8))])
+    parts = {"pipeline": model.fit(frame, y), "task": "regression", "target": "y", "residuals": rng.normal(size=60)}
+    save_model(folder / "good.assay", parts)
+    with zipfile.ZipFile(folder / "good.assay") as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def sealed(members: Members) -> Members:
+    """The same members under a manifest that fits them."""
+    rest = {name: data for name, data in members.items() if name != "manifest.json"}
+    listed = {name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in rest.items()}
+    manifest = {"format": "assay-model", "version": 1, "members": listed}
+    return {"manifest.json": json.dumps(manifest).encode(), **rest}
+
+
+def zipped(members: Members, *, method: int = zipfile.ZIP_DEFLATED, attributes: int = 0) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as archive:
+        for name, data in members.items():
+            entry = zipfile.ZipInfo("x")
+            entry.filename, entry.compress_type = name, method  # past the constructor, which tidies names
+            entry.external_attr = attributes if name.endswith("000001.npy") else 0o600 << 16
+            archive.writestr(entry, data)
+    return buffer.getvalue()
+
+
+def node(loader: str, name: str, **more: Any) -> dict[str, Any]:
+    module, _, word = name.rpartition(".")
+    return {"__class__": word, "__module__": module, "__loader__": loader, **more}
+
+
+def words(value: Any) -> dict[str, Any]:
+    return node("JsonNode", "builtins.str", content=json.dumps(value), is_json=True)
+
+
+def series(kind: str, *content: Any) -> dict[str, Any]:
+    return node("TupleNode" if kind == "tuple" else "ListNode", f"builtins.{kind}", content=list(content))
+
+
+def mapping(key_type: Any = None, /, **content: Any) -> dict[str, Any]:
+    types = series("list", *[key_type or node("TypeNode", "builtins.str") for _ in content])
+    return node("DictNode", "builtins.dict", content=content, key_types=types)
+
+
+def pipeline(part: Any, *, protocol: Any = 2) -> Callable[[Members], Members]:
+    """A model file whose pipeline is the given node."""
+
+    def spoil(members: Members) -> Members:
+        schema = {**mapping(pipeline=part), "protocol": protocol, "_skops_version": "0.16"}
+        return sealed({"about.json": members["about.json"], "model/schema.json": json.dumps(schema).encode()})
+
+    return spoil
+
+
+def _schemas(sentinel: Path) -> Iterator[tuple[str, Callable[[Members], Members]]]:
+    """Trees of objects that name what must not be called."""
+    command = f"touch {sentinel}"
+    system = node("FunctionNode", "os.system")
+    evil = node("ObjectNode", f"{EVIL_MODULE}.Evil", content=mapping(a=words(1)))
+    call = series("tuple", words(command))
+    state = {"bit_generator": words("seed"), "state": mapping()}
+    estimator = "sklearn.preprocessing._function_transformer.FunctionTransformer"
+    yield "function os.system", pipeline(system)
+    yield "function posix.system", pipeline(node("FunctionNode", "posix.system"))
+    yield "function builtins.eval", pipeline(node("FunctionNode", "builtins.eval"))
+    yield "type builtins.exec", pipeline(node("TypeNode", "builtins.exec"))
+    yield "object subprocess.Popen", pipeline(node("ObjectNode", "subprocess.Popen", content=mapping(args=words("x"))))
+    yield (
+        "constructor subprocess.Popen",
+        pipeline(
+            node(
+                "ConstructorFromReduceNode",
+                "subprocess.Popen",
+                content=series("tuple", words(["touch", str(sentinel)])),
+            )
+        ),
+    )
+    yield "constructor os.system", pipeline(node("ConstructorFromReduceNode", "os.system", content=call))
+    yield (
+        "partial os.system",
+        pipeline(
+            node(
+                "PartialNode",
+                "functools.partial",
+                content={"func": system, "args": call, "kwds": mapping(), "namespace": words(None)},
+            )
+        ),
+    )
+    yield "bound method", pipeline(node("MethodNode", f"{EVIL_MODULE}.Evil", content={"func": "run", "obj": evil}))
+    yield "operator.methodcaller", pipeline(node("OperatorFuncNode", "operator.methodcaller", attrs=call))
+    yield "keys made by os.system", pipeline(mapping(system, **{command: words(1)}))
+    yield (
+        "default factory os.system",
+        pipeline(
+            node("DefaultDictNode", "collections.defaultdict", content={"main": mapping(), "default_factory": system})
+        ),
+    )
+    yield (
+        "loss of a foreign class",
+        pipeline({**node("LossNode", "subprocess.Popen", content=mapping()), "__reduce__": {"args": call}}),
+    )
+    yield "module that runs on import", pipeline(evil)
+    yield "list of a foreign class", pipeline(node("ListNode", f"{EVIL_MODULE}.Evil", content=[]))
+    yield (
+        "array of a foreign class",
+        pipeline(
+            {**node("NdArrayNode", f"{EVIL_MODULE}.Evil", content=[], type="json"), "shape": series("tuple", words(0))}
+        ),
+    )
+    yield (
+        "trusted estimator with a function",
+        pipeline(node("ObjectNode", estimator, content=mapping(func=system, kw_args=words(None)))),
+    )
+    yield (
+        "generator named seed",
+        pipeline(
+            node(
+                "RandomGeneratorNode",
+                "numpy.random._generator.Generator",
+                content={"bit_generator": mapping(**state), "seed_seq": mapping()},
+            )
+        ),
+    )
+    yield "old protocol", pipeline(system, protocol=0)
+    yield "protocol True", pipeline(system, protocol=True)
+    yield "protocol of the future", pipeline(system, protocol=99)
+    yield "unknown loader", pipeline(node("EvalNode", "os.system"))
+    yield "names with code", pipeline(node("ObjectNode", "os;import os.system"))
+    yield "private attribute path", pipeline(node("FunctionNode", "os.__dict__['system']"))
+    yield (
+        "file outside the archive",
+        pipeline(node("NdArrayNode", "numpy.ndarray", type="numpy", file="../../../../etc/passwd")),
+    )
+    yield "file that is not there", pipeline(node("NdArrayNode", "numpy.ndarray", type="numpy", file="000001.npy"))
+    yield "no pipeline but text", pipeline(words("predict"))
+    yield "a million nested lists", _nested
+    yield "number of a million digits", _digits
+    yield (
+        "neighbours that are a module",
+        pipeline(
+            node(
+                "ObjectNode",
+                "assay.experiment._portable.StoredNeighbours",
+                content=mapping(learner=words("os"), rows=words([]), target=words([]), names=words(None)),
+            )
+        ),
+    )
+    yield (
+        "preprocessing of nonsense",
+        pipeline(
+            node(
+                "ObjectNode",
+                "assay.experiment._portable.StoredColumns",
+                content=mapping(schema=words('{"version": 1, "kinds": 5}'), arrays=mapping()),
+            )
+        ),
+    )
+
+
+def _nested(members: Members) -> Members:
+    deep = b"[" * 1_000_000 + b"]" * 1_000_000
+    return sealed({"about.json": members["about.json"], "model/schema.json": b'{"protocol":2,"a":' + deep + b"}"})
+
+
+def _digits(members: Members) -> Members:
+    return sealed({**members, "model/schema.json": b'{"protocol":' + b"9" * 1_000_000 + b"}"})
+
+
+def npy(array: Any, *, header: str | None = None) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=True)
+    if header is None:
+        return buffer.getvalue()
+    text = header.ljust(118 - 1) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode() + bytes(64)
+
+
+def _arrays(sentinel: Path) -> Iterator[tuple[str, Callable[[Members], Members]]]:
+    """Arrays that are pickles, or not what they say."""
+
+    def first(data: bytes) -> Callable[[Members], Members]:
+        return lambda members: sealed({**members, "model/000001.npy": data})
+
+    pickled = np.array([Payload(sentinel)], dtype=object)
+    head = "{{'descr': {}, 'fortran_order': False, 'shape': {}, }}"
+    yield "array of pickles in the model", first(npy(pickled))
+    yield "array of pickles beside it", lambda members: sealed({**members, "arrays/residuals.npy": npy(pickled)})
+    yield "bare pickle as an array", first(pickle.dumps(Payload(sentinel)))
+    yield "array of 10^15 numbers", first(npy(0, header=head.format("'<f8'", (10**15,))))
+    yield "array of negative length", first(npy(0, header=head.format("'<f8'", (-8,))))
+    yield "array shorter than it says", first(npy(np.zeros(100))[:-8])
+    yield "array header with code", first(npy(0, header=head.format(f"__import__('os').system('touch {sentinel}')", 8)))
+    yield "array of an unknown name", lambda members: sealed({**members, "arrays/evil.npy": npy(np.zeros(1))})
+
+
+def _containers(sentinel: Path) -> Iterator[tuple[str, Callable[[Members], bytes]]]:
+    """Files that are no model at all, or an archive that was tampered with."""
+    payload = Payload(sentinel)
+    compressed = io.BytesIO()
+    joblib.dump(payload, compressed, compress=3)
+    plain = io.BytesIO()
+    joblib.dump(payload, plain)
+    yield "pickle", lambda m: pickle.dumps(payload)
+    yield "pickle in protocol 0", lambda m: pickle.dumps(payload, protocol=0)
+    yield "packed pickle", lambda m: zlib.compress(pickle.dumps(payload))
+    yield "joblib", lambda m: plain.getvalue()
+    yield "packed joblib", lambda m: compressed.getvalue()
+    yield "pickle before a sound model", lambda m: pickle.dumps(payload) + zipped(m)
+    yield "sound model before a pickle", lambda m: zipped(m) + pickle.dumps(payload)
+    yield "archive of a pickle", lambda m: zipped({"archive/data.pkl": pickle.dumps(payload)})
+    yield "bare array of pickles", lambda m: npy(np.array([payload], dtype=object))
+    yield "script", lambda m: f"import os; os.system('touch {sentinel}')".encode()
+    yield "empty", lambda m: b""
+    yield "empty archive", lambda m: zipped({})
+    yield "half a file", lambda m: zipped(m)[: len(zipped(m)) // 2]
+    yield "last byte missing", lambda m: zipped(m)[:-1]
+    yield "one bit changed", lambda m: _flip(zipped(m, method=zipfile.ZIP_STORED))
+    yield "manifest missing", lambda m: zipped({k: v for k, v in m.items() if k != "manifest.json"})
+    yield "manifest of nonsense", lambda m: zipped({**m, "manifest.json": b"\xff\x00{"})
+    yield "manifest of another format", lambda m: zipped({**m, "manifest.json": b'{"format":"x","version":1}'})
+    yield (
+        "manifest of a later version",
+        lambda m: zipped({**m, "manifest.json": m["manifest.json"].replace(b'"version": 1', b'"version": 2')}),
+    )
+    yield "member changed, manifest not", lambda m: zipped({**m, "model/000001.npy": npy(np.zeros(3))})
+    yield "member missing", lambda m: zipped({k: v for k, v in m.items() if not k.endswith("000001.npy")})
+    yield "member that is not listed", lambda m: zipped({**m, "model/000999.npy": npy(np.zeros(3))})
+    yield "member that nothing needs", lambda m: zipped(sealed({**m, "model/000999.npy": npy(np.zeros(3))}))
+    yield "a script among the members", lambda m: zipped(sealed({**m, "evil.py": b"import os"}))
+    yield "path out of the archive", lambda m: zipped(sealed({**m, "../evil.npy": npy(np.zeros(3))}))
+    yield "path out through the model", lambda m: zipped(sealed({**m, "model/../../evil.npy": npy(np.zeros(3))}))
+    yield "absolute path", lambda m: zipped(sealed({**m, "/tmp/evil.npy": npy(np.zeros(3))}))
+    yield "path of Windows", lambda m: zipped(sealed({**m, "C:\\evil.npy": npy(np.zeros(3))}))
+    yield "name with a NUL", lambda m: zipped(sealed({**m, "model/000001.npy\0.py": b""}))
+    yield "member given twice", _twice
+    yield "link", lambda m: zipped(m, attributes=(0o120000 | 0o777) << 16)
+    yield "flat bomb", lambda m: zipped(sealed({**m, "arrays/residuals.npy": npy(np.zeros(10_000_000))}))
+    yield "nested bomb", lambda m: zipped(sealed({**m, "model/000009.zip": zipped({"a": bytes(20_000_000)})}))
+    yield "bomb in JSON", lambda m: zipped(sealed({**m, "about.json": b" " * 70_000_000}))
+    yield "size of a terabyte declared", lambda m: _declare(zipped(m), 0xFFFFFF00)
+    yield "size of one byte declared", lambda m: _declare(zipped(m), 1)
+    yield "compressed by lzma", lambda m: zipped(m, method=zipfile.ZIP_LZMA)
+    yield "encrypted", _encrypted
+    yield "comment with a script", lambda m: _commented(zipped(m), sentinel)
+    yield "about something else", lambda m: zipped(sealed({**m, "about.json": b'{"task":"os.system","target":1}'}))
+    yield "about a list", lambda m: zipped(sealed({**m, "about.json": b"[]"}))
+
+
+def _flip(data: bytes) -> bytes:
+    at = data.index(b"NUMPY") + 200
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+def _twice(members: Members) -> bytes:
+    data = zipped({**members, "model/000009.npy": members["model/000001.npy"]})
+    return data.replace(b"model/000009.npy", b"model/000001.npy")
+
+
+def _declare(data: bytes, size: int) -> bytes:
+    """The unpacked size of the last member in the directory, overwritten."""
+    at = data.rindex(b"PK\x01\x02")
+    return data[: at + 24] + struct.pack("<I", size) + data[at + 28 :]
+
+
+def _encrypted(members: Members) -> bytes:
+    data = zipped(members)
+    at = data.rindex(b"PK\x01\x02")
+    return data[: at + 8] + struct.pack("<H", 1) + data[at + 10 :]
+
+
+def _commented(data: bytes, sentinel: Path) -> bytes:
+    text = f"touch {sentinel}".encode()
+    return data[:-2] + struct.pack("<H", len(text)) + text
+
+
+def _models(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """Types that are allowed, with numbers inside that compiled code would follow out of its arrays."""
+
+    def changed(members: Members, field: str, at: int, value: int) -> bytes:
+        for name, data in members.items():
+            if name.endswith(".npy"):
+                array = np.load(io.BytesIO(data), allow_pickle=False)
+                if array.dtype.names and field in array.dtype.names:
+                    array[field][at] = value
+                    return zipped(sealed({**members, name: npy(array)}))
+        raise AssertionError(field)
+
+    tree = good(folder)
+    yield "tree with a child out of its array", changed(tree, "left_child", 0, 10**6)
+    yield "tree with a negative child", changed(tree, "left_child", 0, -7)
+    yield "tree that walks in a circle", changed(tree, "right_child", 0, 0)
+    yield "tree with a column out of the table", changed(tree, "feature", 0, 10**6)
+    boosted = good(folder, HistGradientBoostingRegressor(max_iter=2, min_samples_leaf=5))
+    yield "boosted tree with a child out of its array", changed(boosted, "left", 0, 10**6)
+    yield "boosted tree with a column out of the table", changed(boosted, "feature_idx", 0, -3)
+    yield "boosted tree with a set out of its array", changed(boosted, "is_categorical", 0, 1)
+    machine = good(folder, SVC())
+    count = next(n for n, d in machine.items() if n.endswith(".npy") and _is_counts(d))
+    yield "machine with too many vectors", zipped(sealed({**machine, count: npy(np.array([10**6, 9], np.int32))}))
+
+
+def _is_counts(data: bytes) -> bool:
+    array = np.load(io.BytesIO(data), allow_pickle=False)
+    return array.dtype == np.int32 and array.shape == (2,)
+
+
+def files(folder: Path, sentinel: Path) -> dict[str, Path]:
+    """Write all of them, and give their paths by what is wrong with them."""
+    members = good(folder)
+    contents = {name: make(members) for name, make in _containers(sentinel)}
+    contents |= {name: zipped(spoil(members)) for name, spoil in [*_schemas(sentinel), *_arrays(sentinel)]}
+    contents |= dict(_models(folder))
+    paths = {}
+    for number, (name, data) in enumerate(contents.items()):
+        paths[name] = folder / f"{number:03d}.assay"
+        paths[name].write_bytes(data)
+    paths["a folder"] = folder / "folder.assay"
+    paths["a folder"].mkdir()
+    return paths

@@ -1,0 +1,286 @@
+"""A study from table to verdict: the seal holds, looks are counted, a killed run goes on, cores change no number."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression
+
+import assay
+from assay.errors import DataError, ParameterError, SealError
+from assay.experiment import Study, predict_table, run
+from assay.experiment.vault import Vault
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("ASSAY_LEDGER", raising=False)
+    return tmp_path / "home"
+
+
+def numbers(n=120, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.normal(size=(n, 3)), columns=["a", "b", "c"])
+    frame["kind"] = rng.choice(["x", "y", "z"], n)
+    frame["y"] = 2 * frame["a"] + (frame["kind"] == "x") + rng.normal(size=n)
+    return frame
+
+
+def classes(n=160, seed=0):
+    frame = numbers(n, seed)
+    frame["y"] = np.where(frame["y"] > 0, "yes", "no")
+    return frame
+
+
+LINES = ["least squares", "lasso"]
+
+
+def test_a_whole_study_of_numbers(tmp_path):
+    study = run(numbers(), "y", learners=LINES, out=tmp_path / "out")
+    assert study.plan.task == "regression"
+    assert set(study.leaderboard.results) == {"baseline", *LINES}
+    assert study.beats_baseline(study.select().name)
+    assert study.opened.primary == "rmse"
+    found = study.opened.intervals["rmse"]
+    assert found.lower < found.estimate < found.upper
+    told = json.loads((tmp_path / "out" / "study.json").read_text())
+    assert told["selected"] == study.select().name
+    assert told["test"]["rmse"]["estimate"] == found.estimate
+    assert study.verdict() in told["verdict"]
+    assert study.verify() == []
+    for name in ("report.html", "model.assay", "study.py"):
+        assert (tmp_path / "out" / name).stat().st_size > 100
+    again = predict_table(tmp_path / "out" / "model.assay", numbers().drop(columns="y"))
+    assert list(again.columns) == ["prediction", "lower", "upper"]
+    np.testing.assert_array_equal(again["prediction"], study.model.predict(numbers()[study.plan.features]))
+
+
+def test_a_whole_study_of_classes(tmp_path):
+    study = run(classes(), "y", learners=["logistic", "tree"], out=tmp_path)
+    assert study.plan.task == "classification"
+    assert set(study.opened.intervals) >= {"error", "auc", "log_loss"}
+    again = predict_table(tmp_path / "model.assay", classes())
+    assert set(again["prediction"]) <= {"yes", "no"}
+    assert {"set", "probability of no", "probability of yes"} <= set(again.columns)
+
+
+def test_the_test_rows_are_out_of_reach_until_the_set_is_opened(monkeypatch):
+    def closed(self, sha256):
+        if self.path.parent.name == "vaults":
+            raise AssertionError("the vault was read before the test set was opened")
+        return read(self, sha256)
+
+    read = Vault.read
+    monkeypatch.setattr(Vault, "read", closed)
+    frame = numbers()
+    study = Study(frame, "y", learners=LINES)
+    study.finish(open_test=False)
+    held = set(map(tuple, frame[["a", "b", "c"]].to_numpy())) - set(map(tuple, study.rows[["a", "b", "c"]].to_numpy()))
+    assert len(held) == study.n_test == 60
+    assert study.table is None
+    assert "still sealed" in study.verdict()
+    with pytest.raises(AssertionError, match="before the test set"):
+        study.open()
+
+
+def test_the_ledger_is_written_before_the_score_or_there_is_none(monkeypatch):
+    study = Study(numbers(), "y", learners=LINES)
+    study.finish(open_test=False)
+
+    def full(*args, **options):
+        raise SealError("the disk is full", remedy="free some space")
+
+    monkeypatch.setattr("assay.experiment.opening.record_look", full)
+    with pytest.raises(SealError):
+        study.open()
+    assert study.opened is None
+    assert study.ledger.entries("look") == []
+
+
+def test_the_same_command_is_a_replay_and_other_models_are_new_looks():
+    first = run(numbers(), "y", learners=LINES)
+    again = run(numbers().sample(frac=1, random_state=1), "y", learners=LINES)
+    assert again.opened.look.replay
+    assert again.opened.intervals["rmse"].estimate == first.opened.intervals["rmse"].estimate
+    with pytest.raises(SealError, match="look 2"):
+        run(numbers(), "y", learners=["tree"], seed=5)
+    curious = run(numbers(), "y", learners=["tree"], open_test=False)
+    told = curious.open("to see what a tree does")
+    assert told.look.beyond
+    assert told.intervals == {}
+    assert told.release is not None
+    assert "not planned" in curious.verdict()
+
+
+def test_planned_looks_share_the_level():
+    first = run(numbers(), "y", learners=["least squares"], looks=2)
+    assert first.opened.intervals["rmse"].level == pytest.approx(0.975)
+    second = run(numbers(), "y", learners=["tree"], looks=2)
+    assert second.opened.look.number == 2
+    assert not second.opened.look.beyond
+
+
+def test_appended_rows_keep_their_side():
+    short = run(numbers(120), "y", learners=["least squares"], open_test=False)
+    long = pd.concat([numbers(120), numbers(40, seed=9)], ignore_index=True)
+    later = run(long, "y", learners=["least squares"], open_test=False)
+    before = set(map(tuple, short.rows[["a", "b"]].to_numpy()))
+    assert before <= set(map(tuple, later.rows[["a", "b"]].to_numpy()))
+
+
+def test_groups_and_times_and_a_test_file_decide_the_seal():
+    frame = numbers()
+    frame["who"] = np.arange(120) // 4
+    grouped = run(frame, "y", group="who", learners=["least squares"], cv=5, open_test=False, kinds={"who": "category"})
+    assert grouped.rows["who"].value_counts().eq(4).all()
+    assert "who" not in grouped.plan.features
+    frame = numbers(seed=3).assign(day=np.arange(120.0))
+    timed = run(frame, "y", time="day", learners=["least squares"], cv=4, kinds={"day": "number"})
+    assert timed.rows["day"].max() < 120 - timed.n_test
+    assert timed.leaderboard.results["baseline"].scheme.kind == "time-ordered"
+    given = run(numbers(seed=4), "y", test=numbers(30, seed=5), learners=["least squares"])
+    assert given.n_test == 30
+    assert len(given.rows) == 120
+
+
+def test_the_number_of_workers_changes_no_number():
+    one = run(numbers(), "y", learners=LINES).summary()
+    two = Study(numbers(), "y", learners=LINES, n_jobs=2, ledger=None)
+    os.environ["ASSAY_HOME"] += "2"
+    two = run(numbers(), "y", learners=LINES, n_jobs=2).summary()
+    for part in ("test", "comparisons", "selected", "verdict"):
+        assert one[part] == two[part]
+    strip = [{k: v for k, v in row.items() if k != "seconds"} for row in one["leaderboard"]]
+    assert strip == [{k: v for k, v in row.items() if k != "seconds"} for row in two["leaderboard"]]
+
+
+class Moody(LinearRegression):
+    """Breaks on its third fit."""
+
+    fits = 0
+
+    def fit(self, X, y):
+        type(self).fits += 1
+        if type(self).fits == 3:
+            raise RuntimeError("not today")
+        return super().fit(X, y)
+
+
+def test_a_learner_that_fails_is_shown_and_stops_nothing():
+    study = run(numbers(), "y", learners=["least squares", f"{__name__}:Moody"])
+    assert "not today" in study.leaderboard.failed[f"{__name__}:Moody"]
+    assert "failed" in str(study.leaderboard)
+    assert study.select().name == "least squares"
+
+
+def test_a_time_budget_leaves_learners_unfinished_and_says_so():
+    study = Study(numbers(), "y", learners=["least squares", "tree"], time_budget=1e-9)
+    with pytest.raises(DataError, match="when the time was up"):
+        study.evaluate()
+
+
+def test_noise_is_not_sold_as_a_finding():
+    """A target of coin tosses: the verdict may claim a learner in one run of twenty; this seed does not."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.normal(size=(150, 4)), columns=list("abcd")).assign(y=rng.integers(0, 2, 150))
+    study = run(frame, "y", learners=["logistic", "tree"])
+    assert not any(study.beats_baseline(name) for name in study.leaderboard.results)
+    assert "no learner" in study.verdict()
+
+
+def test_a_study_is_loaded_by_its_name_and_computes_nothing_twice():
+    study = run(numbers(), "y", learners=LINES)
+    loaded = Study.load(study.name).finish()
+    assert loaded.summary()["test"] == study.summary()["test"]
+    assert loaded.leaderboard.to_frame().equals(study.leaderboard.to_frame())  # seconds too: they come from the journal
+    with pytest.raises(DataError, match="knows no study 'nothing'"):
+        Study.load("nothing")
+
+
+def test_verify_sees_what_was_tampered_with(tmp_path):
+    study = run(numbers(), "y", learners=LINES, out=tmp_path)
+    vault = Vault(study.name).path
+    vault.write_bytes(vault.read_bytes()[:-1] + b"x")
+    assert any("vault" in problem for problem in Study.load(study.name).verify())
+
+
+def test_the_script_repeats_the_study(tmp_path, monkeypatch):
+    numbers().to_csv(tmp_path / "table.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    study = run("table.csv", "y", learners=LINES)
+    scope: dict = {}
+    exec(study.code(), scope)
+    assert scope["study"].opened.look.replay
+
+
+SCRIPT = """
+import sys
+import numpy as np, pandas as pd
+from tests.experiment.test_protocol import numbers
+import assay
+assay.run(numbers(400), "y", learners=["least squares", "lasso", "ridge", "tree"], repeats=5, out=sys.argv[1])
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal here")
+def test_a_killed_run_goes_on_where_it_was(tmp_path, home):
+    """Killed at three moments; what is done is kept, and the numbers are those of a run that nobody disturbed."""
+    rng = np.random.default_rng(0)
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "out")]
+    for _ in range(3):
+        child = subprocess.Popen(command, env=os.environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        started = time.monotonic()
+        while not list(home.glob("studies/*/journal.db")) and child.poll() is None and time.monotonic() - started < 60:
+            time.sleep(0.02)
+        time.sleep(rng.uniform(0, 0.3))
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+    name = next(home.glob("studies/*")).name
+    resumed = Study.load(name).finish()
+    os.environ["ASSAY_HOME"] += "-undisturbed"
+    fresh = assay.run(numbers(400), "y", learners=["least squares", "lasso", "ridge", "tree"], repeats=5)
+    assert resumed.name == fresh.name
+    assert resumed.opened.intervals["rmse"] == fresh.opened.intervals["rmse"]
+    for one, other in zip(resumed.leaderboard.results.values(), fresh.leaderboard.results.values(), strict=True):
+        np.testing.assert_array_equal(one.fold_scores, other.fold_scores)
+    assert resumed.ledger.verify() == []
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"target": "nothing"}, "no column 'nothing'"),
+        ({"task": "guessing"}, "task"),
+        ({"panel": "huge"}, "panel"),
+        ({"learners": ["magic"]}, "no learner 'magic'"),
+        ({"learners": ["nowhere:Nothing"]}, "cannot be made"),
+        ({"metric": "auc"}, "for classes"),
+        ({"metric": "beauty"}, "no metric"),
+        ({"cv": 1}, "cv"),
+        ({"cv": 90}, "too few"),
+        ({"group": "nothing"}, "no column 'nothing'"),
+        ({"time": "kind"}, "kind"),
+        ({"test_size": 2.0}, "test_size|share"),
+        ({"looks": 0}, "looks"),
+        ({"select": "coin"}, "select"),
+        ({"level": 95}, "level"),
+        ({"correction": "tukey"}, "correction"),
+        ({"seed": -1}, "seed"),
+        ({"kinds": {"a": "colour"}}, "colour"),
+        ({"kinds": {"nothing": "number"}}, "nothing"),
+    ],
+)
+def test_bad_options_get_one_sentence(options, words):
+    chosen = {"target": "y", "learners": ["least squares"], **options}
+    with pytest.raises((DataError, ParameterError, SealError), match=words) as caught:
+        run(numbers(), chosen.pop("target"), **chosen)
+    assert "\n" not in str(caught.value)

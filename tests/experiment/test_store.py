@@ -1,0 +1,407 @@
+"""Model files: what goes in comes out, and what does not belong there is refused without being run."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+import pickle
+import sys
+import warnings
+import zipfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.tree import DecisionTreeRegressor
+from threadpoolctl import threadpool_limits
+
+import assay.linear
+from assay.calibration import CalibratedClassifier
+from assay.errors import DataTypeError, ParameterError, StoreError
+from assay.evaluation import SearchCV, conformal
+from assay.experiment import _archive
+from assay.experiment._portable import ALLOWED, pack
+from assay.experiment.columns import Columns
+from assay.experiment.panel import learners
+from assay.experiment.store import load_model, save_model
+from tests.experiment import malicious
+
+KINDS = {"a": "number", "b": "number", "c": "category", "d": "number"}
+LINEAR = [name for name in assay.linear.__all__ if inspect.isclass(getattr(assay.linear, name))]
+PANEL = [(learner.task, learner.name) for learner in learners()]
+QUICK = {"n_estimators": 10, "max_iter": 8}
+
+
+@cache
+def table() -> tuple[pd.DataFrame, pd.Series, np.ndarray]:
+    rng = np.random.default_rng(4)
+    n = 80
+    frame = pd.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n), "d": rng.normal(size=n)})
+    frame.insert(2, "c", pd.Series(rng.choice(["x", "ÿ", "z"], n), dtype=object))
+    frame.loc[::9, "d"] = np.nan
+    y = frame["a"] + 0.5 * frame["b"] + (frame["c"] == "x") + 0.3 * rng.normal(size=n)
+    return frame, y, np.array(["low", "mid", "high"], dtype=object)[np.digitize(y, [0.0, 0.8])]
+
+
+def piped(*steps: Any, encode: str = "treatment") -> Pipeline:
+    named = [(f"step{at}", step) for at, step in enumerate(steps)]
+    return Pipeline([("columns", Columns(KINDS, encode=encode)), *named])
+
+
+def parts(model: Any, task: str = "regression", **more: Any) -> dict[str, Any]:
+    return {"pipeline": model, "task": task, "target": "y", **more}
+
+
+def again(model: Any, folder: Path, task: str = "regression", **more: Any) -> dict[str, Any]:
+    checksum = save_model(folder / "model.assay", parts(model, task, **more))
+    assert checksum == hashlib.sha256((folder / "model.assay").read_bytes()).hexdigest()
+    return load_model(folder / "model.assay")
+
+
+def fitted(model: Any, y: Any) -> Any:
+    with warnings.catch_warnings(), threadpool_limits(1):  # boosting's threads wait for each other on a busy machine
+        warnings.simplefilter("ignore")
+        return model.fit(table()[0], y)
+
+
+# What goes in comes out.
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_every_linear_estimator_round_trips(name, tmp_path):
+    frame, y, _ = table()
+    estimator = getattr(assay.linear, name)()
+    steps = [estimator] if hasattr(estimator, "predict") else [estimator, assay.linear.Ridge()]
+    model = fitted(piped(*steps), y)
+    found = again(model, tmp_path)["pipeline"]
+    assert np.array_equal(found.predict(frame), model.predict(frame))
+
+
+@pytest.mark.parametrize(("task", "name"), PANEL)
+def test_every_learner_of_the_panel_round_trips(task, name, tmp_path):
+    frame, y, labels = table()
+    learner = next(one for one in learners(task) if one.name == name)
+    made = learner.make(0)
+    made.set_params(**{key: value for key, value in QUICK.items() if key in learner.space or key in made.get_params()})
+    columns = Columns(KINDS, scale=learner.scale, encode=learner.encode)
+    pipe = Pipeline([("columns", columns), ("model", made)])
+    model = fitted(pipe, y if task == "regression" else labels)
+    found = again(model, tmp_path, task)["pipeline"]
+    assert np.array_equal(found.predict(frame), model.predict(frame))
+    if hasattr(model, "predict_proba"):
+        assert np.array_equal(found.predict_proba(frame), model.predict_proba(frame))
+        assert list(found.classes_) == list(model.classes_)
+
+
+def test_a_search_leaves_its_choice(tmp_path):
+    frame, y, _ = table()
+    tuned = SearchCV(piped(assay.linear.Ridge()), {"step0__alpha": [0.1, 1.0]}, cv=3).fit(frame, y)
+    found = again(tuned, tmp_path)["pipeline"]
+    assert isinstance(found, Pipeline)
+    assert found["step0"].alpha == tuned.best_params_["step0__alpha"]
+    assert np.array_equal(found.predict(frame), tuned.predict(frame))
+
+
+def test_all_parts_come_back(tmp_path):
+    _, y, _ = table()
+    model = fitted(piped(assay.linear.LinearRegression()), y)
+    metadata = {"study": "s1", "versions": {"assay": "1"}, "nothing": None, "score": float("nan"), "many": [1, 2.5]}
+    residuals = np.linspace(-1, 1, 7)
+    features = model["columns"].get_feature_names_out().tolist()
+    found = again(model, tmp_path, kinds=KINDS, features=features, metadata=metadata, residuals=residuals, schema=[1])
+    assert (found["task"], found["target"], found["kinds"], found["features"]) == ("regression", "y", KINDS, features)
+    assert np.array_equal(found["residuals"], residuals)
+    assert found["probabilities"] is None
+    assert found["schema"] == [1]
+    assert np.isnan(found["metadata"].pop("score"))
+    assert found["metadata"] == {key: value for key, value in metadata.items() if key != "score"}
+    assert len(found["checksum"]) == 64
+
+
+@pytest.mark.parametrize("classes", [["no", "yes"], [0, 1], [False, True], [1.0, 2.0]])
+def test_classes_keep_their_type(classes, tmp_path):
+    model = fitted(piped(LogisticRegression()), np.array(classes, dtype=object)[np.arange(80) % 2].tolist())
+    p = np.full((80, 2), 0.5)
+    found = again(model, tmp_path, "classification", classes=model.classes_, probabilities=p)
+    assert found["classes"].tolist() == classes
+    assert [type(label) for label in found["classes"].tolist()] == [type(label) for label in classes]
+    assert found["probabilities"].shape == (80, 2)
+
+
+def test_calibrated_and_conformal_models_round_trip(tmp_path):
+    frame, y, labels = table()
+    for method in ("isotonic", "logistic"):
+        model = CalibratedClassifier(piped(LogisticRegression()), method=method, cv=3).fit(frame, labels)
+        found = again(model, tmp_path, "classification")["pipeline"]
+        assert np.array_equal(found.predict_proba(frame), model.predict_proba(frame))
+    covered = conformal(piped(assay.linear.Ridge()), frame, y, cv=4)
+    found = again(fitted(piped(assay.linear.Ridge()), y), tmp_path, conformal=covered)["conformal"]
+    assert found.interval(frame).to_frame().equals(covered.interval(frame).to_frame())
+
+
+def test_boosting_with_native_categories_round_trips(tmp_path):
+    frame, y, _ = table()
+    marked = Columns(KINDS, encode="native").fit(frame).categorical_
+    model = fitted(piped(HistGradientBoostingRegressor(max_iter=5, categorical_features=marked), encode="native"), y)
+    assert model["step0"].is_categorical_.any()
+    assert np.array_equal(again(model, tmp_path)["pipeline"].predict(frame), model.predict(frame))
+
+
+def test_tables_inside_estimators_come_back_as_tables(tmp_path):
+    frame, y, _ = table()
+    model = assay.linear.BestSubset().fit(frame[["a", "b"]], y)
+    assert again(model, tmp_path)["pipeline"].table_.equals(model.table_)
+
+
+@pytest.mark.parametrize("columns", [["a"], ["a", "b"]])
+@pytest.mark.parametrize("options", [{"tau": "loo"}, {"kernel": "tricube", "fraction": 0.5}])
+def test_local_fits_with_weights_round_trip(columns, options, tmp_path):
+    frame, y, _ = table()
+    model = assay.linear.LocalRegression(**options)
+    model.fit(frame[columns], y, sample_weight=np.arange(80) % 3)
+    found = again(model, tmp_path)["pipeline"]
+    assert np.array_equal(found.predict(frame[columns]), model.predict(frame[columns]))
+
+
+def test_the_same_model_gives_the_same_bytes(tmp_path):
+    _, y, _ = table()
+    sums = {save_model(tmp_path / f"{at}.assay", parts(fitted(piped(assay.linear.RidgeCV()), y))) for at in range(3)}
+    assert len(sums) == 1
+
+
+def test_saving_leaves_the_model_alone(tmp_path):
+    _, y, _ = table()
+    model = fitted(piped(assay.linear.Stagewise()), y)
+    before = {name: id(value) for name, value in vars(model["step0"]).items()}
+    again(model, tmp_path)
+    assert {name: id(value) for name, value in vars(model["step0"]).items()} == before
+    assert isinstance(model["columns"], Columns)
+
+
+def test_every_estimator_of_assay_is_on_the_list():
+    kinds = [getattr(assay.linear, name) for name in LINEAR]
+    assert {f"{kind.__module__}.{kind.__name__}" for kind in kinds} <= ALLOWED
+
+
+def test_nothing_but_zeros_is_not_taken_for_a_bomb(tmp_path, monkeypatch):
+    monkeypatch.setattr(_archive, "SMALL", 1000)
+    _, y, _ = table()
+    found = again(fitted(piped(assay.linear.Ridge()), y), tmp_path, residuals=np.zeros(200_000))
+    assert found["residuals"].size == 200_000
+
+
+# What does not belong there.
+
+
+@pytest.fixture(scope="module")
+def harmful(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("harmful")
+    sentinel = folder / "sentinel"
+    malicious.evil_module(folder, sentinel)
+    sys.path.insert(0, str(folder))
+    yield malicious.files(folder, sentinel), sentinel
+    sys.path.remove(str(folder))
+
+
+def test_malicious_files_are_refused_and_run_nothing(harmful):
+    paths, sentinel = harmful
+    assert len(paths) >= 50
+    for name, path in paths.items():
+        with pytest.raises(StoreError) as caught:
+            load_model(path)
+        text = str(caught.value)
+        assert "\n" not in text, name
+        assert len(text) < 400, name
+        assert not sentinel.exists(), name
+        assert malicious.EVIL_MODULE not in sys.modules, name
+        assert not any(path.parent.glob("evil*")), name
+
+
+def test_the_payloads_are_live(harmful):
+    # Without this the test above would pass with harmless files, too.
+    paths, sentinel = harmful
+    pickle.loads(paths["pickle"].read_bytes())
+    assert sentinel.exists()
+    sentinel.unlink()
+    with pytest.raises(StoreError):  # trusted by name, the module is imported, which is what trusting means
+        load_model(paths["module that runs on import"], trust=[f"{malicious.EVIL_MODULE}.Evil"])
+    assert sentinel.exists()
+    sentinel.unlink()
+    del sys.modules[malicious.EVIL_MODULE]
+
+
+def test_refusals_name_the_reason(harmful):
+    paths, _ = harmful
+    expected = {
+        "pickle": "never opened",
+        "function os.system": "no learner needs",
+        "partial os.system": "could run code",
+        "array of pickles in the model": "pickled objects",
+        "flat bomb": "zip bomb",
+        "path out of the archive": "'../evil.npy'",
+        "member changed, manifest not": "checksum",
+        "half a file": "cut short",
+        "empty": "empty",
+        "tree that walks in a circle": "contradict",
+        "module that runs on import": f"--trust {malicious.EVIL_MODULE}.Evil",
+    }
+    for name, words in expected.items():
+        with pytest.raises(StoreError, match=words.replace("(", r"\(")):
+            load_model(paths[name])
+
+
+class OwnLine(RegressorMixin, BaseEstimator):
+    def fit(self, X, y):
+        self.mean_ = float(np.mean(y))
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.mean_)
+
+
+class OtherLine(OwnLine):
+    pass
+
+
+def test_trust_opens_exactly_what_it_names(tmp_path):
+    frame, y, _ = table()
+    model = fitted(piped(OwnLine()), y)
+    save_model(tmp_path / "own.assay", parts(model))
+    name = f"{OwnLine.__module__}.OwnLine"
+    with pytest.raises(StoreError, match=f"--trust {name}"):
+        load_model(tmp_path / "own.assay")
+    with pytest.raises(StoreError, match=f"--trust {name}"):
+        load_model(tmp_path / "own.assay", trust=[f"{OwnLine.__module__}.OtherLine"])
+    found = load_model(tmp_path / "own.assay", trust=[name])["pipeline"]
+    assert np.array_equal(found.predict(frame), model.predict(frame))
+    with pytest.raises(ParameterError, match="names no type"):
+        load_model(tmp_path / "own.assay", trust=["OwnLine"])
+
+
+def test_the_machine_itself_cannot_be_trusted(harmful):
+    paths, sentinel = harmful
+    for name in ("function os.system", "function builtins.eval", "constructor subprocess.Popen"):
+        kind = name.split()[-1]
+        with pytest.raises(StoreError, match="never opened"):
+            load_model(paths[name], trust=[kind])
+    assert not sentinel.exists()
+
+
+def test_trees_must_fit_the_learner_that_uses_them(tmp_path):
+    frame, y, _ = table()
+    X = np.column_stack([frame["a"], frame["b"]])
+    wide = DecisionTreeRegressor(random_state=0).fit(np.column_stack([np.zeros((80, 30)), X]), y)
+    forest = RandomForestRegressor(3, random_state=0).fit(X, y)
+    assert np.array_equal(again(forest, tmp_path)["pipeline"].predict(X), forest.predict(X))
+    narrow = DecisionTreeRegressor().fit(X, y)
+    narrow.tree_ = wide.tree_
+    stages = GradientBoostingRegressor(n_estimators=3).fit(X, y)
+    assert np.array_equal(again(stages, tmp_path)["pipeline"].predict(X), stages.predict(X))
+    stages.estimators_[1, 0] = wide
+    forest.estimators_ = [wide, narrow]  # one tree under two learners
+    for model in (narrow, stages, forest):
+        save_model(tmp_path / "bad.assay", parts(model))
+        with pytest.raises(StoreError, match="contradict"):
+            load_model(tmp_path / "bad.assay")
+
+
+def test_every_truncation_and_many_flips_are_refused_or_harmless(tmp_path):
+    frame, y, _ = table()
+    model = fitted(piped(assay.linear.Ridge()), y)
+    save_model(tmp_path / "m.assay", parts(model))
+    data = (tmp_path / "m.assay").read_bytes()
+    rng = np.random.default_rng(0)
+    spoiled = [data[:cut] for cut in rng.integers(0, len(data), 60)]
+    for at in rng.integers(0, len(data), 150):
+        spoiled.append(data[:at] + bytes([data[at] ^ (1 << int(rng.integers(8)))]) + data[at + 1 :])
+    refused = 0
+    for content in spoiled:
+        (tmp_path / "x.assay").write_bytes(content)
+        try:
+            found = load_model(tmp_path / "x.assay")["pipeline"]
+        except StoreError:
+            refused += 1
+        else:  # a date or an owner in the headers of the archive, which nothing uses
+            assert np.array_equal(found.predict(frame), model.predict(frame))
+    assert refused >= 190
+
+
+def test_a_size_limit_and_pipes(tmp_path):
+    _, y, _ = table()
+    save_model(tmp_path / "m.assay", parts(fitted(piped(assay.linear.Ridge()), y)))
+    with pytest.raises(StoreError, match="more than"):
+        load_model(tmp_path / "m.assay", limit=3000)
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe.assay")
+        with pytest.raises(StoreError, match="is not a file"):
+            load_model(tmp_path / "pipe.assay")
+
+
+def test_writing_is_all_or_nothing(tmp_path, monkeypatch):
+    _, y, _ = table()
+    model = fitted(piped(assay.linear.Ridge()), y)
+    save_model(tmp_path / "m.assay", parts(model))
+    before = (tmp_path / "m.assay").read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(_archive.os, "fsync", full)
+    with pytest.raises(StoreError, match="no space left"):
+        save_model(tmp_path / "m.assay", parts(fitted(piped(assay.linear.Lasso()), y)))
+    assert (tmp_path / "m.assay").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["m.assay"]
+    with pytest.raises(StoreError, match="cannot be written"):
+        save_model(tmp_path / "nowhere" / "m.assay", parts(model))
+
+
+def test_bad_parts_are_said(tmp_path):
+    _, y, _ = table()
+    model = fitted(piped(assay.linear.Ridge()), y)
+    with pytest.raises(ParameterError, match="no part 'mdoel'"):
+        save_model(tmp_path / "m.assay", {**parts(model), "mdoel": 1})
+    with pytest.raises(ParameterError, match="'target' is missing"):
+        save_model(tmp_path / "m.assay", {"pipeline": model, "task": "regression"})
+    with pytest.raises(ParameterError, match="does not end in"):
+        save_model(tmp_path / "m.pkl", parts(model))
+    with pytest.raises(ParameterError, match="has no predict"):
+        save_model(tmp_path / "m.assay", parts({"a": 1}))
+    with pytest.raises(DataTypeError, match="does not hold numbers"):
+        save_model(tmp_path / "m.assay", parts(model, residuals=["a"]))
+    with pytest.raises(DataTypeError, match="cannot hold"):
+        save_model(tmp_path / "m.assay", parts(piped(FunctionTransformer(), OwnFile(tmp_path)).fit(table()[0], y)))
+    assert not any(tmp_path.glob("*.assay"))
+
+
+class OwnFile(OwnLine):
+    def __init__(self, folder=None):
+        self.folder = folder
+
+    def fit(self, X, y):
+        self.stream_ = (value for value in y)
+        return super().fit(X, y)
+
+
+def test_objects_that_hold_themselves_are_refused():
+    model = assay.linear.Ridge()
+    model.itself = [model]
+    with pytest.raises(DataTypeError, match="holds itself"):
+        pack(model)
+
+
+def test_no_member_is_a_pickle(tmp_path):
+    _, y, _ = table()
+    save_model(tmp_path / "m.assay", parts(fitted(piped(assay.linear.Stepwise()), y)))
+    with zipfile.ZipFile(tmp_path / "m.assay") as archive:
+        names = archive.namelist()
+        assert all(name.endswith((".json", ".npy")) for name in names)
+        assert names[0] == "manifest.json"

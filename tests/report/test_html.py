@@ -1,0 +1,292 @@
+"""The report: one file that stands alone, says what was found, and shows hostile names as they are written."""
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+
+import assay.report._learned
+from assay.experiment.data import read_table
+from assay.experiment.protocol import run
+from assay.report._check_words import ABOUT
+from assay.report._embed import csv_uri, json_block, picture
+from assay.report.draw_experiment import pictures_of, plain
+from assay.report.html import render, write_report
+
+EVIL = [
+    "<script>alert(1)</script>",
+    "{{7*7}}",
+    "javascript:alert(1)",
+    "$x_1^2$",
+    "lone $",
+    "two\nlines",
+    "long " * 60,
+    "\U0001f600 smile",
+    "עברית",
+    '"><img src=x onerror=alert(1)>',
+    "--> out",
+    "</svg></style>",
+    "$\\frac{$",
+    "\u202eback",
+]
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _home(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ASSAY_HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
+
+def hostile(n=160, classes=False):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(n, len(EVIL))), columns=EVIL)
+    frame["group of <b>"] = rng.choice(["<i>a</i>", "$b", "{{c}}"], n)
+    signal = frame[EVIL[0]] + frame[EVIL[3]] + 0.5 * (frame["group of <b>"] == "$b")
+    signal = signal + rng.normal(scale=0.3, size=n)
+    frame["<u>target</u>"] = np.where(signal > 0, "<yes>", "$no") if classes else signal
+    return frame
+
+
+@pytest.fixture(scope="module")
+def regression(_home):
+    return run(hostile(), "<u>target</u>", learners=["least squares", "tree"], cv=5)
+
+
+@pytest.fixture(scope="module")
+def classification(_home):
+    return run(hostile(260, classes=True), "<u>target</u>", learners=["logistic", "tree"], cv=5)
+
+
+@pytest.fixture(scope="module")
+def page(regression):
+    return render(regression)
+
+
+@pytest.fixture(scope="module")
+def class_page(classification):
+    return render(classification)
+
+
+class Reader(HTMLParser):
+    """Reads a page strictly: tags must close in order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.text, self.problems = [], [], [], []
+        self.feed(text)
+        self.close()
+        self.problems += [f"{name} is never closed" for name in self.open]
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.problems.append(f"{tag} closes something else, line {self.getpos()[0]}")
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+    def all(self, name):
+        return [attrs for tag, attrs in self.tags if tag == name]
+
+
+def test_the_page_is_well_formed_and_its_links_lead_somewhere(page):
+    read = Reader(page)
+    assert not read.problems
+    ids = [attrs["id"] for _, attrs in read.tags if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    for attrs in read.all("a"):
+        assert attrs["href"].startswith(("#", "data:text/csv"))
+        assert not attrs["href"].startswith("#") or attrs["href"][1:] in ids
+    for attrs in read.all("use"):
+        assert attrs["xlink:href"][1:] in ids
+    assert set(re.findall(r"url\(#([^)]+)\)", page)) <= set(ids)
+
+
+def test_it_calls_and_runs_nothing(page):
+    read = Reader(page)
+    assert [attrs.get("type") for attrs in read.all("script")] == ["application/json"]
+    assert not read.all("link")
+    assert not read.all("iframe")
+    assert not [attrs for _, attrs in read.tags if any(name.startswith("on") for name in attrs)]
+    assert not [attrs["src"] for _, attrs in read.tags if "src" in attrs and not attrs["src"].startswith("data:")]
+    calls = set(re.findall(r"https?://[^\s\"'<]+", page))
+    assert {one for one in calls if "www.w3.org" not in one} == set()
+    assert "@import" not in page
+    assert "default-src 'none'" in page
+
+
+def test_hostile_names_are_shown_as_they_are_written(page, class_page):
+    for text in (page, class_page):
+        read = Reader(text)
+        assert not read.problems
+        words = "".join(read.text)
+        for name in ("<script>alert(1)</script>", "{{7*7}}", "$x_1^2$", '"><img src=x onerror=alert(1)>', "$\\frac{$"):
+            assert name in words
+        assert "49" not in re.findall(r"<bdi>([^<]*)</bdi>", text)[:3]
+        assert "onerror=alert(1)>" not in text.replace("onerror=alert(1)&gt;", "")
+        assert not read.all("img")
+        assert 'class="failed"' not in text
+
+
+def test_everything_can_be_read_without_seeing(page):
+    read = Reader(page)
+    levels = [int(tag[1]) for tag, _ in read.tags if re.fullmatch(r"h\d", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(b <= a + 1 for a, b in pairwise(levels))
+    pictures = read.all("svg")
+    assert len(pictures) >= 6
+    assert all(attrs["role"] == "img" and attrs["aria-label"] for attrs in pictures)
+    assert len(read.all("caption")) == len(read.all("table"))
+    assert read.all("html")[0]["lang"] == "en"
+
+
+def test_the_sections_hold_what_was_found(regression, page):
+    words = "".join(Reader(page).text)
+    found = regression.opened.intervals["rmse"]
+    assert regression.verdict() in words
+    assert f"{found.estimate:.4g}" in words
+    assert regression.sealed.seal.id in words
+    assert regression.hashes["test rows"] in words
+    heads = {entry.digest for entry in regression.ledger.entries()}  # other studies have been recorded since
+    assert re.search(r"Head of the ledger ([0-9a-f]{64})", words)[1] in heads
+    for title in ("Coefficients", "Which columns matter", "How predictions move with a column", "Residuals"):
+        assert title in words
+    assert "had not seen" in words
+
+
+def test_the_numbers_are_inside_as_json_and_csv(regression, page):
+    block = re.search(r'<script type="application/json" id="numbers">(.*?)</script>', page, re.DOTALL)[1]
+    told, ours = json.loads(block), regression.summary()
+    assert told["leaderboard"] == json.loads(json.dumps(ours["leaderboard"]))
+    assert told["test"]["rmse"]["estimate"] == ours["test"]["rmse"]["estimate"]
+    assert "<" not in block
+    address = next(a["href"] for a in Reader(page).all("a") if a["href"].startswith("data:"))
+    rows = base64.b64decode(address.split("base64,")[1]).decode().splitlines()
+    assert rows[0].startswith("learner,metric,estimate,lower,upper")
+    assert len(rows) == 1 + len(ours["leaderboard"])
+
+
+def test_the_file_is_small_whole_and_the_same_again(regression, page, tmp_path):
+    path = tmp_path / "report.html"
+    digest = write_report(regression, path)
+    data = path.read_bytes()
+    assert digest == hashlib.sha256(data).hexdigest()
+    assert len(data) < 2_000_000
+    assert [one.name for one in tmp_path.iterdir()] == ["report.html"]
+    ours, theirs = (re.sub(r"[0-9a-f]{64}", "", text) for text in (data.decode(), page))  # the ledger has grown since
+    assert ours == theirs
+
+
+def test_a_sealed_study_says_so():
+    frame = hostile(120)
+    frame[EVIL[0]] *= 2  # other rows, so that no seal is shared
+    study = run(frame, "<u>target</u>", learners=["least squares"], cv=5, open_test=False)
+    words = "".join(Reader(render(study)).text)
+    assert "still sealed" in words
+    assert f"assay open {study.name}" in words
+    assert "makes no claim about the final model" in words
+    assert "Residuals" not in words
+
+
+def test_a_look_beyond_the_plan_shows_no_curve(regression, monkeypatch):
+    opened = regression.opened
+    look = replace(opened.look, level=None, reason="curious")
+    from assay.experiment.ladder import Release
+
+    told = replace(opened, look=look, intervals={}, release=Release(0.5, True, 0.1, 80, "mse"))
+    monkeypatch.setattr(regression, "opened", told)
+    assert pictures_of(told) == {}
+    words = "".join(Reader(render(regression)).text)
+    assert "The Ladder" in words
+    assert "Predicted and observed" not in words
+    assert told.plot().get_title(loc="left").startswith("A look beyond the plan")
+
+
+def test_a_part_that_fails_is_a_sentence(regression, monkeypatch):
+    def broken(*args, **more):
+        raise RuntimeError("no <importance> today\nsecond line")
+
+    monkeypatch.setattr(assay.report._learned, "permutation_importance", broken)
+    text = render(regression)
+    assert not Reader(text).problems
+    assert "could not be made (RuntimeError: no &lt;importance&gt; today)" in text
+    assert "How predictions move with a column" in text
+
+
+def test_classes_get_their_curves(classification, class_page):
+    shown = pictures_of(classification.opened)
+    assert set(shown) == {"confusion table", "ROC curve", "precision-recall curve", "calibration curve"}
+    words = "".join(Reader(class_page).text)
+    assert "ROC curve" in words
+    assert "Calibration curve" in words
+    panels = classification.opened.plot()
+    assert len(panels) == 4
+    panels[0].figure.canvas.draw()  # names with dollars are no mathematics
+
+
+def test_a_tree_is_drawn_and_listed():
+    frame = hostile(140)
+    frame["<u>target</u>"] = (frame[EVIL[3]] > 0) * 4.0 + 0.01 * frame[EVIL[0]]
+    study = run(frame, "<u>target</u>", learners=["tree"], cv=5, panel="standard")
+    text = render(study)
+    assert not Reader(text).problems
+    assert "The tree, drawn to depth" in text
+    assert "|--- $x_1^2$" in text
+
+
+def test_the_leaderboard_and_the_table_have_pictures(regression):
+    axes = regression.leaderboard.plot()
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == regression.leaderboard.order[::-1]
+    assert any(
+        np.allclose(line.get_xdata(), regression.leaderboard.results["baseline"].estimate) for line in axes.lines
+    )
+    table = read_table(hostile(30).assign(gap=[None] * 15 + [1.0] * 15))
+    shown = table.plot()
+    shown.figure.canvas.draw()
+    widths = [bar.get_width() for bar in shown.patches]
+    assert max(widths) == 0.5
+    assert "scatter" not in str(regression.opened.plot())
+
+
+def test_every_check_is_explained(classification):
+    codes = {check.code for check in classification.checks} | {e.code for e in classification.opened.parts.entries}
+    assert codes <= set(ABOUT)
+
+
+def test_small_pieces():
+    assert plain("a\n b\x00c") == "a b c"
+    assert len(plain("x" * 99)) == 28
+    assert "<" not in json_block({"</script>": float("nan")})
+    assert json.loads(json_block([float("inf"), 1.5])) == [None, 1.5]
+    cells = base64.b64decode(csv_uri(["a"], [["=cmd()"], [-1.5]]).split("base64,")[1]).decode()
+    assert cells.splitlines() == ["a", "'=cmd()", "-1.5"]
+    drawn = picture(None, (2, 2), 'a "quoted" <alt>', paint=lambda axes: axes.set_title("<b>&$"))
+    assert 'aria-label="a &#34;quoted&#34; &lt;alt&gt;"' in drawn
+    assert "&lt;b&gt;&amp;$" in drawn

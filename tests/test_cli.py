@@ -1,0 +1,480 @@
+"""The command line: what is printed where, exit codes, one JSON document, one sentence for each error, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+import assay
+from assay.cli import app, live, out
+from assay.errors import LedgerError, ParameterError
+from assay.experiment import panel
+
+COMMANDS = ("run", "resume", "open", "demo", "predict", "history", "show", "report", "verify", "learners", "doctor")
+OPTIONS = """target task panel learner metric cv repeats group time test-size test looks select level correction seed
+n-jobs time-budget no-open out kind reason json explain"""
+COLUMNS_80 = {"COLUMNS": "80", "TERMINAL_WIDTH": "80"}
+
+
+def call(*args: str, **more):
+    return CliRunner().invoke(app, list(args), **more)
+
+
+def houses(n: int = 160, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"size": rng.normal(100, 20, n).round(1), "town": rng.choice(["Ulm", "Bonn"], n)})
+    frame["price"] = (frame["size"] * 2 + 30 * (frame["town"] == "Bonn") + rng.normal(0, 10, n)).round(2)
+    return frame
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """A home with one finished study, and what it printed."""
+    root = tmp_path_factory.mktemp("cli")
+    houses().to_csv(root / "houses.csv", index=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ASSAY_HOME", str(root / "home"))
+        patch.delenv("ASSAY_DEBUG", raising=False)
+        patch.chdir(root)
+        args = ["run", "houses.csv", "--target", "price", "--learner", "least squares", "--learner", "tree"]
+        first = call(*args, "--cv", "5", "--out", "made")
+        assert first.exit_code == 0, first.output
+        name = os.listdir(root / "home" / "studies")[0]
+        size = (root / "made" / "report.html").stat().st_size
+        # One report with its pictures is enough; later ones only have to be there.
+        patch.setattr("assay.report.html.write_report", lambda study, path: path.write_text("<html>") and "0" * 64)
+        yield SimpleNamespace(
+            root=root, first=first, name=name, report=size, args=[*args, "--cv", "5", "--out", "made"]
+        )
+
+
+# Help.
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_reads_well_in_80_columns(command):
+    done = call(command, "--help", env=COLUMNS_80)
+    assert done.exit_code == 0
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "…" not in done.stdout
+    assert "..." not in done.stdout.split("Options")[1]
+
+
+def test_help_names_every_option_of_the_issue():
+    told = call("run", "--help", env=COLUMNS_80).stdout
+    assert [name for name in OPTIONS.split() if not re.search(rf"--{name}\b", told)] == []
+
+
+def test_help_is_quick_and_loads_no_heavy_room():
+    code = "import sys, assay.cli; print(sorted({'numpy', 'pandas', 'sklearn', 'numba'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "[]"
+    took = []
+    for _ in range(3):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "assay", "--help"], capture_output=True, timeout=60, check=True)
+        took.append(time.perf_counter() - start)
+    assert min(took) < 1.0
+
+
+def test_no_arguments_show_the_help_alone():
+    done = call()
+    assert "Commands" in done.output
+    assert "bug" not in done.output
+
+
+# A study.
+
+
+def test_run_tells_every_step(world):
+    told = world.first.stdout
+    parts = [
+        "houses.csv: 160 rows",
+        "Sealed",
+        "Checks",
+        "Leaderboard",
+        "Comparisons",
+        "Selected",
+        "Test set",
+        "Verdict",
+    ]
+    places = [told.index(part) for part in parts]
+    assert places == sorted(places)
+    assert "category" in told
+    assert "least squares" in told
+    assert "made/report.html" in told
+    assert "made/model.assay" in told
+    assert world.first.stderr == ""
+    assert "passed]" not in told
+
+
+def test_files_are_left(world):
+    made = world.root / "made"
+    assert world.report > 50_000
+    assert {"report.html", "model.assay", "study.json", "study.py"} <= set(os.listdir(made))
+
+
+def test_json_is_one_document_with_the_promised_keys(world):
+    done = call(*world.args, "--json")
+    assert done.exit_code == 0
+    assert done.stderr == ""
+    found = json.loads(done.stdout)
+    keys = {"study", "task", "n_train", "n_test", "selected", "leaderboard", "comparisons"}
+    keys |= {"test", "look", "checks", "report", "model"}
+    assert keys <= set(found)
+    assert set(found["leaderboard"][0]) >= {"learner", "metric", "estimate", "lower", "upper", "seconds"}
+    figure = found["test"]["rmse"]
+    assert set(figure) >= {"estimate", "lower", "upper", "method", "n", "estimand"}
+    assert figure["lower"] < figure["estimate"] < figure["upper"]
+    assert found["study"] == world.name
+    assert found["look"]["replay"]
+
+
+def test_the_same_command_prints_the_same_numbers(world):
+    def figures(text):
+        return text.split("Leaderboard")[1].split("Verdict")[0].replace(", a replay that costs nothing", "")
+
+    def without_time(text):
+        return re.sub(r" +[\d.]+ s\b", "", re.sub(r"\s+", " ", text))
+
+    again = call(*world.args)
+    assert without_time(figures(again.stdout)) == without_time(figures(world.first.stdout))
+
+
+def test_explain_adds_reasons_and_references(world):
+    told = call(*world.args, "--explain").stdout
+    assert "Nadeau and Bengio" in told
+    assert "Breiman" in told
+    assert "Order of simplicity: baseline, least squares, tree." in " ".join(told.split())
+
+
+def test_kinds_and_wide_tables(world, tmp_path):
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.normal(size=(80, 20)), columns=[f"c{j}" for j in range(20)]).assign(
+        z=1000, y=rng.random(80)
+    )
+    frame["z"] += rng.integers(0, 3, 80)
+    frame.to_csv(tmp_path / "wide.csv", index=False)
+    args = ["run", str(tmp_path / "wide.csv"), "-t", "y", "--learner", "tree", "--kind", "z=category", "--no-open"]
+    told = call(*args, "--cv", "3", "--out", str(tmp_path / "o")).stdout
+    assert re.search(r"z +category", told)
+    assert "and 20 more columns (20 number)" in told
+    assert "Test set: still sealed" in told
+
+
+def test_a_sealed_study_is_opened_later(world, tmp_path):
+    houses(seed=5).to_csv(tmp_path / "later.csv", index=False)
+    options = ["--learner", "least squares", "--cv", "3", "--no-open", "--json"]
+    closed = json.loads(call("run", str(tmp_path / "later.csv"), "-t", "price", *options, "--out", "later").stdout)
+    assert closed["test"] is None
+    name = closed["study"]
+    assert json.loads(call("resume", name, "--json").stdout)["test"] is None  # as it was begun
+    assert json.loads(call("show", name, "--json").stdout)["test"] is None
+    opened = json.loads(call("open", name, "--json").stdout)
+    assert opened["test"]["rmse"]["n"] == closed["n_test"]
+    assert opened["report"].endswith("later/report.html")
+    shown = json.loads(call("show", name, "--json").stdout)
+    assert shown["test"] == opened["test"]
+
+
+def test_a_second_look_needs_a_reason(world):
+    args = ["run", "houses.csv", "--target", "price", "--learner", "ridge", "--cv", "3", "--out", "second"]
+    refused = call(*args)
+    assert refused.exit_code == 1
+    assert len(refused.stderr.strip().splitlines()) == 1
+    name = re.search(r"assay open (\S+)", refused.stderr)[1]
+    opened = call("open", name, "--reason", "to try the command line", "--out", "second")
+    assert opened.exit_code == 0, opened.output
+    assert "beyond the plan" in opened.stdout
+
+
+def test_workers_change_no_figure_and_a_spent_budget_is_told(world, tmp_path):
+    houses(seed=7).to_csv(tmp_path / "t.csv", index=False)
+    args = ["run", str(tmp_path / "t.csv"), "-t", "price", "--learner", "ridge", "--cv", "3", "--no-open", "--json"]
+    figures = []
+    for number, jobs in enumerate(("1", "2")):
+        home = {"ASSAY_HOME": str(tmp_path / f"home{number}")}
+        found = json.loads(call(*args, "--n-jobs", jobs, "--out", str(tmp_path / "o"), env=home).stdout)
+        figures.append([(row["learner"], row["estimate"], row["lower"]) for row in found["leaderboard"]])
+    assert figures[0] == figures[1]
+    late = call(*args, "--time-budget", "0s", "--out", str(tmp_path / "o"), env={"ASSAY_HOME": str(tmp_path / "home2")})
+    assert late.exit_code == 2
+    assert "when the time was up" in late.stderr
+
+
+# Looking back.
+
+
+def test_history_lists_the_study(world):
+    told = call("history")
+    assert told.exit_code == 0
+    assert world.name in told.stdout
+    found = json.loads(call("history", "--json").stdout)
+    one = next(study for study in found["studies"] if study["study"] == world.name)
+    assert one["selected"] == "least squares"
+    assert one["looks"] == 1
+
+
+def test_show_tells_the_study_again(world):
+    told = call("show", world.name[:-3]).stdout
+    assert "Selected: least squares" in told
+    assert "a replay that costs nothing" in " ".join(told.split())
+
+
+def test_report_is_written_again(world):
+    done = call("report", world.name, "--out", "again", "--json")
+    assert json.loads(done.stdout)["report"].endswith("report.html")
+    assert (world.root / "again" / "report.html").is_file()
+
+
+def test_verify_finds_nothing_and_then_a_changed_vault(world):
+    assert call("verify", world.name).exit_code == 0
+    vault = world.root / "home" / "vaults" / f"{world.name}.arrow"
+    kept = vault.read_bytes()
+    vault.chmod(0o600)
+    vault.write_bytes(kept[:-1] + bytes([kept[-1] ^ 1]))
+    try:
+        done = call("verify", world.name, "--json")
+    finally:
+        vault.write_bytes(kept)
+    assert done.exit_code == 1
+    assert len(json.loads(done.stdout)["problems"]) == 1
+
+
+def test_predict_writes_limits(world, tmp_path):
+    model = str(world.root / "made" / "model.assay")
+    printed = call("predict", model, "houses.csv")
+    assert printed.stdout.splitlines()[0] == "prediction,lower,upper"
+    assert len(printed.stdout.splitlines()) == 161
+    for ending, read in ((".csv", pd.read_csv), (".parquet", pd.read_parquet)):
+        path = tmp_path / f"p{ending}"
+        assert call("predict", model, "houses.csv", "-o", str(path)).exit_code == 0
+        found = read(path)
+        assert (found["lower"] < found["prediction"]).all()
+    assert json.loads(call("predict", model, "houses.csv", "--json").stdout)["n"] == 160
+
+
+def test_learners_are_in_the_order_of_simplicity():
+    found = json.loads(call("learners", "--json", "--task", "regression").stdout)
+    assert [one["order"] for one in found] == sorted(one["order"] for one in found)
+    assert found[0]["learner"] == "baseline"
+    told = call("learners", env=COLUMNS_80).stdout
+    assert max(map(len, told.splitlines())) <= 80
+    assert "max_leaf_nodes" in told
+
+
+def test_doctor_says_what_it_found(world, monkeypatch):
+    done = call("doctor")
+    assert done.exit_code == 0, done.output
+    assert f"assay {assay.__version__}" in done.stdout
+    assert "in order" in done.stdout
+    found = json.loads(call("doctor", "--json").stdout)
+    assert found["problems"] == []
+    assert found["kernels"]["directory"]
+    assert found["free"] > 0
+
+
+def test_doctor_fails_on_a_corrupt_ledger(tmp_path, monkeypatch):
+    (tmp_path / "ledger.db").write_bytes(b"this is no database, but it is long enough to be taken for one" * 40)
+    monkeypatch.setenv("ASSAY_HOME", str(tmp_path))
+    done = call("doctor")
+    assert done.exit_code == 1
+    assert "Traceback" not in done.output
+
+
+def test_demo_leaves_table_report_and_model(tmp_path, monkeypatch):
+    monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
+    few = [one for one in panel.learners("classification") if one.name in ("baseline", "discriminant", "logistic")]
+    monkeypatch.setattr(panel, "_CLASSIFICATION", tuple(few))
+    done = call("demo", "--out", str(tmp_path / "demo"), "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["n_train"] + found["n_test"] == 569
+    assert found["better_than_baseline"]
+    assert {"breast_cancer.csv", "report.html", "model.assay"} <= set(os.listdir(tmp_path / "demo"))
+    assert not (tmp_path / "home").exists()  # a ledger of its own, thrown away
+
+
+# Errors.
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (["run", "nowhere.csv", "-t", "y"], 2, "nowhere.csv"),
+        (["run", "houses.csv"], 2, "--target"),
+        (["run", "houses.csv", "-t", "prize"], 2, "'prize'"),
+        (["run", "houses.csv", "-t", "price", "--panel", "huge"], 2, "huge"),
+        (["run", "houses.csv", "-t", "price", "--learner", "magic"], 2, "magic"),
+        (["run", "houses.csv", "-t", "price", "--learner", "no.such:Thing"], 2, "no.such:Thing"),
+        (["run", "houses.csv", "-t", "price", "--cv", "1"], 2, "cv"),
+        (["run", "houses.csv", "-t", "price", "--cv", "many"], 2, "--cv"),
+        (["run", "houses.csv", "-t", "price", "--metric", "auc"], 2, "auc"),
+        (["run", "houses.csv", "-t", "price", "--level", "95"], 2, "level"),
+        (["run", "houses.csv", "-t", "price", "--time-budget", "soon"], 2, "soon"),
+        (["run", "houses.csv", "-t", "price", "--test-size", "half"], 2, "half"),
+        (["run", "houses.csv", "-t", "price", "--kind", "town"], 2, "COL=KIND"),
+        (["run", "houses.csv", "-t", "price", "--kind", "town=number"], 2, "town"),
+        (["run", "houses.csv", "-t", "price", "--group", "street"], 2, "street"),
+        (["run", "houses.csv", "-t", "price", "--out", "houses.csv"], 2, "houses.csv"),
+        (["show", "nobody"], 2, "nobody"),
+        (["predict", "nowhere.assay", "houses.csv"], 2, "nowhere.assay"),
+        (["predict", "houses.csv", "houses.csv"], 1, "houses.csv"),
+        (["predict", "made/model.assay", "houses.csv", "-o", "p.xls"], 2, "p.xls"),
+        (["learners", "--task", "guessing"], 2, "guessing"),
+        (["ran"], 2, "ran"),
+        (["--nonsense"], 2, "nonsense"),
+    ],
+    ids=lambda value: " ".join(value[:6]) if isinstance(value, list) else None,
+)
+def test_errors_are_one_sentence(world, args, code, words):
+    done = call(*args)
+    assert done.exit_code == code
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert done.stderr.startswith("assay: ")
+    assert words in done.stderr
+    assert "bug" not in done.stderr
+    assert done.stdout.strip() == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (LedgerError("the ledger is locked", remedy="wait"), 1, "the ledger is locked; wait"),
+        (ParameterError("cv = 1 is out of range"), 2, "cv = 1"),
+        (OSError(28, "No space left on device", "/full"), 1, "/full: no space left"),
+        (MemoryError(), 1, "memory"),
+        (ZeroDivisionError("by zero"), 1, "bug in assay"),
+    ],
+)
+def test_exit_codes_by_error(monkeypatch, error, code, words):
+    def fail(*args, **more):
+        raise error
+
+    monkeypatch.setattr("assay.experiment.ledger.Ledger.__init__", fail)
+    monkeypatch.delenv("ASSAY_DEBUG", raising=False)
+    done = call("history", "--json")
+    assert done.exit_code == code
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert json.loads(done.stdout)["exit"] == code
+    monkeypatch.setenv("ASSAY_DEBUG", "1")
+    assert "Traceback" in call("history").stderr
+
+
+def test_a_failing_learner_is_shown_and_stops_nobody(world, tmp_path):
+    houses(seed=9).to_csv(tmp_path / "t.csv", index=False)
+    args = ["--learner", "least squares", "--learner", "sklearn.ensemble:GradientBoostingClassifier", "--cv", "3"]
+    done = call("run", str(tmp_path / "t.csv"), "-t", "price", *args, "--no-open", "--out", str(tmp_path / "o"))
+    assert done.exit_code == 0, done.output
+    assert "GradientBoostingClassifier failed" in " ".join(done.stdout.split())
+
+
+# Live.
+
+
+def test_durations():
+    from assay.cli.options import duration
+
+    assert [duration(words) for words in ("90", "90s", "10m", "1h30m", None)] == [90, 90, 600, 5400, None]
+    for words in ("", "m", "10x", "1h30", "ten"):
+        with pytest.raises(ParameterError):
+            duration(words if words != "1h30" else "1 h30")
+
+
+def test_live_shows_learner_fold_best_and_time_left():
+    console = Console(force_terminal=True, width=120, file=open(os.devnull, "w"))  # noqa: SIM115
+    shown = live.Live(console=console)
+    shown.work = {"lasso": 1e9, "ridge": 2e9}
+    with shown:
+        shown.says("lasso (1 of 2)")
+        shown.listens("lasso", 0, 4)
+        before = shown.left(0, 4)
+        shown.listens("lasso", 1, 4)
+        shown.listens("inner folds", 3, 5)  # a search inside a fold says nothing
+        assert "fold 2 of 4" in shown._bar.tasks[0].description
+        assert shown._bar.tasks[0].completed == 1
+        assert "left" in shown._bar.tasks[0].fields["left"]
+        shown.says("ridge (2 of 2); best so far lasso (rmse 0.5)")
+        assert "best so far lasso (rmse 0.5)" in shown._bar.tasks[0].description
+        assert shown.left(0, 4) < before
+    console.file.close()
+
+
+def test_live_is_silent_where_there_is_no_terminal(capsys):
+    with live.Live() as shown:
+        shown.says("lasso (1 of 2)")
+        shown.listens("lasso", 1, 4)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_compiling_is_said_once(capsys):
+    from numba import njit
+
+    with live.compiling(out.notices()):
+        for k in range(2):
+            njit(lambda x, k=k: x + k)(1.0)
+    assert capsys.readouterr().err.count("Compiling kernels") == 1
+    with live.compiling(out.notices(), quiet=True):
+        njit(lambda x: x * 3)(1.0)
+    assert capsys.readouterr().err == ""
+
+
+def test_control_letters_never_reach_the_terminal():
+    assert out.clean("a\x1b[2Jb\nc\x07") == "a?[2Jb c?"
+
+
+SLOW = """
+import time
+from sklearn.base import BaseEstimator, RegressorMixin
+class Slow(RegressorMixin, BaseEstimator):
+    def fit(self, X, y):
+        time.sleep(60)
+        return self
+    def predict(self, X):
+        return [0.0] * len(X)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of a console differ there")
+def test_interrupt_stops_soon_and_says_how_to_go_on(tmp_path):
+    houses().to_csv(tmp_path / "houses.csv", index=False)
+    (tmp_path / "slow.py").write_text(SLOW)
+    environment = {**os.environ, "ASSAY_HOME": str(tmp_path / "home"), "PYTHONPATH": str(tmp_path)}
+    args = ["run", "houses.csv", "-t", "price", "--learner", "slow:Slow", "--cv", "3", "--no-open"]
+    process = subprocess.Popen(
+        [sys.executable, "-u", "-m", "assay", *args],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    try:
+        for line in process.stdout:
+            if line.startswith("Checks"):
+                break
+        time.sleep(1.0)
+        start = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert time.monotonic() - start < 4.0
+    name = os.listdir(tmp_path / "home" / "studies")[0]
+    assert f"assay resume {name}" in said
+    assert "Traceback" not in said
