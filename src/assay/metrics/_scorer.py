@@ -29,7 +29,7 @@ WAYS = {
 def respond(estimator: Any, X: Any, metric: Metric) -> Any:
     """The predictions that the metric needs, from the first method of the estimator that gives them.
 
-    Margins of several classes cannot be compared between rows, so there the scores are probabilities where there are any.
+    Margins of several classes cannot be compared between rows: there the scores are probabilities where there are any.
     """
     ways = WAYS[metric.needs]
     classes = getattr(estimator, "classes_", None)
