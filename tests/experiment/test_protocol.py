@@ -15,7 +15,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 import assay
-from assay.errors import DataError, ParameterError, SealError
+from assay.errors import DataError, LearnerError, ParameterError, SealError
 from assay.experiment import Study, predict_table, run
 from assay.experiment.vault import Vault
 
@@ -184,7 +184,7 @@ def test_a_learner_that_fails_is_shown_and_stops_nothing():
 
 def test_a_time_budget_leaves_learners_unfinished_and_says_so():
     study = Study(numbers(), "y", learners=["least squares", "tree"], time_budget=1e-9)
-    with pytest.raises(DataError, match="when the time was up"):
+    with pytest.raises(LearnerError, match="when the time was up"):
         study.evaluate()
 
 

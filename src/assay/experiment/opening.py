@@ -6,6 +6,7 @@ told beside it. A look beyond the plan is answered by the Ladder alone.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -91,7 +92,9 @@ def _score(study: Study, test: pd.DataFrame, found: dict[str, Array], look: Look
             if metric.needs in found:
                 level = look.level if metric.name == plan.metric else plan.level
                 options = class_options(metric, rows.classes)
-                intervals[metric.name] = metric.interval(y, found[metric.needs], level=level, **options)
+                told_of = f"{metric.name} of {study.select().name} on new rows like the test rows"
+                interval = metric.interval(y, found[metric.needs], level=level, **options)
+                intervals[metric.name] = replace(interval, estimand=told_of)
     kinds = {name: plan.kinds[name] for name in plan.features}
     parts = compare_parts(study.rows, test, kinds)
     notes = (*look.notes, *_notes(study, look))

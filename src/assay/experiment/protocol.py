@@ -19,7 +19,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from assay.errors import DataError
+from assay.errors import DataError, LearnerError
 from assay.evaluation import Comparison, Selection, compare, select
 from assay.experiment import keeping, record
 from assay.experiment.checks import Checks, check_table
@@ -228,7 +228,7 @@ class Study:
         )
         if not found.results:
             reasons = "; ".join(f"{name}: {why}" for name, why in {**found.failed, **found.unfinished}.items())
-            raise DataError(f"no learner finished ({reasons})", remedy="give more time, or other learners")
+            raise LearnerError(f"no learner finished ({reasons})", remedy="give more time, or other learners")
         return found
 
     def evaluate(self) -> Leaderboard:

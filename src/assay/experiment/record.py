@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -117,13 +118,19 @@ def manifest(study: Study) -> dict[str, Any]:
         "versions": versions,
         "seed": study.plan.seed,
         "machine": f"{platform.system()} {platform.machine()}, {cores()} cores",
-        "command": " ".join(sys.argv),
+        "command": _command(),
         "seal": study.sealed.seal.id,
         "hashes": study.hashes,
         "ledger_head": study.ledger.head(),
         "seconds": round(study.seconds, 3),
         "plan": study.plan.state(),
     }
+
+
+def _command() -> str:
+    """What was typed, with the program by its name."""
+    program = Path(sys.argv[0])
+    return " ".join(["assay" if program.name == "__main__.py" else program.name, *sys.argv[1:]])
 
 
 def code(study: Study) -> str:
