@@ -9,7 +9,7 @@ _HOMES = {
     "columns": ("Columns",),
     "data": ("Table", "read_table"),
     "ledger": ("Ledger", "home"),
-    "panel": ("Learner", "learners", "panel"),
+    "panel": ("Learner", "learners"),
     "plan": ("Plan",),
     "predict": ("predict_table",),
     "protocol": ("Study", "run"),

@@ -1,0 +1,1 @@
+"""The experiment engine beside the same protocol written by hand."""
