@@ -156,6 +156,14 @@ def test_a_guess_has_the_area_of_a_coin_though_its_scores_differ_between_folds()
     assert interval.lower < 0.5 < interval.upper
 
 
+def test_folds_made_alike_do_not_hide_the_spread_of_the_rows():
+    target = np.arange(1000) % 20 < 9  # stratified folds all have the same share, so a guess errs alike in each
+    found = cross_validate(DummyClassifier(strategy="prior"), np.zeros((1000, 1)), target, cv=7)
+    assert np.std(found.fold_scores) < 0.005
+    width = found.interval().upper - found.interval().lower
+    assert width > 0.9 * 2 * 1.96 * np.sqrt(0.45 * 0.55 / 1000)
+
+
 def test_classes_missing_in_a_training_fold_keep_their_column():
     labels = np.array(["a"] * 20 + ["b"] * 20 + ["c"])
     Z = np.random.default_rng(0).normal(size=(41, 2))

@@ -197,6 +197,33 @@ def test_noise_is_not_sold_as_a_finding():
     assert "no learner" in study.verdict()
 
 
+def test_a_column_that_gives_the_target_away_is_in_the_verdict():
+    frame = classes()
+    frame["leak"] = np.where(frame["y"] == "yes", 1.5, -0.5)
+    study = run(frame, "y", learners=["logistic"])
+    assert study.verdict().startswith("Beware")
+    assert "leak" in study.verdict()
+
+
+def test_what_is_wrong_is_said_before_the_seal(home):
+    with pytest.raises(DataError, match="not numbers"):
+        run(classes(), "y", task="regression")
+    with pytest.raises(DataError, match="too few"):
+        run(numbers(30), "y", cv=10, learners=["least squares"])
+    with pytest.raises(DataError, match="cannot be made"):
+        run(classes(), "y", learners=["logistic"], out="/proc/nowhere/out")
+    assert assay.experiment.Ledger().entries("look") == []
+
+
+def test_a_reason_is_for_a_look_and_reseal_for_a_seal():
+    first = run(numbers(), "y", learners=["least squares"])
+    second = run(numbers(), "y", learners=["tree"], reason="curious")
+    assert second.sealed.seal.id == first.sealed.seal.id
+    assert second.opened.look.beyond
+    third = run(numbers(), "y", learners=["tree"], reseal="the first was a trial", reason="and again")
+    assert third.sealed.seal.id != first.sealed.seal.id
+
+
 def test_a_study_is_loaded_by_its_name_and_computes_nothing_twice():
     study = run(numbers(), "y", learners=LINES)
     loaded = Study.load(study.name).finish()

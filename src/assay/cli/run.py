@@ -114,6 +114,9 @@ def run(
     looks: Annotated[int, option(TEST, "--looks", "Planned looks; they share the level.", "K")] = 1,
     no_open: Annotated[bool, option(TEST, "--no-open", "Leave the test set sealed for now.")] = False,
     reason: Reason = None,
+    reseal: Annotated[
+        str | None, option(TEST, "--reseal", "Why these rows need a new seal; it is recorded.", "WHY")
+    ] = None,
     seed: Annotated[int, option(OUTPUT, "--seed", "Of folds and learners; the seal does not move.", "N")] = 0,
     n_jobs: Jobs = None,
     time_budget: Budget = None,
@@ -145,6 +148,7 @@ def run(
         "time_budget": duration(time_budget),
         "kinds": kinds(kind or ()),
         "reason": reason,
+        "reseal": reseal,
     }
     _refuse_unwritable(out_)
     with _session(json_, n_jobs) as shown:

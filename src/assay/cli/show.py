@@ -132,7 +132,7 @@ def verify(name: Id, json_: Json = False) -> None:
             out.complain(words)
     else:
         sentence = f"{study.name} holds: the ledger's chain, the sealed rows and a refit agree with what was recorded."
-        out.lines([sentence, f"Ledger head {head}; compare it with the one in the report."], indent=0)
+        out.lines([sentence, f"Ledger head {head}; the head in a report is that of the day it was written."], indent=0)
     if problems:
         raise typer.Exit(1)
 

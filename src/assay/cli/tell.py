@@ -148,6 +148,10 @@ def comparisons(study: Any, explain: bool = False) -> None:
     rows.sort(key=lambda row: place[row[0]])
     titles = {"other": "left", f"{study.plan.metric} apart": "right", "interval": "left", "in words": "left"}
     out.table(titles, [(other, apart, _limits(low, high), words) for other, apart, low, high, words in rows], cut=60)
+    if any(low <= 0 <= high and words.endswith("better") for _, _, low, high, words in rows):
+        out.lines(
+            [f"Verdicts are by {found.correction}, which shows more than the stricter (Bonferroni) intervals do."]
+        )
     beaten = [name for name in study.leaderboard.order if name != BASELINE and study.beats_baseline(name)]
     if BASELINE in found.names:
         out.lines([f"Shown to be better than a guess without features: {', '.join(beaten) or 'none'}."])

@@ -140,8 +140,14 @@ class Validation(Result):
             what = f"one {metric.name} has no spread over folds"
             raise DataError(what, remedy="use several folds, or metric.interval on its predictions")
         factor = 1 / scores.size if method == "naive" else corrected_variance_factor(self.scheme)
-        mean = float(scores.mean())
-        return mean, float(np.std(scores, ddof=1) * np.sqrt(factor)), scores.size - 1.0, self.scheme.n
+        mean, error = float(scores.mean()), float(np.std(scores, ddof=1) * np.sqrt(factor))
+        if method == "corrected_t" and metric.losses is not None:
+            # Stratified folds are made alike, so their spread may fall short of that of the rows; it never should.
+            losses, weights = self.row_losses(metric)
+            by_rows = standard_error(losses - average(losses, weights), weights)
+            if by_rows > error:
+                return mean, by_rows, losses.size - 1.0, self.scheme.n
+        return mean, error, scores.size - 1.0, self.scheme.n
 
     def _metric(self, metric: Any) -> Metric:
         return self.metric if metric is None else choose_metric(metric, self._rows())

@@ -23,7 +23,7 @@ from assay.numerics.threads import one_blas_thread
 if TYPE_CHECKING:
     from assay.experiment.protocol import Study
 
-__all__ = ["keep", "problems", "publish", "restore", "save", "write_beside"]
+__all__ = ["keep", "make_folder", "problems", "publish", "record_result", "restore", "save", "write_beside"]
 
 EVERY_ROW_ONCE = ("k-fold", "repeated k-fold", "5x2", "leave-one-out")
 
@@ -74,20 +74,34 @@ def restore(study: Study, name: str) -> None:
 def publish(study: Study, folder: Path) -> dict[str, str]:
     """Write model, report, numbers and script into a directory, and record their hashes in the ledger."""
     study.says(f"writing to {folder}")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"{folder} cannot be made ({error.strerror})", remedy="choose another directory") from error
+    make_folder(folder)
     hashes = {"model": save(study, folder / "model.assay")}
     study.files = {"model": str(folder / "model.assay"), "report": str(folder / "report.html")}
     hashes["report"] = study.report(folder / "report.html")
-    test = None if study.opened is None else {name: found.estimate for name, found in study.opened.intervals.items()}
-    body = {"selected": study.select().name, "fitted": _fitted(study), "files": hashes, "test": test}
-    study.ledger.append("result", body, study.name)
+    study.ledger.append("files", {"files": hashes}, study.name)
     for name, words in (("study.json", _json.encode(study.summary())), ("study.py", study.code())):
         write_beside(folder / name, words.encode())
         study.files[name] = str(folder / name)
     return study.files
+
+
+def make_folder(folder: Path) -> None:
+    """A directory that can be written to, or one sentence."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{folder} cannot be made ({error.strerror})", remedy="choose another directory") from error
+    if not os.access(folder, os.W_OK):
+        raise DataError(f"{folder} cannot be written to", remedy="choose another directory")
+
+
+def record_result(study: Study) -> None:
+    """Write down what was selected and found, once."""
+    test = None if study.opened is None else {name: found.estimate for name, found in study.opened.intervals.items()}
+    body = {"selected": study.select().name, "fitted": _fitted(study), "test": test}
+    earlier = study.ledger.entries("result", study.name)
+    if not earlier or earlier[-1].body != body:
+        study.ledger.append("result", body, study.name)
 
 
 def save(study: Study, path: Any) -> str:

@@ -107,8 +107,6 @@ def _notes(study: Study, look: Look) -> list[str]:
     notes = []
     if look.beyond:
         notes.append("the figures of a look beyond the plan are told by the Ladder alone")
-    elif look.planned > 1:
-        notes.append(f"{look.planned} looks share the level, which is valid for models fixed before the first")
     seen = opened_rows_in(study.ledger, study.rows)
     if seen:
         notes.append(f"{seen} training rows were test rows of an earlier look, so models may have been chosen on them")

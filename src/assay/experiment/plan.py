@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,8 @@ def name_of(plan: Plan, seal: str, rows: str) -> str:
     """The study's name: the table's, and eight digits of what decides its numbers."""
     told = {name: value for name, value in plan.state().items() if name != "source"}
     digest = hashlib.sha256(encode({**told, "seal": seal, "rows": rows, "version": __version__}).encode()).hexdigest()
-    stem = "".join(c if c.isalnum() else "-" for c in plan.source.split(".")[0])[:24].strip("-").lower() or "table"
+    table = Path(plan.source).name.split(".")[0]
+    stem = "".join(c if c.isalnum() else "-" for c in table)[:24].strip("-").lower() or "table"
     return f"{stem}-{digest[:8]}"
 
 

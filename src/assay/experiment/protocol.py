@@ -64,7 +64,8 @@ class Study:
     | n_jobs      | None     | None, whole number but 0               | workers; never changes a number                |
     | time_budget | None     | seconds                                | learners not done by then are reported unfinish|
     | kinds       | None     | column -> kind                         | what a column holds, where the guess is wrong  |
-    | reason      | None     | text                                   | why these rows need a new seal                 |
+    | reason      | None     | text                                   | why a look beyond the plan is needed           |
+    | reseal      | None     | text                                   | why these rows need a new seal                 |
     | ledger      | None     | a Ledger, a URL                        | where looks are recorded; None: the user's own |
     | says        | silent   | a function of a sentence               | told what is being done                        |
 
@@ -106,6 +107,7 @@ class Study:
         time_budget: float | None = None,
         kinds: Mapping[str, str] | None = None,
         reason: str | None = None,
+        reseal: str | None = None,
         ledger: Any = None,
         says: Says | None = None,
     ) -> None:
@@ -121,6 +123,9 @@ class Study:
         given = None if given is None else self._with_target(given, target)
         self._refuse_columns(table, given, group, time)
         found = infer_task(table.frame[target], table.kinds[target]) if task == "auto" else task
+        if found == "regression" and table.frame[target].dtype.kind not in "biuf":
+            what = f"the target {target!r} holds {table.kinds[target]} values, not numbers"
+            raise DataError(what, remedy="use task classification, or say that its kind is number")
         primary, also = metrics_for(found, table.frame[target], metric)
         names = learners_of(found, panel, tuple(learners))
         self.plan = Plan(
@@ -140,11 +145,11 @@ class Study:
             select=select,
             correction=correction,
             seed=seed,
-            source=table.name,
+            source=str(source) if isinstance(source, str | Path) else "frame",
         )
         self.table: Table | None = table
         self._test_table: Table | None = given
-        self._share, self._reason = test_size, reason
+        self._share, self._reason, self._reseal = test_size, reason, reseal
         self.name: str | None = None
         self.sealed: Sealed | None = None
         self.vault: str | None = None
@@ -174,11 +179,11 @@ class Study:
             group=plan.group,
             time=plan.time,
             test=given,
-            reason=self._reason,
+            reason=self._reseal,
         )
         train = table.frame.iloc[sealed.train].reset_index(drop=True)
         test = (table if given is None else given).frame.iloc[sealed.test].reset_index(drop=True)
-        if len(train) < max(4, plan.cv):
+        if len(train) < max(4, 2 * plan.cv):
             raise DataError(
                 f"{len(train)} training rows are too few for {plan.cv} folds", remedy="use fewer folds or more rows"
             )
@@ -295,6 +300,7 @@ class Study:
         _ = self.model
         if open_test:
             self.open(reason)
+        keeping.record_result(self)
         self.seconds = clock.monotonic() - self.started
         return self
 
@@ -343,7 +349,7 @@ class Study:
         study.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
         study.n_jobs, study.time_budget, study.started = n_jobs, None, clock.monotonic()
         study.table = study._test_table = study.selected = study.opened = None
-        study._share, study._reason = "auto", None
+        study._share, study._reason, study._reseal = "auto", None, None
         study.files, study.seconds = {}, 0.0
         keeping.restore(study, name)
         return study
@@ -417,6 +423,8 @@ def run(source: Any, target: str, *, out: Any = None, open_test: bool = True, **
     >>> run(frame, "y", learners=["least squares"]).select().name
     'least squares'
     """
+    if out is not None:
+        keeping.make_folder(Path(out))  # before anything is looked at
     study = Study(source, target, **options).finish(open_test=open_test)
     if out is not None:
         study.publish(out)

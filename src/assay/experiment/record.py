@@ -23,32 +23,38 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pandas", "pyarrow")
 
 
 def verdict(study: Study) -> str:
-    """What was found, in a sentence that needs no statistics to read."""
-    chosen, plan = study.select().name, study.plan
-    better = study.beats_baseline(chosen)
-    opened = study.opened
-    if chosen == BASELINE or not better:
-        shown = "no learner" if not any(study.beats_baseline(name) for name in study.leaderboard.results) else chosen
-        first = (
-            f"For {plan.target}, {shown} was shown to predict better than a guess without features "
-            f"on these {len(study.rows)} training rows"
-            if shown == "no learner"
-            else f"For {plan.target}, {chosen} was chosen for its simplicity, but was not shown to beat a plain guess"
-        )
-    else:
-        first = (
-            f"For {plan.target}, {chosen} is the simplest learner as good as the best, and better than a plain guess"
-        )
+    """What was found, in words that need no statistics to read; what the checks found serious comes first."""
+    found, opened, chosen = _finding(study), study.opened, study.select().name
+    serious = study.checks.serious
+    words = (
+        f"Beware: {serious[0].title} ({', '.join(serious[0].columns)}), so the figures may not hold. "
+        if serious
+        else ""
+    )
     if opened is None:
-        return f"{first}; the test set is still sealed."
+        return f"{words}{found}; the test set is still sealed."
     if opened.release is not None:
         told = f"this look at the test set was not planned, so only the Ladder's answer is told: {opened.release}"
-        return f"{first}; {told}."
-    found = opened.intervals[opened.primary]
+        return f"{words}{found}; {told}."
+    test = opened.intervals[opened.primary]
     return (
-        f"{first}; on {found.n} rows kept apart its {opened.primary} is {found.estimate:.4g}, and with "
-        f"{100 * found.level:g}% confidence between {found.lower:.4g} and {found.upper:.4g} on rows like these."
+        f"{words}{found}; on {test.n} rows kept apart the {opened.primary} of {chosen} is {test.estimate:.4g}, and "
+        f"with {100 * test.level:g}% confidence between {test.lower:.4g} and {test.upper:.4g} on rows like these."
     )
+
+
+def _finding(study: Study) -> str:
+    """Which learner, and whether it beats a guess."""
+    chosen, target, results = study.select().name, study.plan.target, study.leaderboard.results
+    if not any(study.beats_baseline(name) for name in results):
+        rows = len(study.rows)
+        return f"For {target}, no learner was shown to beat a guess without features on these {rows} training rows"
+    if not study.beats_baseline(chosen):
+        return f"For {target}, {chosen} was chosen for its simplicity, but was not shown to beat a plain guess"
+    if len([name for name in results if name != BASELINE]) == 1:
+        return f"For {target}, {chosen} predicts better than a plain guess"
+    left = " that finished" if study.leaderboard.failed or study.leaderboard.unfinished else ""
+    return f"For {target}, {chosen} is the simplest learner{left} as good as the best, and better than a plain guess"
 
 
 def summary(study: Study) -> dict[str, Any]:
@@ -159,8 +165,9 @@ def code(study: Study) -> str:
             "",
             "import assay",
             "",
+            *([] if plan.source != "frame" else ["frame = ...  # the data frame that the study was run on", ""]),
             "study = assay.run(",
-            f"    {plan.source!r},",
+            "    frame," if plan.source == "frame" else f"    {plan.source!r},",
             f"    {plan.target!r},",
             *lines,
             ")",

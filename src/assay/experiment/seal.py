@@ -335,7 +335,7 @@ def _share(
             return Sealed(old, np.flatnonzero(~chosen), np.flatnonzero(chosen), entry, shared=True)
     old, entry, shared = earlier[-1]
     what = f"{shared} of these rows were sealed as test rows on {entry.created[:10]} in another way ({old})"
-    raise SealError(what, remedy="ask for that seal again, or give a reason for a new one")
+    raise SealError(what, remedy="ask for the same kind and share again, or say why a new seal is needed (reseal)")
 
 
 def _content(table: Any, frame: Any, given: Digests | None) -> list[str]:
