@@ -4,7 +4,8 @@ Three intervals for the mean loss, from J = K R folds with scores s_j and from t
 
     naive        mean -+ z sd(losses) / sqrt(n): as if the losses were independent. They are not (every training set
                  shares rows with the others), so it covers too little where models are fitted hard.
-    corrected_t  mean(s) -+ t_(J-1) sd(s) sqrt(1/J + n_test/n_train)                   (Nadeau & Bengio 2003)
+    corrected_t  mean(s) -+ t_(J-1) sd(s) sqrt(1/J + n_test/n_train)                   (Nadeau & Bengio 2003),
+                 and at least t_(n-1) sd(losses)/sqrt(n): stratified folds may be more alike than their rows allow
     nested       the mean squared error of cross-validation itself is estimated by cross-validating inside the
                  training rows of each fold: MSE = mean_k [(mean e_in - mean e_out)^2 - var(e_out)/n_k], then
                  mean -+ z sqrt((K-1)/K MSE), held between 1 and sqrt(K) naive errors, around a mean corrected for
