@@ -85,7 +85,7 @@ def render(study: Study) -> str:
             target=study.plan.target,
             source=study.plan.source,
             verdict=told["verdict"],
-            good=told["better_than_baseline"],
+            good=told["better_than_baseline"] and not study.checks.serious,
             cards=_cards(study),
             sections=sections,
             numbers=json_block(told),
