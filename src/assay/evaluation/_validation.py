@@ -94,9 +94,15 @@ class Validation(Result):
             return self._as_one_set(chosen, level)
         centre, error, df, n = self._moments(method, chosen)
         reach = special.stdtrit(df, (1 + level) / 2) if np.isfinite(df) else special.ndtri((1 + level) / 2)
+        half = error * float(reach)
+        if method == "corrected_t" and chosen.losses is not None:
+            # Stratified folds are made alike, so their spread may fall short of that of the rows; it never should.
+            losses, weights = self.row_losses(chosen)
+            spread = standard_error(losses - average(losses, weights), weights)
+            half = max(half, spread * float(special.stdtrit(losses.size - 1.0, (1 + level) / 2)))
         low, high = chosen.range
         centre = min(max(low, centre), high)  # the correction of a nested run may lead a hair beyond
-        lower, upper = max(low, centre - error * float(reach)), min(high, centre + error * float(reach))
+        lower, upper = max(low, centre - half), min(high, centre + half)
         return Interval(centre, lower, upper, level, _TITLES[method], n, self._estimand(method, chosen))
 
     def _as_one_set(self, metric: Metric, level: float) -> Interval:
@@ -140,14 +146,7 @@ class Validation(Result):
             what = f"one {metric.name} has no spread over folds"
             raise DataError(what, remedy="use several folds, or metric.interval on its predictions")
         factor = 1 / scores.size if method == "naive" else corrected_variance_factor(self.scheme)
-        mean, error = float(scores.mean()), float(np.std(scores, ddof=1) * np.sqrt(factor))
-        if method == "corrected_t" and metric.losses is not None:
-            # Stratified folds are made alike, so their spread may fall short of that of the rows; it never should.
-            losses, weights = self.row_losses(metric)
-            by_rows = standard_error(losses - average(losses, weights), weights)
-            if by_rows > error:
-                return mean, by_rows, losses.size - 1.0, self.scheme.n
-        return mean, error, scores.size - 1.0, self.scheme.n
+        return float(scores.mean()), float(np.std(scores, ddof=1) * np.sqrt(factor)), scores.size - 1.0, self.scheme.n
 
     def _metric(self, metric: Any) -> Metric:
         return self.metric if metric is None else choose_metric(metric, self._rows())
