@@ -27,7 +27,8 @@ def _noise(run: int) -> tuple[str, bool, bool]:
         os.environ["ASSAY_HOME"] = folder
         study = assay.run(frame, "y", panel="quick", cv=5, metric="error" if classes else "mse")
         claimed = any(study.beats_baseline(name) for name in study.leaderboard.results)
-        found = study.opened.intervals[study.plan.metric]  # type: ignore[union-attr]
+        assert study.opened is not None
+        found = study.opened.intervals[study.plan.metric]
         truth = 0.5 if classes else None
         return study.select().name, claimed, truth is None or found.lower <= truth <= found.upper
 

@@ -362,7 +362,8 @@ def test_a_read_table_goes_straight_in(tmp_path):
 
 
 def test_polars_and_arrays_are_taken():
-    polars = pytest.importorskip("polars")
+    import polars
+
     kinds = {"a": "number", "b": "number", "colour": "category"}
     model = Columns(kinds).fit(FRAME)
     frame = FRAME[list(kinds)]

@@ -129,7 +129,8 @@ def test_every_format_gives_the_same_table(ending, tmp_path):
 
 
 def test_frames_of_every_make_give_the_same_table():
-    polars = pytest.importorskip("polars")
+    import polars
+
     arrow = pa.Table.from_pandas(FRAME, preserve_index=False)
     expected = read_table(FRAME)
     check_form(expected)

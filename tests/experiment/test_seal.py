@@ -84,7 +84,8 @@ def test_digests_do_not_know_where_the_table_came_from(name):
 
 
 def test_digests_of_polars_frames():
-    polars = pytest.importorskip("polars")
+    import polars
+
     frame, wanted = table(), row_digests(table())
     text = frame.to_csv(index=False).encode()
     assert np.array_equal(row_digests(polars.from_pandas(frame)), wanted)

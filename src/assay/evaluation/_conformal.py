@@ -78,7 +78,7 @@ def limits(centre: Array, spread: Array, fold: Array, scores: Array, level: floa
 
 
 @kernel(exact=True)
-def select(centre, spread, scores, starts, k, out):  # type: ignore[no-untyped-def]
+def select(centre: Array, spread: Array, scores: Array, starts: Array, k: int, out: Array) -> None:
     """Fill `out` with the k-th smallest of centre + spread * score over sorted lists, one list of scores per model.
 
     Each round asks the middle of the longest list left how many values lie below it, and keeps the side with the k-th.

@@ -168,8 +168,8 @@ def _validation(plan: Plan, data: Data, learner: Learner, outcomes: list[dict[st
     kept: dict[str, tuple[Array, ...]] = {}
     for need in outcomes[0]["predictions"]:
         parts = [np.asarray(outcome["predictions"][need]) for outcome in outcomes]
-        coded = need == "labels" and data.rows.classes is not None
-        kept[need] = tuple(data.rows.classes[part] if coded else part for part in parts)  # type: ignore[index]
+        names = data.rows.classes if need == "labels" else None
+        kept[need] = tuple(part if names is None else names[part] for part in parts)
     metrics = tuple(metric for metric in data.metrics if metric.needs in kept)
     seconds = np.array([outcome["seconds"] for outcome in outcomes])
     estimator = data.estimator(plan, learner)

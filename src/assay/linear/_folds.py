@@ -40,7 +40,7 @@ from assay.linear._ridge import direct
 from assay.numerics.jit import kernel
 from assay.numerics.moments import Moments, all_but_one
 from assay.numerics.threads import parallel
-from assay.resampling import AllButOne
+from assay.resampling import AllButOne, take
 
 __all__ = ["Line", "applies", "held_out", "line_of", "refit_the_rest", "trusted", "whitener"]
 
@@ -162,13 +162,9 @@ def refit_the_rest(
         weights = None if w is None else w[train]
         if weights is not None and not weights.any():
             return None
-        fitted = clone(model).fit(_take(source, train), y[train], sample_weight=weights)
-        found[k] = np.asarray(fitted.predict(_take(source, test)))
+        fitted = clone(model).fit(take(source, train), y[train], sample_weight=weights)
+        found[k] = np.asarray(fitted.predict(take(source, test)))
     return [values for values in found if values is not None]
-
-
-def _take(X: Any, rows: Array) -> Any:
-    return X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
 
 # From products to lines.
