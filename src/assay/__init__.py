@@ -23,6 +23,7 @@ _ROOMS = (
     "report",
     "resampling",
     "results",
+    "trees",
 )
 
 _NAMES = {"Study": "assay.experiment.protocol", "run": "assay.experiment.protocol"}

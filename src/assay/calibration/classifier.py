@@ -24,19 +24,18 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 from joblib import Parallel, delayed
 from scipy import sparse
 from sklearn.base import ClassifierMixin, clone
 from sklearn.linear_model import RidgeClassifier
-from sklearn.utils import column_or_1d, get_tags
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from assay.base import Constraint, Estimator, boolean, instance_of, jobs, none, one_of, weight_name
 from assay.calibration.maps import METHODS, IsotonicMap, LogisticMap, apply_maps, fit_maps, score_table
 from assay.calibration.reliability import Reliability, as_probabilities, compare, method_name
-from assay.errors import AssayError, AssayWarning, DataError, DataTypeError, ParameterError
+from assay.errors import AssayError, AssayWarning, DataError, ParameterError
+from assay.labels import class_labels
 from assay.metrics._gate import encode, label_column, row_weights, same_rows
 from assay.numerics.threads import one_blas_thread
 from assay.resampling import folds_constraint, splits_of, take
@@ -119,7 +118,7 @@ class CalibratedClassifier(ClassifierMixin, Estimator):
         """Fit the classifier and its map; with cv="prefit" the map alone."""
         self._check_parameters()
         X = self._table(X, reset=True)
-        y = _labels(y, X.shape[0])
+        y = class_labels(y, X.shape[0])
         w = self._weights(sample_weight, y.size)
         given = isinstance(self.cv, str | int | np.integer) or hasattr(self.cv, "split")
         pairs = None if given else splits_of(self.cv, X)
@@ -312,54 +311,6 @@ class CalibratedClassifier(ClassifierMixin, Estimator):
             inner = get_tags(base).input_tags
             tags.input_tags.sparse, tags.input_tags.allow_nan = inner.sparse, inner.allow_nan
         return tags
-
-
-def _labels(y: Any, n: int) -> Array:
-    """One class label per row, none of them missing."""
-    if y is None:
-        raise DataError("fit requires y to be passed, but the target y is None", remedy="pass the classes as y")
-    if sparse.issparse(y):
-        raise DataTypeError("y is sparse", remedy="pass y.toarray()")
-    raw = np.asarray(y)
-    if raw.dtype.kind in "Mm":
-        raise DataTypeError("y holds dates or times", remedy="give one class per row")
-    if raw.ndim == 1 or (raw.ndim == 2 and raw.shape[1] == 1):
-        _refuse_gaps(raw.ravel())
-        if raw.dtype == object:
-            y = _plain(raw)
-    try:
-        labels = column_or_1d(y, warn=True)
-        check_classification_targets(labels)
-        np.unique(labels)
-    except (TypeError, ValueError) as error:
-        what = " ".join(str(error).split()).split(". ")[0]
-        raise DataError(f"y cannot be used: {what}", remedy="give one class per row") from error
-    if labels.size != n:
-        what = f"Found input variables with inconsistent numbers of samples: X has {n} rows but y has {labels.size}"
-        raise DataError(what, remedy="give X and y the same number of rows")
-    return labels
-
-
-def _refuse_gaps(values: Array) -> None:
-    """A missing or infinite label, by row."""
-    gap = np.asarray(pd.isna(values))
-    endless = np.array([isinstance(v, float) and np.isinf(v) for v in values]) if values.dtype == object else gap
-    if values.dtype.kind == "f":
-        endless = np.isinf(values)
-    if gap.any() or endless.any():
-        row = int(np.argmax(gap | endless))
-        word = "NaN" if gap[row] else "inf"
-        raise DataError(f"y contains {word} in row {row}", remedy="drop the rows without a class")
-
-
-def _plain(values: Array) -> Array:
-    """Objects as text or numbers, whichever they all are."""
-    text = np.array([isinstance(value, str) for value in values.flat]).reshape(values.shape)
-    if text.any() and not text.all():
-        row = int(np.argmax(text.ravel() != text.flat[0]))
-        what = f"y mixes text and numbers: {values.flat[0]!r} in row 0, {values.flat[row]!r} in row {row}"
-        raise DataTypeError(what, remedy="convert all classes to text")
-    return np.array(values.tolist())
 
 
 def _label(estimator: Any) -> str:
