@@ -68,13 +68,13 @@ def classes() -> list[type[Estimator]]:
 def instances() -> list[Estimator]:
     """Each class with its defaults and with its variants; test_house tells of variants that do not exist.
 
-    Classifiers and maps of a single column are left out: the data of the shared tests are tables with numbers as
-    targets. test_calibration runs scikit-learn's checks on its own.
+    Maps of a single column and classifiers that wrap another one are left out: test_calibration runs scikit-learn's
+    checks on its own.
     """
     return [
         kind(**setting)
         for kind in classes()
-        if not is_classifier(kind()) and get_tags(kind()).input_tags.two_d_array
+        if get_tags(kind()).input_tags.two_d_array and not kind.__module__.startswith("assay.calibration")
         for setting in ({}, *VARIANTS.get(kind.__name__, []))
         if set(setting) <= set(inspect.signature(kind).parameters)
     ]
@@ -108,9 +108,20 @@ def takes_target(estimator: Estimator) -> bool:
     return bool(get_tags(estimator).target_tags.required)
 
 
+def takes_gaps(estimator: Estimator) -> bool:
+    """Whether the tags claim that NaN in X means missing."""
+    return bool(get_tags(estimator).input_tags.allow_nan)
+
+
+def takes_text(estimator: Estimator) -> bool:
+    """Whether the tags claim columns of text."""
+    return bool(get_tags(estimator).input_tags.string)
+
+
 def answers(estimator: Estimator) -> list[Callable[[Any], Any]]:
-    """The methods that map rows of X to rows of answers."""
-    return [getattr(estimator, name) for name in ("predict", "transform") if hasattr(estimator, name)]
+    """The methods that map rows of X to rows of numbers: class probabilities first where there are some."""
+    names = ("predict_proba", "predict", "transform")
+    return [getattr(estimator, name) for name in names if hasattr(estimator, name)]
 
 
 def answer(estimator: Estimator, X: Any) -> np.ndarray:
@@ -133,6 +144,12 @@ def regression(n: int = 40, p: int = 4, seed: int = 0) -> tuple[np.ndarray, np.n
     X = rng.normal(size=(n, p))
     slopes = np.resize([2.0, -1.0, 0.5], p)
     return X, 1.0 + X @ slopes + 0.3 * rng.normal(size=n)
+
+
+def easy(estimator: Any, n: int = 40, p: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """The same table for every estimator; a classifier is asked whether its target is above one, which half are."""
+    X, y = regression(n, p, seed)
+    return X, (y > 1.0).astype(np.int64) if is_classifier(estimator) else y
 
 
 def frame(X: np.ndarray) -> pd.DataFrame:

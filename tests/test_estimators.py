@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from sklearn.base import clone, is_regressor
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -33,10 +33,10 @@ from tests.estimators import (
     answers,
     classes,
     draws_rows,
+    easy,
     frame,
     instances,
     label,
-    regression,
     takes_sparse,
     takes_weights,
     with_splits,
@@ -111,7 +111,7 @@ NONSENSE = (object(), "nonsense", float("nan"), -1e9, -(10**9), 0.12345, 10**40,
 
 @every()
 def test_a_wrong_value_of_any_parameter_is_refused_in_fit(estimator):
-    X, y = regression()
+    X, y = easy(estimator)
     for name in estimator.get_params(deep=False):
         refused = [value for value in NONSENSE if not estimator.constraints[name].accepts(value)]
         assert refused, f"{name} accepts anything"
@@ -125,7 +125,7 @@ def test_a_wrong_value_of_any_parameter_is_refused_in_fit(estimator):
 
 @every()
 def test_printing(estimator):
-    X, y = regression()
+    X, y = easy(estimator)
     assert type(estimator).__name__ in repr(estimator)
     fitted = clone(estimator).fit(X, y)
     assert repr(fitted) == repr(estimator)
@@ -139,7 +139,7 @@ def test_printing(estimator):
 
 @every()
 def test_pickle_and_clone_round_trips(estimator):
-    X, y = regression()
+    X, y = easy(estimator)
     fitted = clone(estimator).fit(X, y)
     expected = answer(fitted, X)
     back = pickle.loads(pickle.dumps(fitted))
@@ -153,8 +153,8 @@ def test_pickle_and_clone_round_trips(estimator):
 
 @every()
 def test_fitting_again_forgets_the_first_fit(estimator):
-    X, y = regression()
-    Z, z = regression(50, 6, seed=1)
+    X, y = easy(estimator)
+    Z, z = easy(estimator, 50, 6, seed=1)
     twice = clone(estimator).fit(frame(Z), z).fit(X, y)
     once = clone(estimator).fit(X, y)
     assert vars(twice).keys() == vars(once).keys()
@@ -166,7 +166,7 @@ def test_fitting_again_forgets_the_first_fit(estimator):
 
 @every()
 def test_columns_are_known_by_name(estimator):
-    X, y = regression()
+    X, y = easy(estimator)
     table = frame(X)
     fitted = clone(estimator).fit(table, y)
     assert_array_equal(fitted.feature_names_in_, table.columns)
@@ -189,7 +189,7 @@ def test_columns_are_known_by_name(estimator):
 
 @every()
 def test_names_do_not_change_the_answer_and_may_be_any_text(estimator):
-    X, y = regression()
+    X, y = easy(estimator)
     table = pd.DataFrame(X, columns=["Größe", "a b", "", "x'][<b>"])
     named = clone(estimator).fit(table, pd.Series(y, index=np.arange(100, 140), name="target"))
     assert_allclose(answer(named, table), answer(clone(estimator).fit(X, y), X), rtol=1e-7, atol=1e-9)
@@ -197,7 +197,7 @@ def test_names_do_not_change_the_answer_and_may_be_any_text(estimator):
 
 @every(is_transformer)
 def test_output_columns_are_named(estimator):
-    X, y = regression()
+    X, y = easy(estimator)
     fitted = clone(estimator).fit(frame(X), y)
     names = fitted.get_feature_names_out()
     assert len(names) == fitted.transform(frame(X)).shape[1]
@@ -213,7 +213,7 @@ def test_output_columns_are_named(estimator):
 
 @every(is_transformer)
 def test_set_output_gives_tables(estimator):
-    X, y = regression()
+    X, y = easy(estimator)
     table = frame(X).set_index(np.arange(100, 140))
     plain = clone(estimator).fit(table, y)
     tabular = clone(estimator).set_output(transform="pandas").fit(table, y)
@@ -230,7 +230,7 @@ def test_set_output_gives_tables(estimator):
 
 @every()
 def test_input_is_not_modified_and_may_be_read_only(estimator):
-    X, y = regression()
+    X, y = easy(estimator)
     w = np.random.default_rng(0).uniform(0.5, 2, len(y))
     before = [a.copy() for a in (X, y, w)]
     for a in (X, y, w):
@@ -252,7 +252,7 @@ def test_input_is_not_modified_and_may_be_read_only(estimator):
 
 @every(takes_sparse)
 def test_sparse_input_is_not_modified(estimator):
-    X, y = regression()
+    X, y = easy(estimator)
     X[np.abs(X) < 0.5] = 0.0
     for kind in (sparse.csr_array, sparse.csc_array):
         table = kind(X)
@@ -271,7 +271,7 @@ def test_sparse_input_is_not_modified(estimator):
 
 @every()
 def test_answers_do_not_depend_on_the_rows_asked_with_them(estimator):
-    X, y = regression()
+    X, y = easy(estimator)
     fitted = clone(estimator).fit(X, y)
     order = np.random.default_rng(1).permutation(len(X))
     for method in answers(fitted):
@@ -285,7 +285,7 @@ def test_answers_do_not_depend_on_the_rows_asked_with_them(estimator):
 
 @every(lambda e: is_regressor(e) and not draws_rows(e))
 def test_the_order_of_training_rows_does_not_matter(estimator):
-    X, y = regression()
+    X, y = easy(estimator)
     groups = np.arange(len(y)) % 5
     order = np.random.default_rng(2).permutation(len(y))
     one = with_splits(clone(estimator), groups).fit(X, y)
@@ -295,7 +295,7 @@ def test_the_order_of_training_rows_does_not_matter(estimator):
 
 def repetition(estimator, seed: int = 0):
     """The same rows once with whole-number weights (zeros among them) and once repeated, with folds to match."""
-    X, y = regression(36, 3, seed)
+    X, y = easy(estimator, 36, 3, seed)
     counts = np.random.default_rng(seed).integers(0, 4, len(y))
     groups = np.arange(len(y)) % 3
     weighted = with_splits(clone(estimator), groups)
@@ -327,7 +327,7 @@ def test_a_row_without_weight_is_a_row_that_is_not_there(estimator):
 
 @every(lambda e: takes_weights(e) and not draws_rows(e))
 def test_equal_weights_are_no_weights(estimator):
-    X, y = regression(36, 3)
+    X, y = easy(estimator, 36, 3)
     plain = clone(estimator).fit(X, y)
     ones = clone(estimator).fit(X, y, sample_weight=np.ones(len(y)))
     assert_allclose(answer(ones, X), answer(plain, X), rtol=1e-6, atol=1e-6)
@@ -376,7 +376,7 @@ def bits(value: Any) -> Any:
 @every(has("n_jobs"))
 def test_n_jobs_never_changes_a_bit(estimator, monkeypatch):
     monkeypatch.setattr(threads, "SMALL_WORK", 0)  # so that threads are really used
-    X, y = regression(300, 12)
+    X, y = easy(estimator, 300, 12)
     if "random_state" in estimator.get_params(deep=False):
         estimator.set_params(random_state=0)
     seen = []
@@ -392,7 +392,7 @@ def test_n_jobs_never_changes_a_bit(estimator, monkeypatch):
 
 @every(lambda e: has("random_state")(e))
 def test_a_seed_fixes_the_answer(estimator):
-    X, y = regression()
+    X, y = easy(estimator)
     first, second = (clone(estimator).set_params(random_state=3).fit(X, y) for _ in range(2))
     assert_array_equal(answer(first, X), answer(second, X))
     generator = clone(estimator).set_params(random_state=np.random.RandomState(3)).fit(X, y)
@@ -404,23 +404,26 @@ def test_a_seed_fixes_the_answer(estimator):
 
 @every()
 def test_in_a_pipeline_and_in_a_search(estimator):
-    X, y = regression()
+    X, y = easy(estimator)
     pipe = make_pipeline(StandardScaler(), clone(estimator)).fit(frame(X), y)
     assert answer(pipe, frame(X)).shape[0] == len(X)
-    if is_regressor(estimator):
-        search = GridSearchCV(clone(estimator), {}, cv=KFold(2), error_score="raise").fit(X, y)
+    if is_regressor(estimator) or is_classifier(estimator):
+        search = GridSearchCV(clone(estimator), {}, cv=KFold(2, shuffle=True, random_state=0), error_score="raise").fit(
+            X, y
+        )
         assert np.isfinite(search.best_score_)
 
 
-@every(is_regressor)
+@every(lambda e: is_regressor(e) or is_classifier(e))
 def test_it_learns(estimator):
-    X, y = regression(200, 3)
-    assert clone(estimator).fit(X[:150], y[:150]).score(X[150:], y[150:]) > 0.3
+    X, y = easy(estimator, 200, 3)
+    chance = 0.5 if is_classifier(estimator) else 0.0
+    assert clone(estimator).fit(X[:150], y[:150]).score(X[150:], y[150:]) > chance + 0.3
 
 
 @every()
 def test_nothing_but_assays_own_warnings_on_easy_data(estimator):
-    X, y = regression()
+    X, y = easy(estimator)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", AssayWarning)
