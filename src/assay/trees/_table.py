@@ -49,6 +49,8 @@ class TableEstimator(Estimator):
             self._check_parameters()
         else:
             check_is_fitted(self)
+        if hasattr(X, "to_pandas"):  # polars, pyarrow
+            X = X.to_pandas()
         if sparse.issparse(X):
             raise DataTypeError(
                 f"{type(self).__name__} was passed a sparse X: Sparse data was passed, but dense data is required",
@@ -59,14 +61,13 @@ class TableEstimator(Estimator):
             values = self._gate(X, reset=reset, finite=False)
             if reset:
                 self._numbers_only(values)
-            return self._encode_numbers(values, reset=reset)
+            return self._encode_numbers(values)
         validate_data(self, X if isinstance(X, pd.DataFrame) else frame.to_numpy(), reset=reset, skip_check_array=True)
         if frame.shape[1] == 0 or len(frame) == 0:
             self._gate(np.empty(frame.shape), reset=reset)  # which says what is missing
-        names = _names(X, frame)
         if reset:
-            self._learn_levels(frame, names)
-        return self._encode_frame(frame, names)
+            self._learn_levels(frame)
+        return self._encode_frame(frame)
 
     def _is_plain(self, X: Any) -> bool:
         """Whether X needs no work at all: asked for one row at a time, checks would cost more than the answer."""
@@ -93,49 +94,46 @@ class TableEstimator(Estimator):
             seen = np.unique(X[:, j])
             self.levels_[j] = seen[~np.isnan(seen)]
 
-    def _encode_numbers(self, X: Array, *, reset: bool) -> Array:
+    def _encode_numbers(self, X: Array) -> Array:
         X = np.ascontiguousarray(X)
-        at = first_infinite(X)
-        if at >= 0:
-            row, j = divmod(at, X.shape[1])
-            raise DataError(
-                f"X contains inf in {self._column(j)}, row {row}", remedy="replace it by a finite number or by NaN"
-            )
+        self._refuse_infinite(X)
         coded = [j for j, levels in enumerate(self.levels_) if levels is not None]
         if coded:
             X = X.copy()
             for j in coded:
                 X[:, j] = _code(pd.Series(X[:, j]), self.levels_[j], self._column(j))
-        del reset
         return X
 
     # Tables with other things in them.
 
-    def _learn_levels(self, frame: pd.DataFrame, names: Sequence[str]) -> None:
-        p = frame.shape[1]
-        found = [_levels(frame.iloc[:, j]) for j in range(p)]
+    def _learn_levels(self, frame: pd.DataFrame) -> None:
+        p, names = frame.shape[1], [str(name) for name in frame.columns]
+        found = [_levels(frame.iloc[:, j], self._column(j)) for j in range(p)]
         auto = [j for j in range(p) if found[j][0] is not None]
         chosen = _chosen(self.categorical_features, names, auto)
         self.levels_, self.ordered_ = [None] * p, np.zeros(p, dtype=bool)
         for j in range(p):
             levels, ordered = found[j]
             if j in chosen:
-                self.levels_[j] = _unique(frame.iloc[:, j], names[j]) if levels is None else levels
+                self.levels_[j] = _unique(frame.iloc[:, j], self._column(j)) if levels is None else levels
                 self.ordered_[j] = ordered and self.categorical_features == "auto"
 
-    def _encode_frame(self, frame: pd.DataFrame, names: Sequence[str]) -> Array:
+    def _encode_frame(self, frame: pd.DataFrame) -> Array:
         out = np.empty(frame.shape)
         for j, levels in enumerate(self.levels_):
-            column, where = frame.iloc[:, j], f"column {names[j]!r}"
+            column, where = frame.iloc[:, j], self._column(j)
             out[:, j] = _number(column, where) if levels is None else _code(column, levels, where)
-        at = first_infinite(out)
-        if at >= 0:
-            row, j = divmod(at, out.shape[1])
-            what = f"X contains inf in column {names[j]!r}, row {row}"
-            raise DataError(what, remedy="replace it by a finite number or by NaN")
+        self._refuse_infinite(out)
         return out
 
     # What the columns are called and what they hold.
+
+    def _refuse_infinite(self, X: Array) -> None:
+        at = first_infinite(X)
+        if at >= 0:
+            row, j = divmod(at, X.shape[1])
+            what = f"X contains inf in {self._column(j)}, row {row}"
+            raise DataError(what, remedy="replace it by a finite number or by NaN")
 
     def _column(self, j: int) -> str:
         return f"column {self.feature_names_in_[j]!r}" if hasattr(self, "feature_names_in_") else f"column {j}"
@@ -210,27 +208,17 @@ def _frame(X: Any) -> pd.DataFrame | None:
     if isinstance(X, pd.DataFrame):
         plain = all(isinstance(kind, np.dtype) and kind.kind in "biuf" for kind in X.dtypes)
         return None if plain else X
-    if hasattr(X, "to_pandas") and hasattr(X, "columns"):  # polars, pyarrow
-        return _frame_of(X.to_pandas())
     array = np.asarray(X, dtype=object) if isinstance(X, list | tuple) and _has_text(X) else X
     if isinstance(array, np.ndarray) and array.dtype.kind in "OUS" and array.ndim == 2 and array.size:
         return pd.DataFrame(array).infer_objects()
     return None
 
 
-def _frame_of(table: Any) -> pd.DataFrame:
-    return table if isinstance(table, pd.DataFrame) else pd.DataFrame(table)
-
-
 def _has_text(rows: Any) -> bool:
     return any(isinstance(cell, str) for row in rows if isinstance(row, list | tuple) for cell in row)
 
 
-def _names(X: Any, frame: pd.DataFrame) -> list[str]:
-    return [str(name) for name in frame.columns]
-
-
-def _levels(column: pd.Series) -> tuple[Array | None, bool]:
+def _levels(column: pd.Series, where: str) -> tuple[Array | None, bool]:
     """The levels of a column that cannot be numbers, and whether they have an order."""
     kind = column.dtype
     if isinstance(kind, pd.CategoricalDtype):
@@ -240,15 +228,15 @@ def _levels(column: pd.Series) -> tuple[Array | None, bool]:
     if kind.kind == "O" or pd.api.types.is_string_dtype(kind):
         present = column[~pd.isna(column)]
         if any(isinstance(value, str) for value in present):
-            return _unique(column, str(column.name)), False
+            return _unique(column, where), False
     return None, False
 
 
-def _unique(column: pd.Series, name: str) -> Array:
+def _unique(column: pd.Series, where: str) -> Array:
     present = column[~pd.isna(column)]
     for row, value in zip(np.flatnonzero(~pd.isna(column)), present, strict=True):
         if not isinstance(value, str | bytes | Real | np.bool_):
-            what = f"column {name!r} holds a {type(value).__name__} in row {row}: "
+            what = f"{where} holds a {type(value).__name__} in row {row}: "
             raise DataTypeError(f"{what}argument must be a string or a number", remedy="convert it to text or numbers")
     found = pd.unique(present)
     try:
