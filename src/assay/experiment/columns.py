@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -49,8 +50,8 @@ class Columns(TransformerMixin, BaseEstimator):
     | text_features | 100      | whole number >= 0                  | so many words at most per text column            |
 
     One-hot has a column for every level (one for a pair of them); treatment leaves out the first level, for models
-    without a penalty; ordinal numbers the sorted levels and treats them as a number; native gives each level a code
-    (NaN for a gap) and marks the column in `categorical_`, for learners that split categories themselves. A level that
+    without a penalty; ordinal numbers the sorted levels and treats them as a number; native gives a table whose
+    categories stay categories (pandas', NaN for a gap), for learners that split them themselves. A level that
     fewer than two rows (or one in a thousand) have shares "other"; a level never seen goes there too, or is all zeros.
 
     Columns that say nothing in the training rows (constant, all missing, ids) are left out and named in `dropped_`. At
@@ -88,14 +89,17 @@ class Columns(TransformerMixin, BaseEstimator):
         self._learn(self._start(X))
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> Array:
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
         """The same as fit and then transform, reading the cells once."""
         cells = self._start(X)
         self._learn(cells)
         return self._emit(cells)
 
-    def transform(self, X: Any) -> Array:
-        """The matrix of numbers for the rows of a frame: float64, one column per name of `get_feature_names_out`."""
+    def transform(self, X: Any) -> Any:
+        """The matrix of numbers for the rows of a frame: float64, one column per name of `get_feature_names_out`.
+
+        With encode="native" a table of the same columns, its categories among them.
+        """
         check_is_fitted(self)
         frame = as_frame(X, self.feature_names_in_)
         return self._emit(Cells(frame, {name: kind for name, kind in self._kinds().items() if self._needs(name)}))
@@ -244,7 +248,7 @@ class Columns(TransformerMixin, BaseEstimator):
     def _needs(self, name: str) -> bool:
         return name not in self.dropped_
 
-    def _emit(self, cells: Cells) -> Array:
+    def _emit(self, cells: Cells) -> Any:
         blocks = [self.numbers_.transform(self._matrix(cells))]
         for name, levels in self.levels_.items():
             if shown := self._shown(levels):
@@ -256,7 +260,19 @@ class Columns(TransformerMixin, BaseEstimator):
         for block in blocks:
             out[:, where[start : start + block.shape[1]]] = block
             start += block.shape[1]
-        return out
+        return self._as_table(out) if self.encode == "native" else out
+
+    def _as_table(self, out: Array) -> pd.DataFrame:
+        """Codes as pandas categories with their names, everything else as it is."""
+        table = {}
+        for j, name in enumerate(self._names):
+            if not self.categorical_[j]:
+                table[name] = out[:, j]
+                continue
+            levels = self.levels_[self.sources_[j]]
+            codes = np.where(np.isnan(out[:, j]), -1, out[:, j]).astype(np.int64)
+            table[name] = pd.Categorical.from_codes(codes, _unique([*levels.names, *["other"] * levels.other]))
+        return pd.DataFrame(table)
 
     def _dummies(self, name: str, cells: Cells, width: int) -> Array:
         levels = self.levels_[name]

@@ -1,0 +1,1 @@
+"""Trees, forests and boosting beside their peers."""
