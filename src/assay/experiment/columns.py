@@ -264,14 +264,15 @@ class Columns(TransformerMixin, BaseEstimator):
 
     def _as_table(self, out: Array) -> pd.DataFrame:
         """Codes as pandas categories with their names, everything else as it is."""
-        table = {}
+        table: dict[str, Any] = {}
         for j, name in enumerate(self._names):
             if not self.categorical_[j]:
                 table[name] = out[:, j]
                 continue
             levels = self.levels_[self.sources_[j]]
             codes = np.where(np.isnan(out[:, j]), -1, out[:, j]).astype(np.int64)
-            table[name] = pd.Categorical.from_codes(codes, _unique([*levels.names, *["other"] * levels.other]))
+            names = pd.Index(_unique([*levels.names, *["other"] * levels.other]))
+            table[name] = pd.Categorical.from_codes(codes, categories=names)
         return pd.DataFrame(table)
 
     def _dummies(self, name: str, cells: Cells, width: int) -> Array:
