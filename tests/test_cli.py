@@ -9,11 +9,13 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures.process import BrokenProcessPool
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+from joblib.externals.loky import get_reusable_executor
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -21,10 +23,11 @@ import assay
 from assay.cli import app, live, out
 from assay.errors import LedgerError, ParameterError
 from assay.experiment import panel
+from assay.report.html import write_report
 
 COMMANDS = ("run", "resume", "open", "demo", "predict", "history", "show", "report", "verify", "learners", "doctor")
 OPTIONS = """target task panel learner metric cv repeats group time test-size test looks select level correction seed
-n-jobs time-budget no-open out kind reason json explain"""
+n-jobs time-budget no-open out kind reason despite json explain"""
 COLUMNS_80 = {"COLUMNS": "80", "TERMINAL_WIDTH": "80"}
 
 
@@ -69,6 +72,7 @@ def test_help_reads_well_in_80_columns(command):
     assert done.exit_code == 0
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert "…" not in done.stdout
+    assert not re.search(r"<(bool|str|int|float|list\S*)>", done.stdout)  # flags and names, not types
     assert "..." not in done.stdout.split("Options")[1]
 
 
@@ -102,7 +106,7 @@ def test_run_tells_every_step(world):
     told = world.first.stdout
     parts = [
         "houses.csv: 160 rows",
-        "Sealed",
+        "Test rows put away",
         "Checks",
         "Leaderboard",
         "Comparisons",
@@ -189,6 +193,31 @@ def test_a_sealed_study_is_opened_later(world, tmp_path):
     assert shown["test"] == opened["test"]
 
 
+def test_a_serious_check_keeps_the_test_set_sealed(world, tmp_path):
+    frame = houses(seed=40)
+    frame.assign(tax=0.19 * frame["price"]).to_csv(tmp_path / "leaky.csv", index=False)
+    args = ["run", str(tmp_path / "leaky.csv"), "-t", "price", "--learner", "least squares", "--cv", "3"]
+    done = call(*args, "--out", str(tmp_path / "o"))
+    assert done.exit_code == 1
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "kept sealed, because a check is serious: a column that gives the target away [leak]" in done.stderr
+    assert "Test set: still sealed" in done.stdout
+    assert (tmp_path / "o" / "report.html").is_file()
+    name = re.search(r"assay open (\S+) --despite leak", done.stderr)[1]
+    assert call("open", name).exit_code == 1
+    found = json.loads(call("show", name, "--json").stdout)
+    assert found["test"] is None
+    assert found["stopped_by"] == ["leak"]
+    assert "no check" in call("open", name, "--despite", "leek").stderr
+    opened = call("open", name, "--despite", "leak")
+    assert opened.exit_code == 0, opened.output
+    assert "despite a serious check" in opened.stdout
+    assert call("open", name).exit_code == 0  # it is open now
+    frame = houses(seed=41)
+    frame.assign(tax=0.19 * frame["price"]).to_csv(tmp_path / "leaky.csv", index=False)
+    assert call(*args, "--despite", "leak", "--out", str(tmp_path / "o")).exit_code == 0
+
+
 def test_a_second_look_needs_a_reason(world):
     args = ["run", "houses.csv", "--target", "price", "--learner", "ridge", "--cv", "3", "--out", "second"]
     refused = call(*args)
@@ -198,6 +227,11 @@ def test_a_second_look_needs_a_reason(world):
     opened = call("open", name, "--reason", "to try the command line", "--out", "second")
     assert opened.exit_code == 0, opened.output
     assert "beyond the plan" in opened.stdout
+    assert "without an interval" in opened.stdout
+    assert "Ladder" not in opened.stdout  # the term is for --explain
+    assert "Ladder" in call("show", name, "--explain").stdout
+    for told in (opened.stdout, world.first.stdout):
+        assert not re.search(r"carr(y|ies) the level|no level|secondary", told)
 
 
 def test_workers_change_no_figure_and_a_spent_budget_is_told(world, tmp_path):
@@ -256,7 +290,8 @@ def test_verify_finds_nothing_and_then_a_changed_vault(world):
 def test_predict_writes_limits(world, tmp_path):
     model = str(world.root / "made" / "model.assay")
     printed = call("predict", model, "houses.csv")
-    assert printed.stdout.splitlines()[0] == "prediction,lower,upper"
+    assert printed.stdout.splitlines()[0] == "row,prediction,lower,upper"
+    assert "90% prediction intervals" in printed.stderr
     assert len(printed.stdout.splitlines()) == 161
     for ending, read in ((".csv", pd.read_csv), (".parquet", pd.read_parquet)):
         path = tmp_path / f"p{ending}"
@@ -264,6 +299,95 @@ def test_predict_writes_limits(world, tmp_path):
         found = read(path)
         assert (found["lower"] < found["prediction"]).all()
     assert json.loads(call("predict", model, "houses.csv", "--json").stdout)["n"] == 160
+
+
+def test_predictions_find_their_rows_again_and_say_what_is_odd(world, tmp_path):
+    model = str(world.root / "made" / "model.assay")
+    frame = houses(60, seed=3).drop(columns="price")
+    frame.insert(0, "customer", [f"C{number:05d}" for number in range(60)])
+    frame["garden"] = 1.5
+    frame.loc[[4, 7], "town"] = "Köln"
+    frame.sample(frac=1, random_state=0).to_csv(tmp_path / "new.csv", index=False)
+    done = call("predict", model, str(tmp_path / "new.csv"), "-o", str(tmp_path / "p.csv"), "--level", "0.95")
+    assert done.exit_code == 0, done.output
+    found = pd.read_csv(tmp_path / "p.csv")
+    assert list(found.columns) == ["row", "customer", "prediction", "lower", "upper"]
+    assert found["row"].tolist() == list(range(1, 61))
+    assert found["customer"].tolist() == pd.read_csv(tmp_path / "new.csv")["customer"].tolist()
+    assert "60 predictions" in done.stdout
+    assert "95% prediction intervals: of 100 new rows" in done.stderr
+    assert "not used, because the model does not know them: 'garden'." in done.stderr
+    assert "'town' holds values that no training row had ('Köln') in 2 rows" in done.stderr
+    told = json.loads(call("predict", model, str(tmp_path / "new.csv"), "--json").stdout)
+    assert told["rows"][0]["row"] == 1
+    assert "90% prediction intervals" in told["coverage"]
+    assert len(told["notes"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda frame: frame.drop(columns="town"), "column 'town' is missing from new.csv; the model was fitted"),
+        (lambda frame: frame.drop(columns=["town", "size"]).assign(x=1), "column 'size' and 1 more ('town') are"),
+        (lambda frame: frame.rename(columns={"size": "Size"}), "rename 'Size' if it is the same"),
+        (lambda frame: frame.assign(size=["large", *frame["size"][1:]]), "'large' in line 2 is not a finite one; the"),
+        (lambda frame: frame.head(0), "no rows"),
+    ],
+    ids=["a missing column", "two missing", "renamed", "text for a number", "no rows"],
+)
+def test_tables_that_cannot_be_predicted_get_one_sentence(world, tmp_path, change, words):
+    change(houses(30).drop(columns="price")).to_csv(tmp_path / "new.csv", index=False)
+    done = call("predict", str(world.root / "made" / "model.assay"), str(tmp_path / "new.csv"))
+    assert done.exit_code == 2
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert words in done.stderr
+    assert done.stdout == ""
+
+
+def test_sets_of_classes_say_what_they_cover(world, tmp_path):
+    houses(seed=21).to_csv(tmp_path / "towns.csv", index=False)
+    args = ["--learner", "logistic", "--cv", "3", "--no-open", "--out", str(tmp_path / "o")]
+    told = call("run", str(tmp_path / "towns.csv"), "-t", "town", *args)
+    assert told.exit_code == 0
+    assert re.search(r"logistic +\d+\.\d+% +\d+\.\d+% to \d+\.\d+%", told.stdout)  # rates as percentages
+    done = call("predict", str(tmp_path / "o" / "model.assay"), str(tmp_path / "towns.csv"))
+    assert done.stdout.splitlines()[0] == "row,prediction,set,probability of Bonn,probability of Ulm"
+    assert "90% prediction sets" in done.stderr
+
+
+WARNS = """
+import warnings
+from sklearn.linear_model import LinearRegression
+class Warns(LinearRegression):
+    def fit(self, X, y):
+        warnings.warn(f"no convergence after {len(y)} steps; lower eps")
+        warnings.warn("use another name", FutureWarning)
+        return super().fit(X, y)
+"""
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_warnings_stay_with_their_learner(world, tmp_path, monkeypatch, jobs):
+    """They do not run over the console; the leaderboard counts them, `--explain` and the report print them."""
+    monkeypatch.setattr("assay.report.html.write_report", write_report)
+    houses(seed=int(jobs) + 30).to_csv(tmp_path / "t.csv", index=False)
+    (tmp_path / "warner.py").write_text(WARNS)
+    monkeypatch.syspath_prepend(tmp_path)
+    get_reusable_executor().shutdown(wait=True)  # workers of earlier tests do not know where the learner is
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    args = ["run", str(tmp_path / "t.csv"), "-t", "price", "--learner", "warner:Warns", "--cv", "3", "--n-jobs", jobs]
+    done = call(*args, "--out", str(tmp_path / "o"))
+    assert done.exit_code == 0, done.output
+    assert "convergence" not in done.output
+    assert "warning" not in done.stderr
+    assert "warner:Warns: 1 warning in 3 folds (--explain prints the words)" in done.stdout
+    assert "no convergence after" in call(*args, "--explain", "--out", str(tmp_path / "o")).stdout
+    told = json.loads(call(*args, "--json", "--out", str(tmp_path / "o")).stdout)
+    assert [row["warnings"] for row in told["leaderboard"] if row["learner"] == "warner:Warns"] == [1]
+    kinds = told["warnings"]["warner:Warns"]
+    assert [one.get("folds") for one in kinds] == [3, None]
+    assert "another name" not in str(kinds)
+    assert "no convergence after" in (tmp_path / "o" / "report.html").read_text()
 
 
 def test_learners_are_in_the_order_of_simplicity():
@@ -356,6 +480,7 @@ def test_errors_are_one_sentence(world, args, code, words):
         (ParameterError("cv = 1 is out of range"), 2, "cv = 1"),
         (OSError(28, "No space left on device", "/full"), 1, "/full: no space left"),
         (MemoryError(), 1, "memory"),
+        (BrokenProcessPool("gone"), 1, "a worker process ended"),
         (ZeroDivisionError("by zero"), 1, "bug in assay"),
     ],
 )

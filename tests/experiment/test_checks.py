@@ -335,7 +335,7 @@ def test_sample_sizes_are_the_known_ones():
     assert "738" in detail  # log(2 / .05) / (2 * .05^2) = 737.8
     # Wilson at 1/2: z / (2 sqrt(n + z^2)) <= .05, that is n >= 384.15 - 3.84 = 380.3, and even.
     assert "382" in detail
-    assert "+-0.096" in detail  # 1.96 / (2 sqrt(103.84))
+    assert "+-9.6 percentage points" in detail  # 1.96 / (2 sqrt(103.84))
     assert "0.14" in detail  # Hoeffding at n = 100
     assert run(frame, n_test=382)["sample-size"].status == "passed"
     assert run(frame, n_test=381)["sample-size"].status == "found"

@@ -399,8 +399,8 @@ def test_read_only_directory(tmp_path):
             up.chmod(mode)
         folder.chmod(0o755)
         os.chmod(ledger.where, 0o644)
-    assert "cannot be opened" in said[0]
-    assert "because the file cannot be opened; check that its directory exists and that you may write" in said[1]
+    assert "cannot be written because nothing can be written to its directory; make the directory writable" in said[0]
+    assert "cannot be opened because nothing can be written to its directory" in said[1]
     assert "cannot be made (permission denied)" in said[2]
     assert len(ledger.entries()) == 5
     assert ledger.verify() == []

@@ -60,7 +60,7 @@ def test_a_whole_study_of_numbers(tmp_path):
     for name in ("report.html", "model.assay", "study.py"):
         assert (tmp_path / "out" / name).stat().st_size > 100
     again = predict_table(tmp_path / "out" / "model.assay", numbers().drop(columns="y"))
-    assert list(again.columns) == ["prediction", "lower", "upper"]
+    assert list(again.columns) == ["row", "prediction", "lower", "upper"]
     np.testing.assert_array_equal(again["prediction"], study.model.predict(numbers()[study.plan.features]))
 
 
@@ -203,6 +203,26 @@ def test_a_column_that_gives_the_target_away_is_in_the_verdict():
     study = run(frame, "y", learners=["logistic"])
     assert study.verdict().startswith("Beware")
     assert "leak" in study.verdict()
+    assert study.opened is None  # the one look is not spent on a table that must be mended
+    assert study.ledger.entries("look") == []
+    assert study.summary()["stopped_by"] == ["leak"]
+    with pytest.raises(SealError, match=r"stays sealed, because a check is serious.*despite leak"):
+        study.open()
+    with pytest.raises(ParameterError, match="no check"):
+        study.open(despite=["leek"])
+    study.despite = ()
+    told = study.open(despite=["leak"])
+    assert any("despite a serious check" in note for note in told.notes)
+    assert study.ledger.entries("look")[0].body["despite"] == ["leak"]
+    assert study.summary()["stopped_by"] == []
+    again = Study.load(study.name).finish()  # what was opened stays open
+    assert again.opened.intervals["error"] == told.intervals["error"]
+
+
+def test_few_test_rows_do_not_keep_the_set_sealed():
+    study = run(numbers(50), "y", learners=["least squares"], cv=5)
+    assert study.checks["sample-size"].severity == "serious"
+    assert study.opened is not None
 
 
 def test_what_is_wrong_is_said_before_the_seal(home):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from assay import __version__
 from assay.cli import live, out, run, show
@@ -25,8 +25,30 @@ BAD_INPUT = (DataError, DataTypeError, ParameterError, FileNotFoundError, IsADir
 INTERRUPTED = 130
 
 
+def _without_types(params: list[Any]) -> list[Any]:
+    """Options as people read them: a flag has no value and an argument is a name, so neither shows a type."""
+    for param in params:
+        if getattr(param, "is_flag", False) and param.metavar is None:
+            param.metavar = ""
+        elif param.param_type_name == "argument" and hasattr(param, "display_type_rich"):
+            param.display_type_rich = lambda ctx: None
+    return params
+
+
+class Command(TyperCommand):
+    """A command whose help is free of types."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Arguments and options."""
+        return _without_types(super().get_params(ctx))
+
+
 class Commands(TyperGroup):
     """The commands, with every error turned into a sentence and an exit code."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Options of the program itself."""
+        return _without_types(super().get_params(ctx))
 
     def main(
         self,
@@ -85,6 +107,8 @@ def _sentence(error: Exception) -> tuple[str, int]:
         return f"{where}{(error.strerror or str(error)).lower()}", 2 if isinstance(error, BAD_INPUT) else 1
     if isinstance(error, MemoryError):
         return "the memory does not suffice; use fewer rows or columns, a smaller panel, or --n-jobs 1", 1
+    if any(kind.__name__ == "BrokenProcessPool" for kind in type(error).__mro__):
+        return "a worker process ended unexpectedly, perhaps for lack of memory; use --n-jobs 1, or fewer rows", 1
     name = type(error).__name__
     return f"this is a bug in assay, please report it ({name}: {error}); ASSAY_DEBUG=1 shows the traceback", 1
 
@@ -122,7 +146,7 @@ _commands: tuple[Callable[..., None], ...] = (
     show.doctor,
 )
 for _command in _commands:
-    app.command(_command.__name__.rstrip("_"))(_command)
+    app.command(_command.__name__.rstrip("_"), cls=Command)(_command)
 
 
 def main() -> None:
@@ -131,4 +155,4 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a letter shows a mark, no traceback
     live.watch_interrupts()
-    app()
+    app(prog_name="assay")

@@ -16,6 +16,7 @@ __all__ = [
     "QUESTION",
     "TEST",
     "Budget",
+    "Despite",
     "Explain",
     "Id",
     "Jobs",
@@ -69,7 +70,11 @@ Budget = Annotated[
     str | None, option(OUTPUT, "--time-budget", "Such as 90s, 10m or 1h30m; the rest is reported unfinished.", "TIME")
 ]
 Reason = Annotated[
-    str | None, option(TEST, "--reason", "Why a new seal, or a look beyond the plan; it is recorded.", "TEXT")
+    str | None, option(TEST, "--reason", "Why a look beyond the plan is needed; it is recorded.", "TEXT")
+]
+Despite = Annotated[
+    list[str] | None,
+    option(TEST, "--despite", "Open although this check is serious; it is recorded. Repeatable.", "CODE"),
 ]
 Id = Annotated[str, typer.Argument(metavar="ID", help="The study; its first letters do.", autocompletion=study_names)]
 

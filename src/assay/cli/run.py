@@ -20,6 +20,7 @@ from assay.cli.options import (
     QUESTION,
     TEST,
     Budget,
+    Despite,
     Explain,
     Id,
     Jobs,
@@ -34,9 +35,9 @@ from assay.cli.options import (
     share,
     study_names,
 )
-from assay.errors import DataError, ParameterError, SealError
+from assay.errors import DataError, ParameterError, SealError, StoreError
 
-__all__ = ["demo", "load", "open_", "predict", "recall", "resume", "run"]
+__all__ = ["demo", "full_name", "load", "open_", "predict", "recall", "refuse_unwritable", "resume", "run"]
 
 KEPT = "command.json"
 """Where a study's folder says how it was started, so that it is resumed in the same way."""
@@ -111,9 +112,10 @@ def run(
     ] = "holm",
     test_size: Annotated[str, option(TEST, "--test-size", "Share of test rows, or auto.", "SHARE")] = "auto",
     test: Annotated[str | None, option(TEST, "--test", "Test rows that somebody else kept apart.", "FILE")] = None,
-    looks: Annotated[int, option(TEST, "--looks", "Planned looks; they share the level.", "K")] = 1,
+    looks: Annotated[int, option(TEST, "--looks", "How often you plan to look; more looks, wider intervals.", "K")] = 1,
     no_open: Annotated[bool, option(TEST, "--no-open", "Leave the test set sealed for now.")] = False,
     reason: Reason = None,
+    despite: Despite = None,
     reseal: Annotated[
         str | None, option(TEST, "--reseal", "Why these rows need a new seal; it is recorded.", "WHY")
     ] = None,
@@ -149,8 +151,9 @@ def run(
         "kinds": kinds(kind or ()),
         "reason": reason,
         "reseal": reseal,
+        "despite": tuple(despite or ()),
     }
-    _refuse_unwritable(out_)
+    refuse_unwritable(out_)
     with _session(json_, n_jobs) as shown:
         _whole(shown, table, target, options, out_, json_, explain, open_test=not no_open)
 
@@ -159,6 +162,7 @@ def resume(
     name: Id,
     no_open: Annotated[bool, option(TEST, "--no-open", "Leave the test set sealed for now.")] = False,
     reason: Reason = None,
+    despite: Despite = None,
     n_jobs: Jobs = None,
     time_budget: Budget = None,
     out_: Out = None,
@@ -173,6 +177,7 @@ def resume(
     with _session(json_, n_jobs) as shown:
         study, told = load(name, shown, n_jobs)
         study.time_budget = budget
+        study.despite = tuple(despite or told.get("despite", ()))
         open_test = not no_open and told.get("open", True)
         _finish(study, shown, out_ or told.get("out"), json_, explain, open_test=open_test, reason=reason)
 
@@ -180,6 +185,7 @@ def resume(
 def open_(
     name: Id,
     reason: Reason = None,
+    despite: Despite = None,
     n_jobs: Jobs = None,
     out_: Out = None,
     json_: Json = False,
@@ -188,6 +194,7 @@ def open_(
     """Open the test set of a study that was left sealed; the ledger records the look first."""
     with _session(json_, n_jobs) as shown:
         study, told = load(name, shown, n_jobs)
+        study.despite = tuple(despite or ())
         _finish(study, shown, out_ or told.get("out"), json_, explain, open_test=True, reason=reason)
 
 
@@ -205,7 +212,7 @@ def demo(
     """
     from sklearn.datasets import load_breast_cancer
 
-    _refuse_unwritable(out_)
+    refuse_unwritable(out_)
     bunch = load_breast_cancer(as_frame=True)
     frame = bunch.data.assign(diagnosis=[str(bunch.target_names[code]) for code in bunch.target])
     path = Path(out_) / "breast_cancer.csv"
@@ -239,19 +246,26 @@ def predict(
         raise DataError(f"there is no model file {model!r}", remedy="name the model.assay that a study left")
     if output is not None and Path(output).suffix not in (".csv", ".tsv", ".parquet"):
         raise ParameterError(f"{output!r} ends in no known way", remedy="use .csv, .tsv or .parquet")
-    from assay.experiment.predict import predict_table
+    from assay.experiment.predict import predict_rows
 
     with live.heard(json_):
-        found = predict_table(model, table, level=level, trust=tuple(trust or ()))
+        made = predict_rows(model, table, level=level, trust=tuple(trust or ()))
+    found = made.frame
     if output is not None:
         _write_table(found, Path(output))
     if json_:
-        rows = json.loads(found.to_json(orient="records"))
-        out.document({"model": model, "table": table, "n": len(found), "level": level, "output": output, "rows": rows})
-    elif output is None:
+        told = {"model": model, "table": table, "n": len(found), "level": level, "output": output}
+        told |= {"coverage": made.coverage, "notes": list(made.notes)}
+        out.document({**told, "rows": json.loads(found.to_json(orient="records"))})
+        return
+    if output is None:
         found.to_csv(sys.stdout, index=False)
     else:
-        out.lines([f"{out.count(len(found), 'prediction')} in {output}"], indent=0)
+        rows = f"{out.count(len(found), 'prediction')} in {output}"
+        out.lines([f"{rows}; the column row counts the rows of {table} from 1."], indent=0)
+    said = ["No limits: the study kept no out-of-fold predictions." if made.coverage is None else f"{made.coverage}."]
+    for words in [*said, *(f"note: {note}." for note in made.notes)]:  # beside the table, not in it
+        out.notices().print(out.clean(words[0].upper() + words[1:], 2 * out.LONGEST), soft_wrap=True)
 
 
 # Sessions.
@@ -291,7 +305,8 @@ def _whole(
             study.seal()
         except SealError as error:  # these rows cannot be parted as asked: the table or the options are at fault
             raise DataError(error.what, remedy=error.remedy) from error
-    kept = {"open": open_test, "out": None if out_ is None else str(Path(out_).absolute())}
+    where = None if out_ is None else str(Path(out_).absolute())
+    kept = {"open": open_test, "out": where, "despite": list(study.despite)}
     write_beside(study.folder / KEPT, json.dumps(kept).encode())
     _finish(study, shown, out_, quiet, explain, open_test=open_test, again=again)
 
@@ -310,6 +325,8 @@ def _finish(
     """What is left of a sealed study, told step by step, and its files."""
     from assay.cli import tell
 
+    folder = out_ or Path("out") / study.name
+    refuse_unwritable(str(folder))  # a look whose report could not be written would be wasted
     live.working_on(again or f"assay resume {study.name}")
     shown.expect(study)
     steps: list[tuple[Callable[[], Any], Callable[..., None]]] = [
@@ -326,18 +343,44 @@ def _finish(
         if not quiet:
             words(study, explain)
     with shown:
-        study.publish(out_ or Path("out") / study.name)
+        _publish(study, folder, lost=again is not None)
     if quiet:
         out.document(study.summary())
     else:
         tell.verdict(study)
         tell.files(study)
+    left = study.unanswered() if open_test else ()
+    if left:
+        _say_stopped(study.name, left)
+
+
+def _say_stopped(name: str, left: Any) -> None:
+    """Why the test set was not opened, and how to go on; the study is kept, but not what was asked for."""
+    first = left[0]
+    codes = " ".join(f"--despite {check.code}" for check in left)
+    more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+    what = f"the test set was kept sealed, because a check is serious: {first.title} [{first.code}]{more}"
+    out.complain(f"{what}; {first.remedy}, or, if it is in order, go on with: assay open {name} {codes}")
+    raise typer.Exit(1)
+
+
+def _publish(study: Any, folder: Any, *, lost: bool) -> None:
+    """The files; if they cannot be written, the study is kept and only they have to be made again."""
+    try:
+        study.publish(folder)
+    except (DataError, StoreError) as error:
+        if lost:
+            raise
+        remedy = f"the study itself is kept, so write its files elsewhere with: assay report {study.name} --out DIR"
+        raise type(error)(error.what, remedy=remedy) from error
 
 
 def _opening(study: Any, open_test: bool, reason: str | None) -> None:
     try:
         study.finish(open_test=open_test, reason=reason)
     except SealError as error:
+        if not (error.remedy or "").startswith("give a reason"):
+            raise
         remedy = f'give a reason with: assay open {study.name} --reason "..."'
         raise SealError(error.what, remedy=remedy) from error
 
@@ -347,7 +390,7 @@ def load(name: str, shown: live.Live, n_jobs: int | None = None) -> tuple[Any, d
     with shown:
         from assay.experiment.protocol import Study
 
-        study = Study.load(_full(name), n_jobs=n_jobs, says=shown.says)
+        study = Study.load(full_name(name), n_jobs=n_jobs, says=shown.says)
     try:
         told = json.loads((study.folder / KEPT).read_text())
     except (OSError, ValueError):
@@ -355,7 +398,8 @@ def load(name: str, shown: live.Live, n_jobs: int | None = None) -> tuple[Any, d
     return study, told if isinstance(told, dict) else {}
 
 
-def _full(name: str) -> str:
+def full_name(name: str) -> str:
+    """The study that these first letters name."""
     known = study_names()
     if name in known:
         return name
@@ -380,10 +424,13 @@ def recall(name: str, shown: live.Live) -> tuple[Any, dict[str, Any]]:
 # Files.
 
 
-def _refuse_unwritable(folder: str | None) -> None:
+def refuse_unwritable(folder: str | None) -> None:
     """Say before the work, not after it, that its results could not be written."""
     path = Path("out" if folder is None else folder).absolute()
     there = next(one for one in (path, *path.parents) if one.exists())
+    blocked = next((one for one in (path / "model.assay", path / "report.html") if one.is_dir()), None)
+    if blocked is not None:
+        raise DataError(f"{blocked} is a directory, not a file", remedy="choose another --out")
     if not there.is_dir():
         raise DataError(f"{there} is a file, not a directory", remedy="choose another --out")
     if not os.access(there, os.W_OK | os.X_OK):

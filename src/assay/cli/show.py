@@ -14,7 +14,7 @@ import typer
 from assay import __version__
 from assay.cli import live, out
 from assay.cli.options import Explain, Id, Json, Out
-from assay.cli.run import load, recall
+from assay.cli.run import full_name, load, recall, refuse_unwritable
 from assay.errors import AssayError, ParameterError
 
 __all__ = ["doctor", "history", "learners", "report", "show", "verify"]
@@ -30,9 +30,9 @@ Plain = Annotated[bool, typer.Option("--json", help="Print one JSON document and
 
 def history(json_: Plain = False) -> None:
     """The studies of this ledger: when, what, how many looks, how they ended."""
-    from assay.experiment.ledger import Ledger
+    from assay.experiment.keeping import trusted_ledger
 
-    ledger = Ledger()
+    ledger = trusted_ledger(None)
     entries = ledger.entries()
     found = _studies(entries)
     if json_:
@@ -61,7 +61,7 @@ def history(json_: Plain = False) -> None:
         for one in found
     ]
     out.table(titles, rows, cut=33)
-    out.lines([f"Ledger {ledger.where}, {out.count(len(entries), 'line')}, head {ledger.head()[:16]}"])
+    out.lines([f"Ledger {ledger.where}, {out.count(len(entries), 'line')}, fingerprint {ledger.head()[:16]}"])
 
 
 def _studies(entries: list[Any]) -> list[dict[str, Any]]:
@@ -109,6 +109,7 @@ def show(name: Id, json_: Json = False, explain: Explain = False) -> None:
 def report(name: Id, out_: Out = None, json_: Json = False) -> None:
     """Write the report and the model of a study again."""
     with live.heard(json_):
+        refuse_unwritable(out_)
         study, told = recall(name, live.Live(json_))
         files = study.publish(out_ or told.get("out") or Path("out") / study.name)
     if json_:
@@ -119,20 +120,28 @@ def report(name: Id, out_: Out = None, json_: Json = False) -> None:
 
 def verify(name: Id, json_: Json = False) -> None:
     """Check a study: the ledger's chain, the hashes of its rows, and that a refit says the same."""
-    with live.heard(json_):
-        shown = live.Live(json_)
-        study, _ = load(name, shown)
-        with shown:
-            problems = study.verify()
-        head = study.ledger.head()
+    from assay.experiment.ledger import Ledger
+
+    ledger, full = Ledger(), full_name(name)
+    problems = ledger.verify()
+    if not problems:  # what a damaged ledger says of a study is not worth checking
+        with live.heard(json_):
+            shown = live.Live(json_)
+            study, _ = load(full, shown)
+            with shown:
+                problems = study.verify()
+    head = ledger.head()
     if json_:
-        out.document({"study": study.name, "problems": problems, "ledger_head": head})
+        out.document({"study": full, "problems": problems, "ledger_head": head})
     elif problems:
         for words in problems:
             out.complain(words)
     else:
-        sentence = f"{study.name} holds: the ledger's chain, the sealed rows and a refit agree with what was recorded."
-        out.lines([sentence, f"Ledger head {head}; the head in a report is that of the day it was written."], indent=0)
+        sentence = f"{full} holds: the ledger is whole, the sealed rows are the same, and a refit gives the same model."
+        out.lines(
+            [sentence, f"The ledger's fingerprint (its head) is now {head}; a report shows the one of its day."],
+            indent=0,
+        )
     if problems:
         raise typer.Exit(1)
 
@@ -248,6 +257,7 @@ def _kernels() -> dict[str, Any]:
 
 
 def _ledger() -> dict[str, Any]:
+    from assay.experiment.keeping import forgotten
     from assay.experiment.ledger import Ledger, home
 
     place = home()
@@ -260,6 +270,7 @@ def _ledger() -> dict[str, Any]:
         ledger = Ledger()
         found |= {"ledger": ledger.where, "entries": len(ledger.entries()), "head": ledger.head()}
         problems += ledger.verify()
+        problems += [f"the ledger does not know study {name}, whose work lies beside it" for name in forgotten(ledger)]
     except AssayError as error:
         problems.append(str(error))
     return {**found, "problems": problems}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.cli import out
+from assay.experiment._wording import MEANING, apart, called, figure, limits, roughly
 from assay.experiment.panel import BASELINE
 
 __all__ = ["checks", "columns", "comparisons", "files", "leaderboard", "opened", "seal", "selection", "verdict"]
@@ -52,7 +53,9 @@ WHY = {
     "test": (
         "The sealed rows are looked at once, by the selected model alone, and the look is written into the ledger "
         "before the score exists. So the figure is not the best of many, and its interval keeps what it promises. "
-        "Looks beyond the plan are answered through the Ladder and carry no level.",
+        "The main figure is the one whose interval keeps the promised confidence; the others stand beside it. A look "
+        "beyond the plan is answered through the Ladder: in steps, only if it is better than the best before, and "
+        "without an interval, so that many looks learn little.",
         "Blum and Hardt (2015), The Ladder, ICML; Dwork et al. (2015), Science 349, 636-638",
     ),
 }
@@ -85,11 +88,19 @@ def columns(table: Any, target: str, explain: bool = False) -> None:
 
 def seal(study: Any, explain: bool = False) -> None:
     """Which rows were put away, and how."""
-    out.heading("Sealed")
-    told = str(study.sealed)
-    out.lines([told[0].upper() + told[1:] + "."])
+    out.heading("Test rows put away")
+    seal, n = study.sealed.seal, len(study.rows) + study.n_test
+    how = {
+        "content": "chosen by a fingerprint of each row's content",
+        "group": f"whole groups of {seal.key!r}, chosen by a fingerprint",
+        "time": f"the latest by {seal.key!r}",
+        "file": "those of the test file",
+    }[seal.by]
+    since = f", the same rows as since {study.sealed.entry.created[:10]}" if study.sealed.shared else ""
+    told = f"{study.n_test:,} of {n:,} rows are sealed as test rows: {how}{since}."
+    out.lines([f"{told} {len(study.rows):,} rows are left to learn from."])
     out.lines(f"note: {note}" for note in study.notes)
-    _explain("seal", explain)
+    _explain("seal", explain, f"{study.sealed}.")
 
 
 def checks(study: Any, explain: bool = False) -> None:
@@ -111,15 +122,23 @@ def leaderboard(study: Any, explain: bool = False) -> None:
     board, plan = study.leaderboard, study.plan
     first = board.results[board.order[0]]
     better = "greater" if first.metric.greater_is_better else "smaller"
-    out.heading(f"Leaderboard: {plan.metric} ({better} is better), {first.scheme}")
+    out.heading(f"Leaderboard: {called(plan.metric)}, {better} is better; {first.scheme}")
     frame = board.to_frame()
     rows = [
-        (name, f"{row.estimate:.4g}", _limits(row.lower, row.upper), f"{row.seconds:.2g} s")
+        (name, figure(plan.metric, row.estimate), limits(plan.metric, row.lower, row.upper), f"{row.seconds:.2g} s")
         for name, row in zip(frame.index, frame.itertuples(), strict=True)
         if row.status == "done"
     ]
-    titles = {"learner": "left", plan.metric: "right", f"{100 * plan.level:g}% interval": "left", "time": "right"}
+    short = called(plan.metric, short=True)
+    titles = {"learner": "left", short: "right", f"{100 * plan.level:g}% interval": "left", "time": "right"}
     out.table(titles, rows)
+    for name, kinds in board.warnings.items():
+        folds = max(kinds.values())
+        where = f"in {out.count(folds, 'fold')}" if len(kinds) == 1 else f"in up to {out.count(folds, 'fold')}"
+        hint = "" if explain else " (--explain prints the words)"
+        out.lines([f"{name}: {out.count(len(kinds), 'warning')} {where}{hint}"])
+        if explain:
+            out.lines([f"{words} ({out.count(number, 'fold')})" for words, number in kinds.items()], "dim", 4)
     out.lines(f"{name} failed: {why}" for name, why in board.failed.items())
     out.lines(f"{name} is unfinished: {why}" for name, why in board.unfinished.items())
     about = f"Intervals: {first.interval(plan.level).method}, of {first.interval(plan.level).estimand}."
@@ -133,7 +152,8 @@ def comparisons(study: Any, explain: bool = False) -> None:
         return
     best = study.leaderboard.order[0]
     out.heading(
-        f"Comparisons: {best} with the others, {100 * found.level:g}% over {out.count(len(found.pairs), 'pair')}"
+        f"Comparisons: {best} with the others, sure to {100 * found.level:g}% for all "
+        f"{out.count(len(found.pairs), 'pair')} together"
     )
     rows = []
     for row in found.to_frame().to_dict("records"):
@@ -143,21 +163,28 @@ def comparisons(study: Any, explain: bool = False) -> None:
         other = row["first"] if turned else row["second"]
         low, high = (-row["upper"], -row["lower"]) if turned else (row["lower"], row["upper"])
         words = f"{best} is better" if row["verdict"] == f"{best} better than {other}" else row["verdict"]
-        rows.append((other, f"{-row['difference'] if turned else row['difference']:.3g}", low, high, words))
+        rows.append((other, -row["difference"] if turned else row["difference"], low, high, words))
     place = {name: at for at, name in enumerate(study.leaderboard.order)}
     rows.sort(key=lambda row: place[row[0]])
-    titles = {"other": "left", f"{study.plan.metric} apart": "right", "interval": "left", "in words": "left"}
-    out.table(titles, [(other, apart, _limits(low, high), words) for other, apart, low, high, words in rows], cut=60)
+    name = study.plan.metric
+    titles = {"other": "left", f"{called(name, short=True)} apart": "right", "interval": "left", "in words": "left"}
+    shown = [(one, apart(name, gap), _between(name, low, high), words) for one, gap, low, high, words in rows]
+    out.table(titles, shown, cut=60)
     if any(low <= 0 <= high and words.endswith("better") for _, _, low, high, words in rows):
         out.lines(
-            [f"Verdicts are by {found.correction}, which shows more than the stricter (Bonferroni) intervals do."]
+            ["The words can say more than the intervals, which are made wider so that all of them hold together."]
         )
     beaten = [name for name in study.leaderboard.order if name != BASELINE and study.beats_baseline(name)]
     if BASELINE in found.names:
         out.lines([f"Shown to be better than a guess without features: {', '.join(beaten) or 'none'}."])
+    whole = "" if study.plan.group is None else "Folds hold whole groups, so the test compares folds, not rows."
     caveats = " ".join(f"Caveat: {words}." for words in found.caveats)
     _explain(
-        "comparisons", explain, f"Test: {found.tests[0].method}. {found.why} Correction: {found.correction}.", caveats
+        "comparisons",
+        explain,
+        f"Test: {found.tests[0].method}. {found.why} Correction: {found.correction}.",
+        whole,
+        caveats,
     )
 
 
@@ -165,37 +192,47 @@ def selection(study: Any, explain: bool = False) -> None:
     """Which learner was chosen, and why."""
     chosen = study.select()
     out.heading(f"Selected: {chosen.name}")
-    out.lines([chosen.why])
+    out.lines([chosen.why.replace(" Simplicity: the order given.", "")])
     order = "Order of simplicity: " + ", ".join(study.plan.learners) + "."
-    _explain("selection", explain, order)
+    warned = (f"Its fit to all training rows warned: {words}" for words in study.warned)
+    _explain("selection", explain, order, *warned)
 
 
 def opened(study: Any, explain: bool = False) -> None:
     """The opened test set, or that it is still sealed."""
     found = study.opened
     if found is None:
+        left = study.unanswered()
         out.heading("Test set: still sealed")
-        out.lines([f"Open it with: assay open {study.name}"])
+        for check in left:
+            out.lines([f"A serious finding must be answered first: {check.title} [{check.code}]. {check.detail}."])
+        codes = "".join(f" --despite {check.code}" for check in left)
+        how = "If it is in order all the same, open it with" if left else "Open it with"
+        out.lines([f"{how}: assay open {study.name}{codes}"])
         return
     out.heading(f"Test set: {str(found.look).splitlines()[0]}")
     if found.release is not None:
-        out.lines([f"{found.release}."])
+        told = roughly(found.release)
+        out.lines([f"{told[0].upper()}{told[1:]}."])
     rows = [
         (
-            name,
-            f"{one.estimate:.4g}",
-            _limits(one.lower, one.upper),
+            called(name),
+            figure(name, one.estimate),
+            limits(name, one.lower, one.upper),
             f"{100 * one.level:.4g}%",
-            "primary" if name == found.primary else "secondary",
+            "main figure" if name == found.primary else "",
         )
         for name, one in found.intervals.items()
     ]
     if rows:
-        titles = {"metric": "left", "figure": "right", "interval": "left", "level": "right", "role": "left"}
-        out.table(titles, rows)
+        titles = {"what": "left", "figure": "right", "interval": "left", "sure to": "right", "": "left"}
+        out.table(titles, rows, cut=70)
     out.lines(f"note: {note}" for note in found.notes)
-    about = [f"{name}: {one.method}, n = {one.n}, {one.estimand}." for name, one in found.intervals.items()]
-    _explain("test", explain, *about)
+    about = [
+        f"{called(name, short=True)}: {MEANING.get(name, name)}. Interval: {one.method}, n = {one.n}, {one.estimand}."
+        for name, one in found.intervals.items()
+    ]
+    _explain("test", explain, *about, "" if found.release is None else f"{found.release}.")
 
 
 def verdict(study: Any) -> None:
@@ -217,5 +254,7 @@ def files(study: Any) -> None:
         out.lines([f"predict assay predict {found['model']} TABLE -o OUT"])
 
 
-def _limits(low: Any, high: Any) -> str:
-    return "" if low is None or high is None else f"[{low:.4g}, {high:.4g}]"
+def _between(metric: str, low: Any, high: Any) -> str:
+    return (
+        "" if low is None or high is None else f"{apart(metric, low).removesuffix(' points')} to {apart(metric, high)}"
+    )

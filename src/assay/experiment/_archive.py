@@ -26,6 +26,7 @@ import stat
 import zipfile
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,8 @@ def write_archive(path: Path, members: Mapping[str, bytes]) -> str:
         os.replace(beside, path)
         _sync_folder(path.parent)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):  # a read-only disk refuses even this
+            beside.unlink(missing_ok=True)
         why = (error.strerror or str(error)).lower()
         remedy = "choose a folder that exists, can be written to and has room"
         raise StoreError(f"the model cannot be written to {str(path)!r} ({why})", remedy=remedy) from error

@@ -46,6 +46,9 @@ MATTERS = 0.1
 """A shift between parts (in a distribution function, or in shares) below which it is mentioned but no warning."""
 
 
+TOLD_BY_THE_INTERVAL = ("sample-size",)
+"""Serious, but no reason to keep a test set sealed: few test rows make a wide interval, and that is what it says."""
+
 RULES: tuple[Callable[[Facts], Check], ...] = (
     leaks.leak,
     leaks.leak_missing,
@@ -107,6 +110,11 @@ class Checks(Result):
     def serious(self) -> tuple[Check, ...]:
         """What was found and may spoil the result."""
         return tuple(check for check in self.found if check.severity == "serious")
+
+    @property
+    def stops(self) -> tuple[Check, ...]:
+        """What must be answered for before the test set is opened: serious, and not told by the interval itself."""
+        return tuple(check for check in self.serious if check.code not in TOLD_BY_THE_INTERVAL)
 
     def to_frame(self) -> pd.DataFrame:
         """One row per check: title, status, severity, detail, columns, remedy and anchor."""
@@ -229,8 +237,8 @@ def _sample_size(facts: Facts) -> Check:
     example = "accuracy" if facts.target.task == "classification" else "the coverage of intervals"
     n, which = (facts.n, "training") if facts.n_test is None else (facts.n_test, "test")
     needs = (
-        f"+-{MARGIN:g} at {facts.level:.4g} takes {share:,} rows for a share such as {example} (binomial), {sure:,} "
-        f"for the mean of any loss between 0 and 1 (Hoeffding), and {detect:,} to tell 0.55 from 0.5 with power 0.8"
+        f"+-{100 * MARGIN:g} points at {100 * facts.level:.4g}% confidence takes {share:,} rows (binomial), or "
+        f"{sure:,} for any loss between 0 and 1 (Hoeffding), and {detect:,} to tell 55% from 50% with power 0.8"
     )
     if n >= share:
         return Check(code, title, "passed", "warning", f"{n:,} {which} rows; {needs}")
@@ -239,7 +247,10 @@ def _sample_size(facts: Facts) -> Check:
     half = proportion_interval(n // 2, n, level=facts.level, method="wilson")
     margin = float(half.upper - half.lower) / 2
     bound = float(hoeffding(n=n, delta=delta))
-    said = f"{n:,} {which} rows fix a share to about +-{margin:.2g} (Hoeffding: +-{min(1.0, bound):.2g}); {needs}"
+    plain = (
+        f"with {n:,} {which} rows a share such as {example} is known to about +-{100 * margin:.2g} percentage points"
+    )
+    said = f"{plain} (any loss between 0 and 1 to +-{min(1.0, bound):.2g}, by Hoeffding's bound); {needs}"
     severity = "serious" if n < 30 else "warning"
     return Check(code, title, "found", severity, said, (), "claim no more than the margin, or collect more rows")
 

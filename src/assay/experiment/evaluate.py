@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from assay.errors import AssayError, DataError
+from assay.errors import AssayError, DataError, LedgerError
 from assay.evaluation._learner import Rows, blame, fit_rows, predictions, rows_of, run
 from assay.evaluation._validation import Validation, validation_of
+from assay.experiment._warned import collected, tally
 from assay.experiment.journal import Journal
 from assay.experiment.outcome import Leaderboard
 from assay.experiment.panel import Learner, assemble, panel
@@ -89,12 +90,15 @@ def evaluate(
     failed: dict[str, str] = {}
     unfinished: dict[str, str] = {}
     settings: dict[str, list[dict[str, Any]]] = {}
+    warned: dict[str, dict[str, int]] = {}
     best: Validation | None = None
     for number, learner in enumerate(data.learners, 1):
         so_far = "" if best is None else f"; best so far {best.name} ({best.metric.name} {best.estimate:.4g})"
         says(f"{learner.name} ({number} of {len(data.learners)}){so_far}")
         try:
             outcomes = _folds(plan, data, learner, journal, n_jobs, deadline)
+        except LedgerError:
+            raise  # the journal cannot be written: no learner's fault, and to go on would select among those left
         except AssayError as error:
             failed[learner.name] = str(error)
             continue
@@ -104,9 +108,12 @@ def evaluate(
         found = _validation(plan, data, learner, outcomes)
         results[learner.name] = found
         settings[learner.name] = [outcome["settings"] for outcome in outcomes]
+        told = tally(outcome.get("warnings", ()) for outcome in outcomes)
+        if told:
+            warned[learner.name] = told
         if best is None or (found.estimate < best.estimate) != found.metric.greater_is_better:
             best = found
-    return Leaderboard(results, failed, unfinished, settings, plan.level)
+    return Leaderboard(results, failed, unfinished, settings, plan.level, warned)
 
 
 def _folds(
@@ -136,13 +143,14 @@ def _fold(
     start = perf_counter()
     train, test = splits[k]
     try:
-        model = fit_rows(estimator, rows, train)
-        X = take(rows.X, test)
-        found = {}
-        for need, metric in needs.items():
-            if need == "probabilities" and need != first and not hasattr(model, "predict_proba"):
-                continue
-            found[need] = predictions(model, X, metric, rows.classes)
+        with collected() as told:
+            model = fit_rows(estimator, rows, train)
+            X = take(rows.X, test)
+            found = {}
+            for need, metric in needs.items():
+                if need == "probabilities" and need != first and not hasattr(model, "predict_proba"):
+                    continue
+                found[need] = predictions(model, X, metric, rows.classes)
     except Exception as error:
         raise blame(error, name, f"fold {k}") from error
     for need, values in found.items():
@@ -150,7 +158,7 @@ def _fold(
             raise DataError(f"{name} predicted {need} that are not finite in fold {k}", remedy="look at the learner")
     chosen = {str(key): _plain(value) for key, value in getattr(model, "best_params_", {}).items()}
     labels = {need: _portable(values, rows.classes) if need == "labels" else values for need, values in found.items()}
-    return {"predictions": labels, "settings": chosen, "seconds": perf_counter() - start}
+    return {"predictions": labels, "settings": chosen, "seconds": perf_counter() - start, "warnings": told}
 
 
 def _portable(values: Array, classes: Array | None) -> Array:

@@ -24,7 +24,8 @@ import numpy as np
 
 from assay.errors import DataTypeError
 from assay.experiment._json import decode, encode
-from assay.experiment.ledger import TIMEOUT, explain, set_pragmas
+from assay.experiment._trouble import connect, explain, still
+from assay.experiment.ledger import TIMEOUT, set_pragmas
 
 __all__ = ["Journal"]
 
@@ -54,7 +55,7 @@ class Journal:
         self._lock = threading.Lock()
         self._held: tuple[int, sqlite3.Connection] | None = None
         with self._connection("opened") as connection:
-            connection.execute(TABLE)
+            connection.execute(TABLE)  # does nothing where the table is there, also to a file that is read-only
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Journal, (self.path,)
@@ -95,9 +96,15 @@ class Journal:
         """A connection that stays open, so that a piece costs one sync; a forked child makes one of its own."""
         if self._held is not None:
             LEFT.append(self._held[1])
-        connection = sqlite3.connect(self.path, timeout=TIMEOUT, isolation_level=None, check_same_thread=False)
+        closed = still(self.path)  # nothing can be added then, but what is finished can be read
+        connection = (
+            connect(self.path, TIMEOUT)
+            if closed
+            else sqlite3.connect(self.path, timeout=TIMEOUT, isolation_level=None, check_same_thread=False)
+        )
         weakref.finalize(self, _close, connection, os.getpid())
-        set_pragmas(connection, TIMEOUT)
+        if not closed:
+            set_pragmas(connection, TIMEOUT)
         return connection
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from assay import __version__
-from assay.errors import DataError
+from assay.errors import DataError, LedgerError
 from assay.experiment import _json
-from assay.experiment.ledger import home
+from assay.experiment.ledger import Ledger, home
 from assay.experiment.plan import Plan
 from assay.experiment.seal import Seal, Sealed
 from assay.experiment.store import save_model
@@ -23,9 +24,44 @@ from assay.numerics.threads import one_blas_thread
 if TYPE_CHECKING:
     from assay.experiment.protocol import Study
 
-__all__ = ["keep", "make_folder", "problems", "publish", "record_result", "restore", "save", "write_beside"]
+__all__ = [
+    "forgotten",
+    "keep",
+    "make_folder",
+    "problems",
+    "publish",
+    "record_result",
+    "restore",
+    "save",
+    "trusted_ledger",
+    "write_beside",
+]
 
 EVERY_ROW_ONCE = ("k-fold", "repeated k-fold", "5x2", "leave-one-out")
+
+
+def trusted_ledger(ledger: Any) -> Ledger:
+    """The ledger asked for (one, a URL, or None for the user's own) if a quick look finds it whole and complete."""
+    found = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    found.guard()
+    gone = forgotten(found)
+    if gone:
+        named = ", ".join(gone[:3]) + (" and others" if len(gone) > 3 else "")
+        what = f"the ledger {found.where} was cut or replaced: it does not know studies that began here ({named})"
+        raise LedgerError(what, remedy=f"restore it from a copy, or move their folders out of {home() / 'studies'}")
+    return found
+
+
+def forgotten(ledger: Ledger) -> list[str]:
+    """Studies that have begun in this home, but that the home's own ledger has no entry of.
+
+    A study's journal is made after its entry is on the disk, so a journal without an entry shows a ledger that was
+    replaced by another or by an older copy, which nothing inside it can show.
+    """
+    if Path(ledger.where) != home() / "ledger.db":
+        return []
+    known = set(ledger.studies())
+    return sorted(one.parent.name for one in (home() / "studies").glob("*/journal.db") if one.parent.name not in known)
 
 
 def keep(study: Study, rows: str) -> None:
@@ -167,6 +203,7 @@ def write_beside(path: Path, data: bytes) -> None:
             os.fsync(file.fileno())
         os.replace(beside, path)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):  # a read-only disk refuses even this
+            beside.unlink(missing_ok=True)
         what = f"{path} cannot be written ({(error.strerror or str(error)).lower()})"
         raise DataError(what, remedy="free some space, or choose a directory you may write to") from error

@@ -33,14 +33,17 @@ from sqlalchemy.pool import NullPool
 
 from assay.checks import number
 from assay.errors import LedgerError
-from assay.experiment import _schema
+from assay.experiment import _chain, _schema
 from assay.experiment._json import decode, encode
+from assay.experiment._trouble import connect, explain, reason, still
 from assay.results import Result
 
 __all__ = ["Entry", "Ledger", "Transaction", "explain", "home", "set_pragmas"]
 
 TIMEOUT = 30.0
 """Seconds a writer waits for the others before it says that the ledger is locked."""
+
+RESTORE = "assay doctor lists the damage; restore the ledger from a copy"
 
 PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "recursive_triggers = ON", "foreign_keys = ON")
 
@@ -62,7 +65,7 @@ def home() -> Path:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         remedy = "set ASSAY_HOME to a directory you can write to"
-        raise LedgerError(f"the directory {path} cannot be made ({_reason(error)})", remedy=remedy) from error
+        raise LedgerError(f"the directory {path} cannot be made ({reason(error)})", remedy=remedy) from error
     return path
 
 
@@ -101,7 +104,7 @@ class Transaction:
         seq, previous = (1, _schema.GENESIS) if last is None else (last.seq + 1, last.digest)
         made = {"seq": seq, "kind": kind, "study": study, "body": encode(body), "created": _schema.now()}
         made |= {"blob": None if blob is None else self._keep(blob), "previous": previous}
-        made["digest"] = _digest(made)
+        made["digest"] = _chain.digest_of(made)
         self._connection.execute(table.insert().values(**made))
         return _entry(made)
 
@@ -112,7 +115,12 @@ class Transaction:
             query = query.where(_schema.entries.c.kind == kind)
         if study is not None:
             query = query.where(_schema.entries.c.study == study)
-        return [_entry({**row}) for row in self._connection.execute(query).mappings()]
+        rows = [{**row} for row in self._connection.execute(query).mappings()]
+        for row in rows:
+            if _chain.altered(row):
+                what = f"entry {row['seq']} ({row['kind']}) of the ledger was altered after it was written"
+                raise LedgerError(what, remedy=RESTORE)
+        return [_entry(row) for row in rows]
 
     def blob(self, entry: Entry) -> bytes:
         """The bytes that belong to an entry, checked against their digest."""
@@ -211,8 +219,27 @@ class Ledger:
         `head` is a head digest known from a report: if no entry has it, the ledger was cut or rewritten.
         """
         with self._errors("read"), self.engine.connect() as connection, connection.begin():
-            problems = _damage(connection) or _schema.missing(connection)
-            return problems or _schema.tampered(connection) + _broken(connection) + _lost(connection, head)
+            problems = _chain.damage(connection) or _schema.missing(connection)
+            return problems or _schema.tampered(connection) + _chain.broken(connection) + _chain.lost(connection, head)
+
+    def glance(self) -> list[str]:
+        """The signs of damage or tampering that a quick look finds: the last entries, the count, the triggers."""
+        with self._errors("read"), self.engine.connect() as connection, connection.begin():
+            return _chain.glance(connection)
+
+    def guard(self) -> None:
+        """Refuse to go on with a ledger that a quick look finds damaged; `verify` looks at everything."""
+        problems = self.glance()
+        if problems:
+            more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
+            raise LedgerError(f"the ledger {self.where} was tampered with ({problems[0]}{more})", remedy=RESTORE)
+
+    def studies(self) -> list[str]:
+        """The names of the studies on record, the oldest first."""
+        table = _schema.entries
+        query = select(table.c.study).where(table.c.kind == "study").group_by(table.c.study)
+        with self._errors("read"), self.engine.connect() as connection, connection.begin():
+            return [str(name) for name in connection.scalars(query.order_by(func.min(table.c.seq)))]
 
     @contextmanager
     def _reading(self) -> Iterator[Transaction]:
@@ -266,15 +293,20 @@ def _sqlite(url: URL, timeout: float) -> Engine:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        what = f"the directory {folder} cannot be made ({_reason(error)})"
+        what = f"the directory {folder} cannot be made ({reason(error)})"
         raise LedgerError(what, remedy="choose a directory you can write to") from error
     # A connection per operation: nothing is shared across a fork, and nobody holds a lock while idle.
-    engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": timeout})
+    path = Path(url.database)
+    more: dict[str, Any] = {"connect_args": {"timeout": timeout}}
+    if still(path):
+        more = {"creator": lambda: connect(path, timeout)}
+    engine = create_engine(url, poolclass=NullPool, **more)
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: sqlite3.Connection, _record: object) -> None:
         connection.isolation_level = None  # the driver must not begin transactions of its own
-        set_pragmas(connection, timeout)
+        if "creator" not in more:
+            set_pragmas(connection, timeout)
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
@@ -299,96 +331,5 @@ def set_pragmas(connection: sqlite3.Connection, timeout: float) -> None:
                 time.sleep(0.01)
 
 
-def explain(error: object, where: str, done: str) -> LedgerError:
-    """The error of a database, in one sentence: what could not be `done` to the ledger at `where`, and the remedy.
-
-    >>> print(explain(sqlite3.OperationalError("database or disk is full"), "ledger.db", "written"))
-    ledger.db cannot be written because the disk is full; free some space and repeat, nothing already written is lost
-    """
-    name, words = getattr(error, "sqlite_errorname", ""), str(error)
-    for marks, why, remedy in TROUBLES:
-        if any(mark in name or mark in words for mark in marks):
-            return LedgerError(f"{where} cannot be {done} because {why}", remedy=remedy)
-    return LedgerError(f"{where} cannot be {done} ({words})", remedy="check the file and its disk")
-
-
-TROUBLES = (
-    (("append-only",), "the ledger is append-only", "append a new entry instead"),
-    (
-        ("SQLITE_FULL", "disk is full"),
-        "the disk is full",
-        "free some space and repeat, nothing already written is lost",
-    ),
-    (
-        ("SQLITE_BUSY", "SQLITE_LOCKED", "is locked"),
-        "another process holds its lock",
-        "wait for that process or end it, then repeat",
-    ),
-    (
-        ("SQLITE_NOTADB", "SQLITE_CORRUPT", "malformed", "not a database"),
-        "the file is damaged or no ledger",
-        "move it away and restore a copy; nothing was changed",
-    ),
-    (("SQLITE_READONLY", "readonly"), "it is read-only", "make the file and its directory writable"),
-    (
-        ("SQLITE_CANTOPEN", "unable to open"),
-        "the file cannot be opened",
-        "check that its directory exists and that you may write there",
-    ),
-    (("SQLITE_IOERR", "disk I/O"), "the disk reports an error", "check the disk; nothing already written was changed"),
-)
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
-
-
-def _digest(row: Mapping[str, Any]) -> str:
-    """The link of an entry to the one before it; `body` enters as the text that is stored."""
-    told = encode([row["seq"], row["kind"], row["study"], row["body"], row["created"], row["blob"]])
-    return hashlib.sha256(f"{row['previous']}|{told}".encode("utf-8", "surrogatepass")).hexdigest()
-
-
 def _entry(row: Mapping[str, Any]) -> Entry:
     return Entry(**{**row, "body": decode(row["body"])})
-
-
-def _damage(connection: Connection) -> list[str]:
-    """What SQLite itself finds wrong with its file."""
-    if connection.dialect.name != "sqlite":
-        return []
-    found = [row[0] for row in connection.exec_driver_sql("PRAGMA integrity_check")]
-    return [] if found == ["ok"] else [f"the file is damaged: {words}" for words in found]
-
-
-def _broken(connection: Connection) -> list[str]:
-    """Links that do not fit: numbers, digests, and the bytes they cover."""
-    problems, previous, expected = [], _schema.GENESIS, 1
-    for row in connection.execute(select(_schema.entries).order_by(_schema.entries.c.seq)).mappings():
-        seq = row["seq"]
-        if seq != expected:
-            problems.append(f"entry {expected} is missing" if seq > expected else f"entry {seq} is out of order")
-        if row["previous"] != previous:
-            problems.append(f"entry {seq} does not follow the entry before it")
-        if _digest({**row}) != row["digest"]:
-            problems.append(f"entry {seq} was altered")
-        previous, expected = row["digest"], seq + 1
-    kept = {row.digest: hashlib.sha256(row.data).hexdigest() for row in connection.execute(select(_schema.blobs))}
-    problems += [f"the bytes {digest[:12]} were altered" for digest, true in kept.items() if digest != true]
-    named = connection.execute(select(_schema.entries.c.seq, _schema.entries.c.blob))
-    return problems + [f"the bytes of entry {seq} are missing" for seq, blob in named if blob and blob not in kept]
-
-
-def _lost(connection: Connection, head: str | None) -> list[str]:
-    """Signs that the tail was cut: a larger number was once given, or a known head is gone."""
-    problems, table = [], _schema.entries
-    last = connection.scalar(select(func.max(table.c.seq))) or 0
-    if connection.dialect.name == "sqlite":
-        given = connection.exec_driver_sql("SELECT seq FROM sqlite_sequence WHERE name = 'entries'").scalar() or 0
-        if given > last:
-            problems.append(f"the last {given - last} entries were cut off")
-    if head is not None and head != _schema.GENESIS:
-        found = connection.scalar(select(table.c.seq).where(table.c.digest == head))
-        if found is None:
-            problems.append(f"no entry has the known head {head[:12]}: the ledger was cut or rewritten")
-    return problems

@@ -14,6 +14,7 @@ import pandas as pd
 
 from assay.errors import DataError
 from assay.evaluation._learner import predictions
+from assay.experiment._clusters import grouped_interval
 from assay.experiment.checks import compare_parts
 from assay.experiment.ladder import Release
 from assay.experiment.looks import Look, opened_rows_in, record_look, release
@@ -50,6 +51,7 @@ def open_test_set(study: Study, reason: str | None) -> Opened:
         looks=study.plan.looks,
         level=study.plan.level,
         reason=reason,
+        despite={check.code: check.title for check in study.checks.stops},
     )
     return _score(study, test, found, look)
 
@@ -92,21 +94,33 @@ def _score(study: Study, test: pd.DataFrame, found: dict[str, Array], look: Look
             if metric.needs in found:
                 level = look.level if metric.name == plan.metric else plan.level
                 options = class_options(metric, rows.classes)
-                told_of = f"{metric.name} of {study.select().name} on new rows like the test rows"
-                interval = metric.interval(y, found[metric.needs], level=level, **options)
+                said = found[metric.needs]
+                if plan.group is None:
+                    where = "new rows like the test rows"
+                    interval = metric.interval(y, said, level=level, **options)
+                else:
+                    where = f"rows of new groups like the test groups (by {plan.group})"
+                    interval = grouped_interval(metric, y, said, test[plan.group], level=level, **options)
+                told_of = f"{metric.name} of {study.select().name} on {where}"
                 intervals[metric.name] = replace(interval, estimand=told_of)
     kinds = {name: plan.kinds[name] for name in plan.features}
-    parts = compare_parts(study.rows, test, kinds)
+    parts = compare_parts(_one_each(study.rows, plan.group), _one_each(test, plan.group), kinds)
     notes = (*look.notes, *_notes(study, look))
     answer = told if look.beyond else None
     assert study.name is not None
     return Opened(study.name, plan.metric, intervals, answer, look, y, found, rows.classes, notes, parts)
 
 
+def _one_each(frame: pd.DataFrame, group: str | None) -> pd.DataFrame:
+    """One row per group, for tests that take rows as independent."""
+    return frame if group is None else frame.drop_duplicates(group, ignore_index=True)
+
+
 def _notes(study: Study, look: Look) -> list[str]:
     notes = []
-    if look.beyond:
-        notes.append("the figures of a look beyond the plan are told by the Ladder alone")
+    if study.plan.group is not None and not look.beyond:
+        what = f"rows of one {study.plan.group} may be alike, so intervals count {study.plan.group} values, not rows"
+        notes.append(what)
     seen = opened_rows_in(study.ledger, study.rows)
     if seen:
         notes.append(f"{seen} training rows were test rows of an earlier look, so models may have been chosen on them")

@@ -30,6 +30,7 @@ class Leaderboard(Result):
     | unfinished  | learners that the time budget left, with the folds they had           |
     | settings    | learner -> the parameters its search chose in each fold               |
     | level       | of the intervals                                                      |
+    | warnings    | learner -> what it warned of, and in how many folds                   |
     """
 
     results: Mapping[str, Validation]
@@ -37,6 +38,7 @@ class Leaderboard(Result):
     unfinished: Mapping[str, str]
     settings: Mapping[str, list[dict[str, Any]]]
     level: float
+    warnings: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @property
     def order(self) -> list[str]:
@@ -46,7 +48,7 @@ class Leaderboard(Result):
         return sorted(self.results, key=lambda name: sign * self.results[name].estimate)
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per learner: metric, estimate, lower, upper, seconds, status."""
+        """One row per learner: metric, estimate, lower, upper, seconds, status, number of kinds of warnings."""
         rows: dict[str, dict[str, Any]] = {}
         for name in self.order if self.results else []:
             result = self.results[name]
@@ -54,8 +56,10 @@ class Leaderboard(Result):
             figures = {"estimate": found.estimate, "lower": found.lower, "upper": found.upper}
             rows[name] = {"metric": result.metric.name, **figures, "seconds": float(result.seconds.sum())}
             rows[name]["status"] = "done"
+            rows[name]["warnings"] = len(self.warnings.get(name, ()))
         for name, why in {**self.failed, **self.unfinished}.items():
-            rows[name] = {"status": ("failed: " if name in self.failed else "unfinished: ") + why}
+            status = ("failed: " if name in self.failed else "unfinished: ") + why
+            rows[name] = {"status": status, "warnings": 0}
         frame = pd.DataFrame.from_dict(rows, orient="index")
         return frame.rename_axis("learner")
 
@@ -72,6 +76,8 @@ class Leaderboard(Result):
         for name in self.order:
             found = self.results[name].interval(self.level)
             took = f"{self.results[name].seconds.sum():.2g} s"
+            told = len(self.warnings.get(name, ()))
+            took += f"  {told} warning{'' if told == 1 else 's'}" if told else ""
             lines.append(f"{name:<{width}}  {found.estimate:>9.4g}  [{found.lower:.4g}, {found.upper:.4g}]  {took}")
         lines += [f"{name:<{width}}  failed: {why}" for name, why in self.failed.items()]
         lines += [f"{name:<{width}}  unfinished: {why}" for name, why in self.unfinished.items()]

@@ -19,14 +19,15 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from assay.errors import DataError, LearnerError
+from assay.errors import DataError, LearnerError, ParameterError, SealError
 from assay.evaluation import Comparison, Selection, compare, select
 from assay.experiment import keeping, record
-from assay.experiment.checks import Checks, check_table
+from assay.experiment._warned import collected
+from assay.experiment.checks import Check, Checks, check_table
 from assay.experiment.data import Table, read_table
 from assay.experiment.evaluate import Data, data_of, evaluate, refit
 from assay.experiment.journal import Journal
-from assay.experiment.ledger import Ledger, home
+from assay.experiment.ledger import home
 from assay.experiment.opening import open_test_set
 from assay.experiment.outcome import Leaderboard, Opened
 from assay.experiment.panel import BASELINE
@@ -66,6 +67,7 @@ class Study:
     | kinds       | None     | column -> kind                         | what a column holds, where the guess is wrong  |
     | reason      | None     | text                                   | why a look beyond the plan is needed           |
     | reseal      | None     | text                                   | why these rows need a new seal                 |
+    | despite     | ()       | codes of checks                        | open the test set although these are serious   |
     | ledger      | None     | a Ledger, a URL                        | where looks are recorded; None: the user's own |
     | says        | silent   | a function of a sentence               | told what is being done                        |
 
@@ -108,11 +110,12 @@ class Study:
         kinds: Mapping[str, str] | None = None,
         reason: str | None = None,
         reseal: str | None = None,
+        despite: Sequence[str] = (),
         ledger: Any = None,
         says: Says | None = None,
     ) -> None:
         self.says: Says = says or (lambda words: None)
-        self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+        self.ledger = keeping.trusted_ledger(ledger)
         self.n_jobs, self.time_budget = n_jobs, time_budget
         self.started = clock.monotonic()
         self.says("reading the table")
@@ -150,6 +153,7 @@ class Study:
         self.table: Table | None = table
         self._test_table: Table | None = given
         self._share, self._reason, self._reseal = test_size, reason, reseal
+        self.despite = tuple(despite)
         self.name: str | None = None
         self.sealed: Sealed | None = None
         self.vault: str | None = None
@@ -160,6 +164,7 @@ class Study:
         self.selected: Selection | None = None
         self.opened: Opened | None = None
         self.files: dict[str, str] = {}
+        self.warned: tuple[str, ...] = ()
 
     # Steps.
 
@@ -281,24 +286,47 @@ class Study:
         """The selected learner, fitted to all training rows."""
         name = self.select().name
         self.says(f"fitting {name} to all training rows")
-        with one_blas_thread():  # as in the folds: the number of cores must not reach the last digit
-            return refit(self.plan, self.data, name)
+        with one_blas_thread(), collected() as told:  # as in the folds: cores must not reach the last digit
+            made = refit(self.plan, self.data, name)
+        self.warned = tuple(told)
+        return made
 
-    def open(self, reason: str | None = None) -> Opened:
-        """Open the test set: record the look, then score, in that order."""
+    def unanswered(self) -> tuple[Check, ...]:
+        """Serious findings that keep the test set sealed: not named in `despite`, and the set not opened before."""
+        self.seal()
+        if self.opened is not None or any(self.ledger.entries(kind, self.name) for kind in ("look", "replay")):
+            return ()
+        known = [check.code for check in self.checks]
+        odd = next((code for code in self.despite if code not in known), None)
+        if odd is not None:
+            raise ParameterError(f"despite = {odd!r} is no check", remedy=f"choose among {', '.join(known)}")
+        return tuple(check for check in self.checks.stops if check.code not in self.despite)
+
+    def open(self, reason: str | None = None, *, despite: Sequence[str] = ()) -> Opened:
+        """Open the test set: record the look, then score, in that order.
+
+        Refused where a check is serious, unless `despite` names its code: what is wrong with the table is found out
+        before the look, not after it. The ledger records the code.
+        """
+        self.despite = tuple(dict.fromkeys([*self.despite, *despite]))
+        left = self.unanswered()
+        if left:
+            codes = ", ".join(check.code for check in left)
+            what = f"the test set stays sealed, because a check is serious: {left[0].title} ({left[0].detail})"
+            raise SealError(what, remedy=f"{left[0].remedy}; or open it despite {codes}")
         if self.opened is None:
             self.opened = open_test_set(self, reason or self._reason)
         return self.opened
 
     def finish(self, *, open_test: bool = True, reason: str | None = None) -> Self:
-        """Every step that is not done yet, in order."""
+        """Every step that is not done yet, in order; a serious check keeps the test set sealed (`unanswered`)."""
         self.seal()
         _ = self.checks
         self.evaluate()
         self.compare()
         self.select()
         _ = self.model
-        if open_test:
+        if open_test and not self.unanswered():
             self.open(reason)
         keeping.record_result(self)
         self.seconds = clock.monotonic() - self.started
@@ -346,11 +374,11 @@ class Study:
         """A study by its name, as far as it got; folds that are done are not computed again."""
         study = cls.__new__(cls)
         study.says = says or (lambda words: None)
-        study.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+        study.ledger = keeping.trusted_ledger(ledger)
         study.n_jobs, study.time_budget, study.started = n_jobs, None, clock.monotonic()
         study.table = study._test_table = study.selected = study.opened = None
-        study._share, study._reason, study._reseal = "auto", None, None
-        study.files, study.seconds = {}, 0.0
+        study._share, study._reason, study._reseal, study.despite = "auto", None, None, ()
+        study.files, study.seconds, study.warned = {}, 0.0, ()
         keeping.restore(study, name)
         return study
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from assay import __version__
+from assay.experiment._wording import called, figure, roughly
 from assay.experiment.panel import BASELINE
 from assay.numerics.threads import cores
 
@@ -26,21 +27,24 @@ def verdict(study: Study) -> str:
     """What was found, in words that need no statistics to read; what the checks found serious comes first."""
     found, opened, chosen = _finding(study), study.opened, study.select().name
     serious = study.checks.serious
-    words = (
-        f"Beware: {serious[0].title} ({', '.join(serious[0].columns)}), so the figures may not hold. "
-        if serious
-        else ""
-    )
+    words = f"Beware: {serious[0].title}{_where(serious[0].columns)}, so the figures may not hold. " if serious else ""
     if opened is None:
         return f"{words}{found}; the test set is still sealed."
     if opened.release is not None:
-        told = f"this look at the test set was not planned, so only the Ladder's answer is told: {opened.release}"
+        told = f"this look at the test set was not planned, so only this is told: {roughly(opened.release)}"
         return f"{words}{found}; {told}."
     test = opened.intervals[opened.primary]
+    name = called(opened.primary, short=True)
+    apart = f"{study.n_test} rows" if study.plan.group is None else f"{study.n_test} rows of {test.n} groups"
     return (
-        f"{words}{found}; on {test.n} rows kept apart the {opened.primary} of {chosen} is {test.estimate:.4g}, and "
-        f"with {100 * test.level:g}% confidence between {test.lower:.4g} and {test.upper:.4g} on rows like these."
+        f"{words}{found}; on {apart} kept apart the {name} of {chosen} is {figure(opened.primary, test.estimate)}, and "
+        f"with {100 * test.level:g}% confidence between {figure(opened.primary, test.lower)} and "
+        f"{figure(opened.primary, test.upper)} on rows like these."
     )
+
+
+def _where(columns: tuple[str, ...]) -> str:
+    return f" ({', '.join(columns[:5])}{' and others' if len(columns) > 5 else ''})" if columns else ""
 
 
 def _finding(study: Study) -> str:
@@ -75,15 +79,27 @@ def summary(study: Study) -> dict[str, Any]:
         "better_than_baseline": study.beats_baseline(chosen.name),
         "verdict": verdict(study),
         "leaderboard": [_row(row) for row in board.to_dict("records")],
+        "warnings": _warnings(study),
         "comparisons": [] if pairs is None else [_row(row) for row in pairs.to_frame().to_dict("records")],
         "test": None if opened is None else _test(opened),
         "look": None if opened is None else _look(opened),
+        "stopped_by": [check.code for check in study.unanswered()],
         "checks": [_row(row) for row in study.checks.to_frame().reset_index().to_dict("records")],
         "notes": list(study.notes),
         "manifest": manifest(study),
         "report": study.files.get("report"),
         "model": study.files.get("model"),
     }
+
+
+def _warnings(study: Study) -> dict[str, list[dict[str, Any]]]:
+    """What each learner warned of in the folds, and the selected one in its last fit."""
+    told = {
+        name: [{"words": words, "folds": folds} for words, folds in kinds.items()]
+        for name, kinds in study.leaderboard.warnings.items()
+    }
+    last = [{"words": words, "fit": "all training rows"} for words in study.warned]
+    return told | ({study.select().name: [*told.get(study.select().name, []), *last]} if last else {})
 
 
 def _row(row: dict[Any, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 import pandas as pd
@@ -54,7 +55,8 @@ class Vault:
             os.replace(beside, self.path)
             _sync_folder(self.path.parent)
         except OSError as error:
-            beside.unlink(missing_ok=True)
+            with suppress(OSError):  # a read-only disk refuses even this
+                beside.unlink(missing_ok=True)
             what = f"the test rows cannot be put into {self.path} ({(error.strerror or str(error)).lower()})"
             raise SealError(what, remedy="free some space or make the directory writable") from error
         return hashlib.sha256(data).hexdigest()

@@ -33,6 +33,7 @@ __all__ = ["Part", "View", "attempt", "csv_uri", "json_block", "percent", "pictu
 GRID = "#e8ebf0"
 DASH = "—"
 SVG: Any = {"svg.fonttype": "none", "svg.hashsalt": "assay", "text.color": INK}
+_FIGURE = re.compile(r"-?\d[\d.]*(e[+-]?\d+)?%?|-?inf")
 _TAG = re.compile(r"<[^<>]+>")
 _FONT = re.compile(r"font-family: [^;\"]*; ?")
 _AIM = re.compile(r'(\bid="|\burl\(#|href="#)')
@@ -172,13 +173,13 @@ def percent(value: float) -> str:
 def table_of(caption: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], marked: Iterable[int] = ()) -> View:
     """A table from any cells; columns that hold numbers only are set to the right."""
     cells = [tuple(row) for row in rows]
-    numbers = frozenset(
-        j
-        for j in range(len(columns))
-        if cells and all(row[j] is None or isinstance(row[j], int | float | np.number) for row in cells)
-    )
+    numbers = frozenset(j for j in range(len(columns)) if cells and all(_numeric(row[j]) for row in cells))
     shown = tuple(tuple(say(value) for value in row) for row in cells)
     return View(caption, tuple(columns), shown, numbers, frozenset(marked))
+
+
+def _numeric(value: Any) -> bool:
+    return value is None or isinstance(value, int | float | np.number) or bool(_FIGURE.fullmatch(str(value)))
 
 
 def json_block(value: Any) -> Markup:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from assay.experiment._wording import called, figure, roughly
 from assay.experiment.panel import BASELINE
 from assay.report._embed import Part, attempt, picture, say, sentence, table_of
 from assay.report.draw_experiment import pictures_of
@@ -19,6 +20,10 @@ __all__ = ["board_part", "comparisons_part", "limits", "selection_part", "test_p
 
 PAIRS = 120
 """How many pairs are listed, and drawn."""
+GROUPED = (
+    "Folds hold whole groups, so rows that belong together are never on both sides, and the test compares folds, not "
+    "rows: it stays sensible where rows of a group are alike."
+)
 SIZES = {"confusion table": (4.6, 4.2)}
 """Pictures of the test set that are not as wide as the others."""
 
@@ -31,20 +36,26 @@ def board_part(study: Study, board: pd.DataFrame) -> Part:
     rows = [
         (
             name,
-            *(row.get(key) for key in ("estimate", "lower", "upper", "seconds")),
+            *(figure(plan.metric, row.get(key)) for key in ("estimate", "lower", "upper")),
+            row.get("seconds"),
             ("selected" if name == chosen else "") if row["status"] == "done" else row["status"],
         )
         for name, row in zip(names, board.to_dict("records"), strict=True)
     ]
     better = "greater" if first.metric.greater_is_better else "smaller"
-    words = (
-        f"{plan.metric} by {first.scheme}; {better} is better. {100 * plan.level:g}% intervals "
+    words: tuple[str, ...] = (
+        f"{sentence(called(plan.metric)).rstrip('.')} by {first.scheme}; {better} is better. {100 * plan.level:g}% "
+        "intervals "
         f"({first.interval(plan.level).method}) for each learner alone; whether two differ is the next section.",
     )
+    for name, kinds in found.warnings.items():
+        folds = len(first.fold_scores)
+        told = "; ".join(f"{one.rstrip('.')} ({number} of {folds} fits)" for one, number in kinds.items())
+        words += (f"{name} gave {len(kinds)} {'warning' if len(kinds) == 1 else 'warnings'}: {told}.",)
     image = picture(found, (7.2, 1.4 + 0.34 * len(found.results)), f"Leaderboard, best first: {', '.join(found.order)}")
     view = table_of(
-        f"Leaderboard: {plan.metric}, {better} is better",
-        ("learner", plan.metric, "lower", "upper", "seconds", ""),
+        f"Leaderboard: {called(plan.metric)}, {better} is better",
+        ("learner", called(plan.metric, short=True), "from", "to", "seconds", ""),
         rows,
         [names.index(chosen)],
     )
@@ -75,6 +86,8 @@ def comparisons_part(study: Study) -> Part:
         f"p-values are adjusted by {found.correction}. No difference shown is not a proof that there is none.",
     ]
     words += [sentence(one) for one in found.caveats]
+    if study.plan.group is not None:
+        words.append(GROUPED)
     if len(frame) < len(found.pairs):
         words.append(f"The first {len(frame)} pairs are listed.")
     image = picture(
@@ -95,7 +108,7 @@ def selection_part(study: Study) -> Part:
     words = [f"Selected: {chosen.name}. {sentence(chosen.why)}"]
     if study.beats_baseline(chosen.name):
         words.append(
-            "It is shown to be better than a guess without features, at the level of the whole family of pairs."
+            "It is shown to be better than a guess without features, with the confidence kept over all pairs together."
         )
     elif chosen.name != BASELINE:
         words.append("It is not shown to be better than a guess without features.")
@@ -128,10 +141,19 @@ def _settings(study: Study) -> dict[str, Any]:
 def test_parts(study: Study) -> list[Part]:
     opened = study.opened
     if opened is None:
-        words = (
+        words: tuple[str, ...] = (
             f"The test set is still sealed: none of its {study.n_test} rows has been looked at.",
             f"Open it once everything is decided, with: assay open {study.name}",
         )
+        left = study.unanswered()
+        if left:
+            codes = " ".join(f"--despite {check.code}" for check in left)
+            words = (
+                words[0],
+                f"It is not opened while a check is serious ({'; '.join(check.title for check in left)}): what is "
+                "wrong with the table should be found out before the one look, not after it.",
+                f"If it is in order all the same, this opens it and records why: assay open {study.name} {codes}",
+            )
         return [Part(words=words)]
     parts = attempt("Figures", lambda: _figures(study))
     if opened.look.beyond:
@@ -150,28 +172,31 @@ def _figures(study: Study) -> Part:
     assert opened is not None
     words = [sentence(str(opened.look).splitlines()[0]), *(sentence(note) for note in opened.notes)]
     if opened.release is not None:
-        return Part("", (*words, sentence(str(opened.release))))
+        return Part("", (*words, sentence(roughly(opened.release))))
     rows = [
         (
-            name,
-            found.estimate,
-            found.lower,
-            found.upper,
+            called(name),
+            figure(name, found.estimate),
+            figure(name, found.lower),
+            figure(name, found.upper),
             f"{100 * found.level:.4g}%",
             found.method,
             say(found.n) if not isinstance(found.n, tuple) else " + ".join(str(n) for n in found.n),
-            "primary" if name == opened.primary else "secondary",
+            "main" if name == opened.primary else "beside it",
             found.estimand,
         )
         for name, found in opened.intervals.items()
     ]
     view = table_of(
         "Figures on the test rows",
-        ("metric", "estimate", "lower", "upper", "level", "method", "n", "role", "what it estimates"),
+        ("what", "figure", "from", "to", "sure to", "method", "n", "role", "what it estimates"),
         rows,
         [list(opened.intervals).index(opened.primary)],
     )
-    words.append("The primary figure carries the level; each secondary one holds for itself, not all of them together.")
+    words.append(
+        "The main figure was named beforehand, and its interval keeps the promised confidence; each of the others "
+        "holds for itself, not all of them together."
+    )
     return Part("", tuple(words), view=view)
 
 
@@ -218,18 +243,20 @@ def limits(study: Study) -> tuple[str, ...]:
         words.append("No figure of the test set exists yet, so this report makes no claim about the final model.")
     elif opened.release is not None:
         words.append(
-            "This look at the test set was not planned. The Ladder's answer bounds what many looks can learn from the "
-            "rows, but it is no interval and carries no level."
+            "This look at the test set was not planned. Its figure is told only in steps, and only if it is better "
+            "than the best before (The Ladder: Blum and Hardt, 2015). That limits what many looks can learn from the "
+            "same rows, but no interval with a promised confidence comes with it."
         )
     else:
         found = opened.intervals[opened.primary]
+        what = f"{study.n_test} rows" if plan.group is None else f"{found.n} groups ({study.n_test} rows)"
         words.append(
-            f"The interval of {opened.primary} covers the chance in which {found.n} rows were kept apart, for this one "
+            f"The interval of {opened.primary} covers the chance in which {what} were kept apart, for this one "
             "fitted model. It does not cover how another set of training rows would have changed the model."
         )
         planned = "the one look" if plan.looks == 1 else f"the {plan.looks} looks together"
         words.append(
-            f"It keeps its level for {planned} planned, with models fixed before the first look. Whoever changes a "
+            f"It keeps its promise for {planned} planned, with models fixed before the first look. Whoever changes a "
             "model after seeing these figures needs new test rows."
         )
     words.append(

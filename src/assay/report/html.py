@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from assay.experiment._wording import called, figure
+from assay.experiment._wording import limits as limits_of
 from assay.experiment.checks import Check
 from assay.experiment.keeping import write_beside
 from assay.experiment.panel import BASELINE
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["render", "write_report"]
 
-LISTED = 200
+LISTED = 500
 """How many columns of the table are listed."""
 
 
@@ -119,22 +121,25 @@ def _cards(study: Study) -> list[tuple[str, str, str, str]]:
         cards.append(("Test set", "sealed", f"{study.n_test} rows nobody has looked at", "opened once, at the end"))
     elif opened.release is not None:
         told = opened.release
-        cards.append((f"Test {told.loss}", say(told.value), f"in steps of {say(told.step)}", "a look beyond the plan"))
+        value, step = figure(told.loss, told.value), figure(told.loss, told.step)
+        name = called(told.loss, short=True)
+        cards.append((f"Test {name}", value, f"in steps of {step}, no interval", "a look that was not planned"))
     else:
-        cards.append(_card(f"Test {opened.primary}", opened.intervals[opened.primary]))
+        cards.append(_card("Test", opened.primary, opened.intervals[opened.primary]))
     results = study.leaderboard.results
-    cards.append(_card(f"Cross-validated {plan.metric}, {chosen}", results[chosen].interval(plan.level)))
+    cards.append(_card("Cross-validated", plan.metric, results[chosen].interval(plan.level), f", {chosen}"))
     if BASELINE in results and chosen != BASELINE:
-        cards.append(_card(f"Cross-validated {plan.metric}, no features", results[BASELINE].interval(plan.level)))
+        cards.append(_card("Cross-validated", plan.metric, results[BASELINE].interval(plan.level), ", a plain guess"))
     cards.append(
         ("Rows", f"{len(study.rows)} + {study.n_test}", "to learn from + kept apart", f"{len(plan.features)} columns")
     )
     return cards
 
 
-def _card(title: str, found: Interval) -> tuple[str, str, str, str]:
-    limits = f"{say(found.lower)} to {say(found.upper)}"
-    return title, say(found.estimate), limits, f"{100 * found.level:.4g}% {found.method} interval, n = {found.n}"
+def _card(which: str, metric: str, found: Interval, of: str = "") -> tuple[str, str, str, str]:
+    title = f"{which} {called(metric, short=True)}{of}"
+    how = f"{100 * found.level:.4g}% interval ({found.method}), n = {found.n}"
+    return title, figure(metric, found.estimate), limits_of(metric, found.lower, found.upper), how
 
 
 # The data and the checks.
@@ -244,7 +249,7 @@ def _protocol(study: Study, told: dict[str, Any]) -> Part:
         "file": "a file of test rows made by someone else",
     }
     scheme = study.leaderboard.results[study.leaderboard.order[0]].scheme
-    looks = "one look" if plan.looks == 1 else f"{plan.looks} looks, which share the level equally"
+    looks = "one look" if plan.looks == 1 else f"{plan.looks} looks, which share the confidence equally"
     rules = {
         "one-se": "the simplest learner within one standard error of the best",
         "best": "the learner with the best figure",
@@ -256,8 +261,8 @@ def _protocol(study: Study, told: dict[str, Any]) -> Part:
         ("Sealed", f"{study.sealed.entry.created[:19]}, seal {seal.id}" + (", shared" if study.sealed.shared else "")),
         ("Folds", f"{scheme}; preprocessing and tuning are fitted inside each fold"),
         ("Learners", f"{', '.join(plan.learners)} (the simplest first), each {settings}"),
-        ("Metric", f"{plan.metric} decides and carries the level; also {', '.join(plan.also) or 'none'}"),
-        ("Level", f"{100 * plan.level:g}%, corrected for the number of pairs by {plan.correction}"),
+        ("Main figure", f"{called(plan.metric)}; beside it {', '.join(map(called, plan.also)) or 'none'}"),
+        ("Confidence", f"{100 * plan.level:g}%, corrected for the number of pairs by {plan.correction}"),
         ("Selection", rules[plan.select]),
         ("Looks at the test set", f"{looks} planned"),
         *((f"Hash of {name}", str(value)) for name, value in told["manifest"]["hashes"].items()),

@@ -1,0 +1,58 @@
+"""What learners warn of while they are fitted: kept with the learner, not thrown at the reader's screen.
+
+Messages that differ in their numbers alone (a gap, a count of iterations) are one kind; the first of them is kept.
+Notes for programmers (deprecations and the like) say nothing about a result and are left out.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+__all__ = ["collected", "tally"]
+
+FOR_PROGRAMMERS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ImportWarning, ResourceWarning)
+NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
+LONGEST = 300
+
+
+@contextmanager
+def collected() -> Iterator[list[str]]:
+    """Within this block warnings are put into the list, one of each kind, instead of being shown.
+
+    >>> with collected() as told:
+    ...     warnings.warn("no convergence after 10 steps")
+    ...     warnings.warn("no convergence after 20 steps")
+    >>> told
+    ['no convergence after 10 steps']
+    """
+    told: list[str] = []
+    try:
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            yield told
+    finally:
+        kinds: dict[str, str] = {}
+        for one in found:
+            if not issubclass(one.category, FOR_PROGRAMMERS):
+                words = " ".join(str(one.message).split())[:LONGEST]
+                kinds.setdefault(NUMBER.sub("#", words), words)
+        told += kinds.values()
+
+
+def tally(folds: Iterable[Iterable[str]]) -> dict[str, int]:
+    """In how many folds each kind of warning was given, the most frequent first.
+
+    >>> tally([["gap 1.5"], [], ["gap 2.5", "late"]])
+    {'gap 1.5': 2, 'late': 1}
+    """
+    first: dict[str, str] = {}
+    count: dict[str, int] = {}
+    for told in folds:
+        for words in told:
+            kind = NUMBER.sub("#", words)
+            name = first.setdefault(kind, words)
+            count[name] = count.get(name, 0) + 1
+    return dict(sorted(count.items(), key=lambda item: -item[1]))
