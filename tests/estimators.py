@@ -22,15 +22,19 @@ from assay.base import Estimator
 
 # Settings beside the defaults, by class name.
 VARIANTS: dict[str, list[dict[str, Any]]] = {
-    "LinearRegression": [{"solver": "gradient"}, {"solver": "sgd", "random_state": 0}],
+    "LinearRegression": [{"solver": "gradient"}, {"solver": "sgd"}],
     "LocalRegression": [{"kernel": "tricube", "fraction": 0.6}],
     "Ridge": [{"budget": 100.0}],
-    "Lasso": [{"selection": "greedy"}, {"selection": "random", "random_state": 0}, {"budget": 10.0}],
+    "Lasso": [{"selection": "greedy"}, {"selection": "random"}, {"budget": 10.0}],
     "ElasticNet": [{"positive": True}],
     "Lars": [{"method": "lasso"}],
     "LassoCV": [{"rule": "1se"}],
     "BestSubset": [{"criterion": "cv"}],
     "Stepwise": [{"direction": "backward"}, {"direction": "both"}],
+    "DecisionTreeRegressor": [{"splitter": "hist"}, {"criterion": "absolute_error"}],
+    "DecisionTreeClassifier": [{"splitter": "hist", "max_leaf_nodes": 6}, {"multiway": True}],
+    "GradientBoostingRegressor": [{"loss": "huber", "growth": "depth"}],
+    "GradientBoostingClassifier": [{"subsample": 0.5}],
 }
 
 # Fits that draw random numbers: weights equal repetition in distribution, not to the bit.
@@ -38,8 +42,9 @@ DRAWS_ROWS = "the fit draws rows at random, so weights equal repetition in distr
 
 
 def draws_rows(estimator: Estimator) -> bool:
-    """Whether the fit visits rows in a random order and stops before that order is forgotten."""
-    return getattr(estimator, "solver", None) == "sgd"
+    """Whether the fit depends on rows drawn at random: a bootstrap, a subsample, or an order that is not forgotten."""
+    setting = estimator.get_params(deep=False)
+    return setting.get("solver") == "sgd" or setting.get("bootstrap", False) or setting.get("subsample", 1.0) < 1.0
 
 
 def families() -> dict[str, ModuleType]:
@@ -72,7 +77,7 @@ def instances() -> list[Estimator]:
     checks on its own.
     """
     return [
-        kind(**setting)
+        kind(**_seed(kind), **setting)
         for kind in classes()
         if get_tags(kind()).input_tags.two_d_array and not kind.__module__.startswith("assay.calibration")
         for setting in ({}, *VARIANTS.get(kind.__name__, []))
@@ -80,12 +85,17 @@ def instances() -> list[Estimator]:
     ]
 
 
+def _seed(kind: type[Estimator]) -> dict[str, int]:
+    """A seed for whoever draws numbers, so that two fits can be compared."""
+    return {"random_state": 0} if "random_state" in inspect.signature(kind).parameters else {}
+
+
 def label(estimator: Estimator) -> str:
     """A test id: the class and what differs from its defaults."""
     changed = {
         name: value
         for name, value in estimator.get_params(deep=False).items()
-        if value is not inspect.signature(type(estimator)).parameters[name].default
+        if name != "random_state" and value is not inspect.signature(type(estimator)).parameters[name].default
     }
     return f"{type(estimator).__name__}({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
 

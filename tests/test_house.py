@@ -153,7 +153,7 @@ def test_only_public_names_of_other_packages_are_used(file):
 
 @every_file
 def test_kernels_are_compiled_in_one_way(file):
-    if file.name == "jit.py":
+    if file.name in ("jit.py", "team.py"):  # how kernels are compiled, and how threads meet inside one
         return
     used = {name.split(".")[0] for name in imports(file)}
     assert "numba" not in used, "use assay.numerics.jit.kernel"

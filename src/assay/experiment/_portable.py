@@ -33,6 +33,7 @@ from sklearn.utils import check_array
 from assay.errors import DataTypeError
 from assay.evaluation import SearchCV
 from assay.experiment.columns import Columns
+from assay.trees._nodes import UNSEEN, Nodes
 
 __all__ = ["ALLOWED", "pack", "unpack"]
 
@@ -56,6 +57,15 @@ _CLASSES = {
     "assay.linear.subset": "BestSubset",
     "assay.numerics.triangle": "Solution Triangle",
     "assay.results": "Curve Interval Path Summary TestResult Trace",
+    "assay.trees._cp_table": "CPTable",
+    "assay.trees._nodes": "Nodes",
+    "assay.trees._oob": "Sampler",
+    "assay.trees._prune": "PruningPath",
+    "assay.trees.bagging": "BaggingClassifier BaggingRegressor",
+    "assay.trees.boosting": "GradientBoostingClassifier GradientBoostingRegressor",
+    "assay.trees.cart": "DecisionTreeClassifier DecisionTreeRegressor",
+    "assay.trees.forest": "RandomForestClassifier RandomForestRegressor",
+    "assay.trees.pruning": "PrunedTreeClassifier PrunedTreeRegressor",
     # skops leaves these two to its callers, because their arrays are followed without a look: `unpack` looks.
     "sklearn.ensemble._hist_gradient_boosting.predictor": "TreePredictor",
     "sklearn.tree._tree": "Tree",
@@ -368,11 +378,71 @@ def _check_splines(model: Any, width: int | None) -> None:
             _need(spline.edges.dtype == np.float64)
 
 
+def _check_trees(model: Any, width: int | None) -> None:
+    """Trees of ours: every child behind its parent, every column and every level inside its table."""
+    for name in ("nodes_", "full_nodes_", "_voting"):
+        nodes = model.__dict__.get(name)
+        if nodes is not None:
+            _need(len(model.levels_) == width and np.shape(model.ordered_) == (width,))
+            _check_nodes(nodes, [0 if levels is None else len(levels) for levels in model.levels_])
+            # A boosted tree adds to one score; were it wider, it would write beside it.
+            _need(nodes.value.shape[1] == 1 or not hasattr(model, "initial_"))
+
+
+def _check_nodes(nodes: Nodes, levels: list[int]) -> None:
+    size, starts, kinds = nodes.feature.size, nodes.starts, _NODE_TYPES
+    _need(all(getattr(nodes, name).dtype == kind for name, kind in kinds.items()))
+    _need(all(getattr(nodes, name).shape == (size,) for name in kinds if name not in ("starts", "words", "value")))
+    _need(starts.ndim == 1 and starts.size > 1 and starts[0] == 0 and starts[-1] == size)
+    _need((np.diff(starts) > 0).all() and nodes.words.ndim == 1 and nodes.value.ndim == 2 and len(nodes.value) == size)
+    inner = np.flatnonzero(nodes.feature >= 0)
+    first, count, feature = (
+        nodes.first[inner].astype(np.int64),
+        nodes.count[inner].astype(np.int64),
+        nodes.feature[inner],
+    )
+    ends = starts[1:][np.searchsorted(starts, inner, side="right") - 1]
+    _need(_inside(nodes.feature, -1, len(levels)) and (count >= 2).all())
+    _need((first > inner).all() and (first + count <= ends).all())
+    _need((nodes.missing[inner] >= 0).all() and (nodes.missing[inner] < count).all())
+    offset, most = nodes.offset[inner], np.asarray(levels, dtype=np.int64)[feature]
+    coded = offset >= 0
+    _need((count[~coded] == 2).all())
+    room = np.where(count == 2, (most + 31) // 32, most)
+    _need((offset[coded] + room[coded] <= nodes.words.size).all() and (most[coded] > 0).all())
+    for at, wide, children in zip(*(part[coded & (count > 2)] for part in (offset, most, count)), strict=True):
+        words = nodes.words[at : at + wide]
+        _need(((words < children) | (words == UNSEEN)).all())
+
+
+_NODE_TYPES = {
+    "starts": np.int64,
+    "feature": np.int32,
+    "threshold": np.float64,
+    "first": np.int32,
+    "count": np.int32,
+    "missing": np.int32,
+    "offset": np.int64,
+    "words": np.uint32,
+    "value": np.float64,
+    "rows": np.int64,
+    "weight": np.float64,
+    "impurity": np.float64,
+    "gain": np.float64,
+}
+
+
 def _check_isotonic(model: Any, width: int | None) -> None:
     if "scores_" in model.__dict__:
         _need(_same_length(model.scores_, model.probabilities_) and (np.diff(model.scores_) > 0).all())
 
 
+_OUR_TREES = tuple(
+    f"{module.removeprefix('assay.trees.')}.{name}"
+    for module, names in _CLASSES.items()
+    if module.startswith("assay.trees.") and not module.startswith("assay.trees._")
+    for name in names.split()
+)
 _MACHINES = ("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM")
 _BOOSTED = "sklearn.ensemble._hist_gradient_boosting"
 _CHECKS: Mapping[str, Callable[[Any, int | None], None]] = {
@@ -386,4 +456,5 @@ _CHECKS: Mapping[str, Callable[[Any, int | None], None]] = {
     "assay.linear.local.LocalRegression": _check_local,
     "assay.linear.basis.SplineBasis": _check_splines,
     "assay.calibration.maps.IsotonicMap": _check_isotonic,
+    **{f"assay.trees.{name}": _check_trees for name in _OUR_TREES},
 }

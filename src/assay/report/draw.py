@@ -289,6 +289,7 @@ def _cook_contours(axes: Axes, result: Diagnostics) -> None:
 
 # Families of results with a file of their own register themselves when it is loaded, which needs `draw` to exist.
 from assay.report import (  # noqa: E402, F401
+    draw_bayes,
     draw_calibration,
     draw_compare,
     draw_evaluation_curves,
@@ -297,5 +298,6 @@ from assay.report import (  # noqa: E402, F401
     draw_inspect,
     draw_metrics,
     draw_select,
+    draw_tree_results,
     draw_validation,
 )

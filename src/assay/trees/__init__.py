@@ -1,5 +1,20 @@
-"""Trees, pruning, bagging, forests and boosting: tables as they come, with categories and gaps."""
+"""Trees, pruning, bagging, forests and boosting (rows C1 to C5): tables as they come, with categories and gaps."""
 
-from __future__ import annotations
+from assay.trees.bagging import BaggingClassifier, BaggingRegressor
+from assay.trees.boosting import GradientBoostingClassifier, GradientBoostingRegressor
+from assay.trees.cart import DecisionTreeClassifier, DecisionTreeRegressor
+from assay.trees.forest import RandomForestClassifier, RandomForestRegressor
+from assay.trees.pruning import PrunedTreeClassifier, PrunedTreeRegressor
 
-__all__: list[str] = []
+__all__ = [
+    "BaggingClassifier",
+    "BaggingRegressor",
+    "DecisionTreeClassifier",
+    "DecisionTreeRegressor",
+    "GradientBoostingClassifier",
+    "GradientBoostingRegressor",
+    "PrunedTreeClassifier",
+    "PrunedTreeRegressor",
+    "RandomForestClassifier",
+    "RandomForestRegressor",
+]

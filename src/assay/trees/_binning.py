@@ -8,7 +8,8 @@ the cuts stand at weighted quantiles of the values (weights equal repetition), b
 A category is its own bin. One more code, `n_bins[j]`, stands for missing and unseen values. Codes are bytes, row by
 row, and 16-bit numbers where a column has more than 255 categories; of more than 65,535 the last ones share a bin.
 
-Cost: O(s log s) per column for the quantiles of s = min(n, 200,000) rows, and O(n p log max_bins) for the codes.
+Cost: O(s log s) per column for the quantiles of s = min(n, 200,000) rows, and O(n p log max_bins) for the codes. The
+search for a code takes the same few steps for every value and no branch: the sign of cut - x says which half to take.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ __all__ = ["Bins", "Codes", "bin_table"]
 
 Array = np.ndarray
 SAMPLE = 200_000
+ALONE = 50_000
+"""Cells below which even asking for threads takes too long."""
 MOST = 65_535
 
 
@@ -48,19 +51,20 @@ class Bins:
     def encode(self, X: Array, *, n_jobs: int | None = None) -> Array:
         """Codes of any rows of the same columns, row by row."""
         n, p = X.shape
-        wide = bool((self.n_bins > 255).any())
-        codes = np.empty((n, p), dtype=np.uint16 if wide else np.uint8)
+        codes = np.empty((n, p), dtype=np.uint16 if (self.n_bins > 255).any() else np.uint8)
+        sizes = np.diff(self.starts)
+        # A search over 2^k - 1 cuts takes k steps; columns with fewer cuts are filled up with infinity.
+        steps = np.array([int(size).bit_length() for size in sizes], dtype=np.int64)
+        padded = np.full((p, 1 << int(steps.max(initial=0))), np.inf)
+        for j in range(p):
+            padded[j, : sizes[j]] = self.cuts[self.starts[j] : self.starts[j + 1]]
+        arguments = (padded, steps, self.n_bins, self.categorical)
+        if n * p < ALONE:
+            _encode(X, *arguments, codes)
+            return codes
         blocks = np.linspace(0, n, 1 + max(1, min(4 * workers(n_jobs), n // 4096)), dtype=np.int64)
-        # One column's cuts and a few thousand rows stay in the nearest cache.
         parallel(
-            lambda k: _encode(
-                X[blocks[k] : blocks[k + 1]],
-                self.cuts,
-                self.starts,
-                self.n_bins,
-                self.categorical,
-                codes[blocks[k] : blocks[k + 1]],
-            ),
+            lambda k: _encode(X[blocks[k] : blocks[k + 1]], *arguments, codes[blocks[k] : blocks[k + 1]]),
             range(blocks.size - 1),
             n_jobs=n_jobs,
             work=10.0 * n * p,
@@ -95,13 +99,25 @@ def bin_table(
     if (n if rows is None else rows.size) > SAMPLE:
         pool = np.arange(n) if rows is None else rows
         rows = np.sort(np.random.default_rng(seed).choice(pool, SAMPLE, replace=False))
-    part = X if rows is None else X[rows]
+    taken = np.arange(n) if rows is None else rows
     weights = None if w is None else w[rows]
+    numbers = np.array([j for j in range(p) if not levels[j]], dtype=np.int64)
+    found = [np.empty(0) for _ in range(p)]
 
-    def cuts_of(j: int) -> Array:
-        return np.empty(0) if levels[j] else _cuts(part[:, j], weights, max_bins)
+    def several(group: Array) -> None:
+        """The cuts of a few neighbouring columns, which are copied out together: they share cache lines."""
+        columns = np.empty((group.size, taken.size))
+        present = np.empty(group.size, dtype=np.int64)
+        _columns(X, taken, group, weights is not None, columns, present)
+        for k, j in enumerate(group):
+            found[j] = _cuts(columns[k], int(present[k]), weights, max_bins)
 
-    found = parallel(cuts_of, range(p), n_jobs=n_jobs, work=50.0 * part.size)
+    groups = [numbers[k : k + 8] for k in range(0, numbers.size, 8)]
+    if taken.size * p < ALONE:
+        for group in groups:
+            several(group)
+    else:
+        parallel(several, groups, n_jobs=n_jobs, work=50.0 * taken.size * p)
     categorical = np.array([count > 0 for count in levels], dtype=bool)
     sizes = [min(count, MOST) if count else cuts.size + 1 for count, cuts in zip(levels, found, strict=True)]
     starts = np.concatenate([[0], np.cumsum([cuts.size for cuts in found])]).astype(np.int64)
@@ -109,65 +125,94 @@ def bin_table(
     return Codes(bins.encode(X, n_jobs=n_jobs), bins)
 
 
-def _cuts(x: Array, w: Array | None, max_bins: int) -> Array:
-    """Ascending cuts between values of one column."""
+def _cuts(x: Array, present: int, w: Array | None, max_bins: int) -> Array:
+    """Ascending cuts between values of one column, of which the first `present` are there (all places if weighted)."""
     if w is None:
-        values = np.sort(x)  # missing values come last
-        values = values[: values.size - np.count_nonzero(np.isnan(values))]
-        first = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]])) if values.size else np.empty(0, int)
-        total = np.concatenate([first[1:], [values.size]]).astype(float)
-        values = values[first]
+        x = x[:present]
+        x.sort()
+        total = np.empty(0)
     else:
-        keep = ~np.isnan(x)
-        order = np.argsort(x[keep], kind="stable")
-        values, mass = x[keep][order], w[keep][order]
-        first = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]])) if values.size else np.empty(0, int)
-        total = np.cumsum(np.add.reduceat(mass, first)) if values.size else np.empty(0)
-        values = values[first]
-    if values.size < 2:
-        return np.empty(0)
-    if values.size > max_bins:
-        # A value belongs to the bin in which its middle lies; a heavy value fills bins of its own.
-        middle = (np.concatenate([[0.0], total[:-1]]) + total) / 2
-        number = np.floor(middle / total[-1] * max_bins)
-        last = np.flatnonzero(number[1:] != number[:-1])
-    else:
-        last = np.arange(values.size - 1)
-    low, high = values[last], values[last + 1]
-    cut = low + (high - low) / 2
-    # Between neighbours of floating point the middle may round up to the right one.
-    return np.where((cut >= low) & (cut < high), cut, low)
+        keep = np.flatnonzero(~np.isnan(x))
+        order = keep[np.argsort(x[keep], kind="stable")]
+        x, total = x[order], np.cumsum(w[order])
+    cuts = np.empty(max(1, min(max_bins, x.size)))
+    return cuts[: _between(x, total, max_bins, cuts)].copy()
 
 
-@kernel
-def _encode(X: Array, cuts: Array, starts: Array, n_bins: Array, categorical: Array, codes: Array) -> None:
+@kernel(exact=True)
+def _columns(X: Array, rows: Array, group: Array, every: bool, out: Array, present: Array) -> None:
+    """Copy columns side by side, leaving out missing values unless every row is to keep its place."""
+    for k in range(group.size):
+        present[k] = 0
+    for i in range(rows.size):
+        row = rows[i]
+        for k in range(group.size):
+            x = X[row, group[k]]
+            at = present[k]
+            out[k, at] = x
+            present[k] = at + (every or x == x)
+
+
+@kernel(exact=True)
+def _between(x: Array, total: Array, max_bins: int, cuts: Array) -> int:
+    """Cuts between the different values of a sorted column; `total` is the running weight, empty if each counts 1.
+
+    With more than max_bins values, a value belongs to the bin in which the middle of its weight lies, and the cuts
+    stand where that changes; a heavy value fills bins of its own.
+    """
+    n, weighted = x.size, total.size > 0
+    different = 0
+    for i in range(n):
+        different += i == 0 or x[i] != x[i - 1]
+        if different > max_bins:
+            break
+    if different < 2:
+        return 0
+    whole = total[n - 1] if weighted else float(n)
+    made, i = 0, 0
+    before, last = 0.0, -1.0
+    while i < n:
+        end = i + 1
+        while end < n and x[end] == x[i]:
+            end += 1
+        upto = total[end - 1] if weighted else float(end)
+        number = np.floor((before + upto) / 2 / whole * max_bins)
+        if i > 0 and (different <= max_bins or number != last):
+            low, high = x[i - 1], x[i]
+            cut = low + (high - low) / 2
+            # Between neighbours of floating point the middle may round up to the right one.
+            cuts[made] = cut if low <= cut < high else low
+            made += 1
+        before, last, i = upto, number, end
+    return made
+
+
+@kernel(exact=True)
+def _encode(X: Array, padded: Array, steps: Array, n_bins: Array, categorical: Array, codes: Array) -> None:
     n, p = X.shape
-    for block in range(0, n, 1024):
-        stop = min(n, block + 1024)
+    height = 512
+    values, place = np.empty(height), np.empty(height, dtype=np.int64)
+    for block in range(0, n, height):
+        m = min(height, n - block)
         for j in range(p):
-            missing = n_bins[j]
+            missing = np.int64(n_bins[j])
             if categorical[j]:
-                for i in range(block, stop):
-                    x = X[i, j]
-                    if x != x or x < 0:
-                        codes[i, j] = missing
-                    else:
-                        codes[i, j] = min(np.int64(x), missing - 1)
+                for i in range(m):
+                    x = X[block + i, j]
+                    # An infinite or unknown code cannot be: the gate hands over places among the levels, or NaN.
+                    known = x == x and x >= 0.0
+                    codes[block + i, j] = min(np.int64(x), missing - 1) if known else missing
                 continue
-            begin = starts[j]
-            size = starts[j + 1] - begin
-            for i in range(block, stop):
-                x = X[i, j]
-                if x != x:
-                    codes[i, j] = missing
-                    continue
-                low = begin
-                left = size
-                # Branch-free search for the number of cuts below x.
-                while left > 1:
-                    half = left >> 1
-                    low = low + half if cuts[low + half - 1] < x else low
-                    left -= half
-                if left == 1 and cuts[low] < x:
-                    low += 1
-                codes[i, j] = low - begin
+            cuts = padded[j]
+            for i in range(m):
+                values[i] = X[block + i, j]
+                place[i] = 0
+            half = np.int64(1) << steps[j]
+            while half > 1:
+                half >>= 1
+                for i in range(m):
+                    gap = np.float64(cuts[np.uint64(place[i] + half - 1)] - values[i])
+                    place[i] += half & (gap.view(np.int64) >> 63)
+            for i in range(m):
+                x = values[i]
+                codes[block + i, j] = place[i] if x == x else missing

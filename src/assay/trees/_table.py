@@ -77,6 +77,7 @@ class TableEstimator(Estimator):
             and X.ndim == 2
             and X.shape[0] > 0
             and X.flags.c_contiguous
+            and X.flags.writeable
             and X.shape[1] == getattr(self, "n_features_in_", -1)
             and not hasattr(self, "feature_names_in_")
             and all(level is None for level in self.levels_)
@@ -95,7 +96,8 @@ class TableEstimator(Estimator):
             self.levels_[j] = seen[~np.isnan(seen)]
 
     def _encode_numbers(self, X: Array) -> Array:
-        X = np.ascontiguousarray(X)
+        # A closed array is another type to the compiler: open, every table runs through the same kernels.
+        X = np.require(X, requirements=("C", "W"))
         self._refuse_infinite(X)
         coded = [j for j, levels in enumerate(self.levels_) if levels is not None]
         if coded:

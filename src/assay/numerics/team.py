@@ -1,0 +1,183 @@
+"""A team: several threads that run one kernel together and wait for each other inside it, without Python.
+
+Growing a boosted tree asks for a hundred short steps, each worth a few threads and each needing the one before. Sent
+through a pool, a step's hand-over would cost more than the step. Here every thread enters the same nogil kernel once
+and meets the others at barriers, a few tenths of a microsecond each, made of the processor's atomic operations:
+
+    rank, size = join(gate, wanted)     who am I, and how many are we? rank -1: too late, go home
+    ... my share ...
+    meet(gate, size)                    nobody passes before all have come; what was written before is seen after
+
+No promise of threads is needed. The first to come waits a short while for the others and then closes the door; those
+who came are the team, and whoever comes later returns at once. A pool that is busy or runs its tasks one after
+another thus gives a team of one, never a deadlock. Nobody waits for a thread that has not begun to run the kernel.
+Waiting threads spin at first and then hand their core over at every look, so more threads than cores still advance.
+
+Work must be shared out so that no result depends on the size of the team: each number is computed by one member
+alone, whoever that is.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.extending import intrinsic as numba_intrinsic
+
+from assay.numerics.jit import kernel
+
+__all__ = ["add_pair", "join", "meet", "new_gate", "prefetch"]
+
+Array = np.ndarray
+intrinsic: Any = numba_intrinsic  # its first argument is filled in by Numba, which its types do not say
+
+# Each counter stands in a cache line of its own.
+COMERS, TEAM, WAITING, ROUND = 0, 8, 16, 24
+CLOSED = 1 << 32
+PATIENCE = 400
+"""Looks before a waiting thread hands over its core; about ten microseconds."""
+
+
+def new_gate() -> Array:
+    """The counters of one team; a new one for each entry into a kernel."""
+    return np.zeros(32, dtype=np.int64)
+
+
+def _place(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
+    """The address of one entry of a vector of int64."""
+    made = context.make_array(kind)(context, builder, array)
+    return builder.gep(made.data, [index])
+
+
+@intrinsic
+def _fetch_add(typing: Any, array: Any, index: Any, amount: Any) -> Any:
+    """Add to an entry in one indivisible step and return what was there before."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _place(context, builder, signature.args[0], arguments[0], arguments[1])
+        return builder.atomic_rmw("add", place, arguments[2], "acq_rel")
+
+    return types.int64(array, types.int64, types.int64), build
+
+
+@intrinsic
+def _look(typing: Any, array: Any, index: Any) -> Any:
+    """Read an entry together with everything its writer had written before it."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _place(context, builder, signature.args[0], arguments[0], arguments[1])
+        return builder.load_atomic(place, "acquire", 8)
+
+    return types.int64(array, types.int64), build
+
+
+@intrinsic
+def _tell(typing: Any, array: Any, index: Any, value: Any) -> Any:
+    """Write an entry so that whoever reads it sees everything written before."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = _place(context, builder, signature.args[0], arguments[0], arguments[1])
+        builder.store_atomic(arguments[2], place, "release", 8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, types.int64), build
+
+
+@intrinsic
+def _hand_over(typing: Any) -> Any:
+    """Offer the core to whoever else wants to run."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        name = "SwitchToThread" if sys.platform == "win32" else "sched_yield"
+        call = ir.FunctionType(ir.IntType(32), [])
+        if name in builder.module.globals:
+            function = builder.module.globals[name]
+        else:
+            function = ir.Function(builder.module, call, name)
+        builder.call(function, [])
+        return context.get_dummy_value()
+
+    return types.void(), build
+
+
+@intrinsic
+def prefetch(typing: Any, array: Any, index: Any) -> Any:
+    """Ask for the cache line of array[index]; only a hint, so any index will do."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = signature.args[0]
+        made = context.make_array(kind)(context, builder, arguments[0])
+        place = builder.gep(made.data, [arguments[1]])
+        byte = ir.IntType(8).as_pointer()
+        whole = ir.IntType(32)
+        call = ir.FunctionType(ir.VoidType(), [byte, whole, whole, whole])
+        name = "llvm.prefetch.p0"
+        function = builder.module.globals.get(name) or ir.Function(builder.module, call, name)
+        numbers = [ir.Constant(whole, value) for value in (0, 3, 1)]
+        builder.call(function, [builder.bitcast(place, byte), *numbers])
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), build
+
+
+@intrinsic
+def add_pair(typing: Any, array: Any, index: Any, one: Any, two: Any) -> Any:
+    """Add two numbers to array[index] and array[index + 1] at once; the compiler does not see that it could."""
+
+    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        made = context.make_array(signature.args[0])(context, builder, arguments[0])
+        pair = ir.VectorType(ir.IntType(64), 2)
+        place = builder.bitcast(builder.gep(made.data, [arguments[1]]), pair.as_pointer())
+        both = ir.Constant(pair, ir.Undefined)
+        for k in range(2):
+            both = builder.insert_element(both, arguments[2 + k], ir.Constant(ir.IntType(32), k))
+        builder.store(builder.add(builder.load(place, align=8), both), place, align=8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.uint64, types.int64, types.int64), build
+
+
+@kernel
+def join(gate: Array, wanted: int) -> tuple[int, int]:
+    """This thread's rank and the size of its team; rank -1 for one who came too late."""
+    rank = _fetch_add(gate, COMERS, 1)
+    if rank >= CLOSED:
+        return -1, 0
+    if rank > 0:
+        looks = 0
+        size = _look(gate, TEAM)
+        while size == 0:
+            looks += 1
+            if looks > PATIENCE:
+                _hand_over()
+            size = _look(gate, TEAM)
+        return rank, size
+    looks = 0
+    # The first one waits for a few tenths of a millisecond at most.
+    while _look(gate, COMERS) < wanted and looks < 3 * PATIENCE:
+        looks += 1
+        if looks > PATIENCE:
+            _hand_over()
+    size = _fetch_add(gate, COMERS, CLOSED)
+    _tell(gate, TEAM, size)
+    return 0, size
+
+
+@kernel
+def meet(gate: Array, size: int) -> None:
+    """Wait until every member of the team has come here."""
+    if size == 1:
+        return
+    now = _look(gate, ROUND)
+    if _fetch_add(gate, WAITING, 1) == size - 1:
+        _tell(gate, WAITING, 0)
+        _tell(gate, ROUND, now + 1)
+        return
+    looks = 0
+    while _look(gate, ROUND) == now:
+        looks += 1
+        if looks > PATIENCE:
+            _hand_over()

@@ -1,0 +1,289 @@
+"""One tree of gradient boosting, grown on bins from each row's gradient g and hessian h.
+
+With G and H the sums of a node's g and h, and l2 the penalty, a leaf steps by -G / (H + l2), and a split saves
+
+    gain = 1/2 [ G_L^2 / (H_L + l2) + G_R^2 / (H_R + l2) - G^2 / (H + l2) ]
+
+of the loss' second-order expansion. Under monotone constraints a step v is kept inside the bounds inherited from above,
+and the gain is the difference of G v + (H + l2) v^2 / 2 at the bounded steps; at a split of a constrained column the
+children's bounds part at the mean of their steps.
+
+Missing values are tried on both sides. Where a node has none in the column it splits, they will follow the child of
+larger hessian. Categories are put in the order of G_c / (H_c + smoothing), which keeps rare ones in the middle, and
+scanned like numbers; with smoothing 0 and l2 0 that finds the best of all subsets (Fisher). Categories that a node
+does not hold go where missing values go. A later split must be better by more than rounding to win, so ties fall to
+the first column and the lowest cut.
+
+Cost. A node's sums per bin take one pass over its rows; of two children only the smaller is summed, the other is its
+parent minus it, so that a tree costs at most O(n p log leaves) and in practice two or three passes. A scan is O(bins).
+
+Digits. The sums per bin are of whole numbers: each gradient is counted in units of about 2^-61 times the sum of all
+|g|, less the bits that count the rows (for a million rows and unit hessian 2^-41), each hessian likewise. Whole numbers
+add up to the same in any order and subtract without rest, gradient and count fit one word, and one addition does for
+both: half the time of sums in floating point. A row's rounding is of the size of the errors that sums of a million
+floating-point numbers make. Steps are then computed in floating point from the gradients of the leaf's own rows.
+
+Threads. The whole tree is one kernel that a team of threads runs together (`numerics.team`). Each member adds up and
+searches columns of its own, so the same tree follows for any number of threads, to the bit.
+
+Friedman (2001), Annals of Statistics 29, 1189-1232; Chen and Guestrin (2016), KDD, 785-794; Ke et al. (2017), NeurIPS
+30, 3146-3154; Fisher (1958), JASA 53, 789-798.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from assay.numerics.team import new_gate
+from assay.numerics.threads import parallel, workers
+from assay.trees._binning import Codes
+from assay.trees._boost_grow import PIECES, grow, send
+from assay.trees._boost_scan import BEGIN, BIN, END, FEATURE, FIRST, GAIN, MISSING, STEP, WEIGHT
+from assay.trees._nodes import Nodes, word_count
+
+__all__ = ["BoostLimits", "Workspace", "grow_boosted"]
+
+Array = np.ndarray
+
+TEAM_WORK = 250_000
+"""Cells (rows times columns) below which a tree is grown by one thread."""
+POOL_BYTES = 256 << 20
+"""Sums of at most so many bytes are kept for later subtraction; beyond that, both children are summed."""
+
+
+@dataclass(frozen=True)
+class BoostLimits:
+    """When a tree stops growing, and its penalty.
+
+    | field       | default | range        | meaning                                                              |
+    |-------------|---------|--------------|----------------------------------------------------------------------|
+    | max_leaves  | 31      | 0, >= 2      | most leaves; 0: no limit                                             |
+    | max_depth   | 2^31 -1 | >= 1         | a node at this depth is a leaf (the root has depth 0)                |
+    | min_leaf    | 20      | >= 1         | no split leaves a child with fewer rows                              |
+    | min_hessian | 1e-3    | >= 0         | no split leaves a child with a smaller sum of hessians               |
+    | l2          | 0.0     | >= 0         | penalty on the square of a step                                      |
+    | min_gain    | 0.0     | >= 0         | a split must save more than this                                     |
+    | growth      | "leaf"  | leaf, depth  | best split first, or level by level (within a level best first)      |
+    | smoothing   | 10.0    | >= 0         | added to a category's hessian when categories are put in order       |
+    """
+
+    max_leaves: int = 31
+    max_depth: int = 2**31 - 1
+    min_leaf: int = 20
+    min_hessian: float = 1e-3
+    l2: float = 0.0
+    min_gain: float = 0.0
+    growth: Literal["leaf", "depth"] = "leaf"
+    smoothing: float = 10.0
+
+
+class Workspace:
+    """What all trees of one fit share: the codes by blocks of columns, and room for sums and rows.
+
+    | parameter | default | range             | meaning                                                        |
+    |-----------|---------|-------------------|----------------------------------------------------------------|
+    | codes     |         | Codes             | the binned table                                               |
+    | levels    |         | p whole numbers   | categories of each column, 0 for a column of numbers           |
+    | n_jobs    | None    | None or whole     | threads of the team                                            |
+
+    One workspace serves one call of `grow_boosted` at a time. It holds the codes twice more, once by blocks of columns
+    (with one thread the given ones) and once column by column.
+    """
+
+    def __init__(self, codes: Codes, levels: Sequence[int], n_jobs: int | None = None) -> None:
+        values = codes.values
+        n, p = values.shape
+        self.codes, self.levels = codes, np.asarray(levels, dtype=np.int64)
+        self.rows, self.columns = n, p
+        self.team = max(1, min(workers(n_jobs), p)) if n * p >= TEAM_WORK else 1
+        self.blocks = np.linspace(0, p, self.team + 1).astype(np.int64)
+        self.cells = values.reshape(-1) if self.team == 1 else np.empty(n * p, dtype=values.dtype)
+        self.by_column = np.empty((p, n), dtype=values.dtype)
+        parallel(self._copy_block, range(self.team), n_jobs=n_jobs, work=float(n * p))
+        bins = codes.bins
+        self.offsets = np.concatenate([[0], np.cumsum(bins.n_bins.astype(np.int64) + 1)])
+        words = [
+            word_count(int(b)) if category else 0 for b, category in zip(bins.n_bins, bins.categorical, strict=True)
+        ]
+        self.word_starts = np.concatenate([[0], np.cumsum(words)]).astype(np.int64)
+        self.every = np.arange(n, dtype=np.int32)
+        self.order = np.empty(n, dtype=np.int32)
+        self.buffers = np.empty((2, n), dtype=np.int32)
+        self.pool, self.packed = np.empty((0, 0), dtype=np.int64), np.empty(0, dtype=np.int64)
+        widest = int(bins.n_bins.max(initial=0)) + 1
+        self.gains = np.empty((self.team, widest))
+        self.sums = np.empty((self.team, 3, widest), dtype=np.int64)
+        self.tables = np.empty((self.team, widest), dtype=np.uint8)
+        self.bits = np.zeros((2, max(1, int(self.word_starts[-1]))), dtype=np.uint32)
+
+    def _copy_block(self, k: int) -> None:
+        low, high = int(self.blocks[k]), int(self.blocks[k + 1])
+        if self.team > 1:
+            block = self.cells[self.rows * low : self.rows * high].reshape(self.rows, high - low)
+            block[:] = self.codes.values[:, low:high]
+        self.by_column[low:high] = self.codes.values[:, low:high].T
+
+    def room(self, leaves: int, lanes: int) -> tuple[Array, Array]:
+        """Space for the sums of so many nodes at once and one more that is never kept, and for the gradients."""
+        size = 2 * int(self.offsets[-1])
+        slots = 1 + max(1, min(leaves, POOL_BYTES // (8 * size)))
+        if self.pool.shape[0] < slots:
+            self.pool = np.empty((slots, size), dtype=np.int64)
+        if self.packed.size < lanes * self.rows:
+            self.packed = np.empty(lanes * self.rows, dtype=np.int64)
+        return self.pool, self.packed
+
+    def tree(self, size: int) -> tuple[Array, Array, Array, tuple[Array, ...]]:
+        """Numbers, whole numbers and category bits of so many nodes, and what the team tells each other."""
+        words = int(np.diff(self.word_starts).max(initial=1))
+        shared = (
+            np.empty((2, self.columns)),
+            np.empty((2, self.columns, 4), dtype=np.int64),
+            np.zeros((self.team + 1, 16), dtype=np.int64),
+            np.empty(size + 1, dtype=np.int64),
+            np.empty(self.pool.shape[0], dtype=np.int64),
+            np.empty((PIECES, 2)),
+            np.empty((PIECES, 2), dtype=np.int64),
+        )
+        bits = np.zeros((size if self.word_starts[-1] else 1, words), dtype=np.uint32)
+        return np.zeros((size, 5)), np.zeros((size, 12), dtype=np.int64), bits, shared
+
+
+def grow_boosted(
+    work: Workspace,
+    gradient: Array,
+    hessian: Array | None,
+    limits: BoostLimits,
+    *,
+    rows: Array | None = None,
+    columns: Array | None = None,
+    monotone: Array | None = None,
+) -> tuple[Nodes, Array]:
+    """Grow one tree; return its nodes and the leaf of every row, in or out of the sample (int32).
+
+    | parameter | default | range              | meaning                                                            |
+    |-----------|---------|--------------------|--------------------------------------------------------------------|
+    | work      |         | Workspace          | the binned table and room to work in                               |
+    | gradient  |         | n numbers, float64 | of the loss at the present scores, times the row's weight          |
+    | hessian   |         | n numbers or None  | likewise, not negative; None: 1 for every row                      |
+    | limits    |         | BoostLimits        | when growth stops                                                  |
+    | rows      | None    | int32, ascending   | the sample the tree is grown on; None: all rows                    |
+    | columns   | None    | p truth values     | columns that may be split; None: all                               |
+    | monotone  | None    | p of -1, 0, 1      | direction of each column                                           |
+
+    In the nodes, `weight` is the sum of hessians, `impurity` 0 and `value` the step -G / (H + l2). Where a column's
+    missing values stand against all others, the threshold is infinity.
+
+    >>> from assay.trees._binning import bin_table
+    >>> X = np.array([[1.0], [2.0], [3.0], [4.0]])
+    >>> work = Workspace(bin_table(X, [0]), [0])
+    >>> nodes, leaf = grow_boosted(work, np.array([1.0, 1.0, -1.0, -1.0]), None, BoostLimits(min_leaf=1))
+    >>> float(nodes.threshold[0]), nodes.value[leaf, 0].tolist()
+    (2.5, [-1.0, -1.0, 1.0, 1.0])
+    """
+    n, p, bins = work.rows, work.columns, work.codes.bins
+    sampled, lanes = n if rows is None else rows.size, 1 if hessian is None else 2
+    most = _most_leaves(limits, sampled)
+    active = np.ones(p, dtype=np.uint8) if columns is None else np.asarray(columns, dtype=bool).astype(np.uint8)
+    bound = np.zeros(p, dtype=np.int64) if monotone is None else np.asarray(monotone, dtype=np.int64)
+    if rows is None:
+        work.order[:] = work.every
+        leaf_of_row = np.empty(n, dtype=np.int32)
+    else:
+        work.order[:sampled] = rows
+        leaf_of_row = np.full(n, -1, dtype=np.int32)
+    pool, packed = work.room(most, lanes)
+    real, whole, bits, shared = work.tree(2 * most - 1)
+    mode = 2 if limits.max_leaves == 0 else int(limits.growth == "depth")
+    numbers = np.array([limits.min_hessian, limits.l2, limits.min_gain, limits.smoothing, 0.0, 1.0, 0.0])
+    counts = np.array(
+        [most, limits.max_depth, limits.min_leaf, mode, lanes, int(sampled).bit_length(), bound.any(), sampled],
+        dtype=np.int64,
+    )
+    by_column = work.by_column.reshape(-1)
+    arguments: tuple[Any, ...] = (
+        new_gate(), work.team, work.cells, by_column, work.blocks, work.offsets, bins.n_bins, bins.categorical,
+        work.word_starts, gradient, gradient if hessian is None else hessian, packed, active, bound, numbers, counts,
+        work.order, work.buffers, pool, work.gains, work.sums, work.tables, work.bits, real, whole, bits, *shared,
+        leaf_of_row,
+    )  # fmt: skip
+    if work.team == 1:
+        made = grow(*arguments)
+    else:
+        made = max(parallel(lambda _: int(grow(*arguments)), range(work.team), n_jobs=work.team))
+    if rows is not None:
+        _send_others(work, whole, bits, leaf_of_row)
+    return _nodes(work, real[:made], whole[:made], bits), leaf_of_row
+
+
+def _send_others(work: Workspace, whole: Array, bits: Array, leaf_of_row: Array) -> None:
+    """Find the leaves of the rows that were not in the sample."""
+    bins = work.codes.bins
+
+    def part(k: int) -> None:
+        rows = slice(k * work.rows // work.team, (k + 1) * work.rows // work.team)
+        send(work.codes.values[rows], bins.n_bins, bins.categorical, whole, bits, leaf_of_row[rows])
+
+    if work.team == 1:
+        part(0)
+    else:
+        parallel(part, range(work.team), n_jobs=work.team)
+
+
+def _most_leaves(limits: BoostLimits, rows: int) -> int:
+    """How many leaves a tree can have at all."""
+    most = max(1, rows // max(1, limits.min_leaf))
+    if limits.max_leaves:
+        most = min(most, limits.max_leaves)
+    return min(most, 2**limits.max_depth) if limits.max_depth < 31 else most
+
+
+def _nodes(work: Workspace, real: Array, whole: Array, bits: Array) -> Nodes:
+    """The tree in the layout all trees share: cuts instead of bins, a bit for each level of a category."""
+    bins = work.codes.bins
+    size = real.shape[0]
+    feature = whole[:, FEATURE]
+    inner = np.flatnonzero(feature >= 0)
+    column, cut = feature[inner], whole[inner, BIN]
+    threshold, offset, words = np.zeros(size), np.full(size, -1, dtype=np.int64), np.empty(0, dtype=np.uint32)
+    at = bins.starts[column] + cut
+    threshold[inner] = np.inf
+    below = at < bins.starts[column + 1]
+    threshold[inner[below]] = bins.cuts[at[below]]
+    if bins.categorical.any():
+        parts, filled = [words], 0
+        for t, j in zip(inner, column, strict=True):
+            if bins.categorical[j]:
+                threshold[t], offset[t] = 0.0, filled
+                parts.append(_level_bits(bits[t], int(work.levels[j]), int(bins.n_bins[j])))
+                filled += parts[-1].size
+        words = np.concatenate(parts)
+    return Nodes(
+        starts=np.array([0, size]),
+        feature=feature.astype(np.int32),
+        threshold=threshold,
+        first=whole[:, FIRST].astype(np.int32),
+        count=((feature >= 0) * 2).astype(np.int32),
+        missing=whole[:, MISSING].astype(np.int32),
+        offset=offset,
+        words=words,
+        value=real[:, STEP : STEP + 1].copy(),
+        rows=whole[:, END] - whole[:, BEGIN],
+        weight=real[:, WEIGHT].copy(),
+        impurity=np.zeros(size),
+        gain=real[:, GAIN] * (feature >= 0),
+    )
+
+
+def _level_bits(bits: Array, levels: int, bins: int) -> Array:
+    """The bits of a column's levels, of which those beyond the last bin share its bit."""
+    if levels <= bins:
+        return bits[: word_count(levels)].copy()
+    flags = np.unpackbits(bits.view(np.uint8), bitorder="little")[np.minimum(np.arange(levels), bins - 1)]
+    padded = np.zeros(32 * word_count(levels), dtype=np.uint8)
+    padded[:levels] = flags
+    return np.packbits(padded, bitorder="little").view(np.uint32)

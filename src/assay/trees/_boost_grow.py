@@ -1,0 +1,438 @@
+"""A boosted tree from root to leaves: one kernel that a team of threads runs together.
+
+The first member leads: it keeps the nodes, chooses the columns' best split and takes the next node. All members divide
+the rows, add up their columns and search them. They meet after each of these steps.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from assay.numerics.jit import kernel
+from assay.numerics.team import join, meet
+from assay.trees._boost_scan import (
+    BEGIN,
+    BIN,
+    BITS,
+    BOUNDED,
+    CHILD,
+    DEEPER,
+    DEPTH,
+    END,
+    FEATURE,
+    FIRST,
+    GAIN,
+    HIGH,
+    L2,
+    LANES,
+    LEFT_G,
+    LEFT_H,
+    LOW,
+    MADE,
+    MAX_DEPTH,
+    MAX_LEAVES,
+    MIN_GAIN,
+    MIN_LEAF,
+    MISSING,
+    MODE,
+    NODE,
+    ROUNDING,
+    ROWS,
+    SCALE,
+    SLOT,
+    SPARE,
+    STEP,
+    SUM_G,
+    SUM_H,
+    UNIT_G,
+    UNIT_H,
+    WEIGHT,
+    search,
+    sum_up,
+)
+
+__all__ = ["PIECES", "grow", "send"]
+
+Array = np.ndarray
+
+PIECES = 64
+"""Pieces of rows whose float sums are added in a fixed order, whoever made them."""
+
+
+@kernel
+def grow(
+    gate: Array, wanted: int, cells: Array, by_column: Array, blocks: Array, offsets: Array, n_bins: Array,
+    categorical: Array, word_starts: Array, gradient: Array, hessian: Array, packed: Array, active: Array, bound: Array,
+    numbers: Array, counts: Array, order: Array, buffers: Array, pool: Array, gains: Array, sums: Array,
+    tables: Array, spare_bits: Array, real: Array, whole: Array, bits: Array, found: Array, place: Array, told: Array,
+    heap: Array, free: Array, float_parts: Array, whole_parts: Array, leaf_of_row: Array,
+) -> int:  # fmt: skip
+    """Grow the tree together with whoever else joins; return the number of nodes."""
+    rank, size = join(gate, wanted)
+    if rank < 0:
+        return 0
+    n, lanes = gradient.size, counts[LANES]
+    news = told[0]
+    _pack(gate, rank, size, gradient, hessian, order, numbers, counts, float_parts, whole_parts, packed)
+    freed = queued = 0
+    leaves = 1
+    if rank == 0:
+        for k in range(pool.shape[0] - 1, 1, -1):
+            free[freed] = k
+            freed += 1
+        for k in range(PIECES):
+            whole[0, SUM_G] += whole_parts[k, 0]
+            whole[0, SUM_H] += whole_parts[k, 1]
+        whole[0, END], whole[0, FEATURE] = counts[ROWS], -1
+        real[0, LOW], real[0, HIGH] = -np.inf, np.inf
+        news[NODE], news[CHILD], news[SPARE], news[MADE] = -1, 0, 1, 1
+        news[DEEPER] = counts[MAX_LEAVES] > 1 and counts[MAX_DEPTH] > 0 and numbers[SCALE] > 0.0
+    meet(gate, size)
+    while True:
+        # The children are known to all; find how each of them is best split.
+        parent, child = news[NODE], news[CHILD]
+        sides = 1 if parent < 0 else 2
+        subtract = parent >= 0 and whole[max(parent, 0), SLOT] > 0
+        small = child
+        if sides == 2 and whole[child, END] - whole[child, BEGIN] > whole[child + 1, END] - whole[child + 1, BEGIN]:
+            small = child + 1
+        large = 2 * child + 1 - small if sides == 2 else child
+        large_slot = whole[parent, SLOT] if subtract else 0
+        enough = 2 * counts[MIN_LEAF] if news[DEEPER] else n + 1
+        look_small = whole[small, END] - whole[small, BEGIN] >= enough
+        look_large = sides == 2 and whole[large, END] - whole[large, BEGIN] >= enough
+        for b in range(rank, blocks.size - 1, size):
+            for side in range(sides):
+                node, slot, look = (small, news[SPARE], look_small) if side == 0 else (large, large_slot, look_large)
+                minus = side == 1 and subtract
+                if not minus and (look or (look_large and subtract)):
+                    sum_up(
+                        cells, n * blocks[b], blocks[b], blocks[b + 1], offsets, active, order, whole[node, BEGIN],
+                        whole[node, END], packed, lanes, pool[slot],
+                    )  # fmt: skip
+                if look:
+                    record = 0.0
+                    for j in range(blocks[b], blocks[b + 1]):
+                        if active[j]:
+                            if minus:
+                                mine, others = pool[slot], pool[news[SPARE]]
+                                for k in range(lanes * offsets[j], lanes * offsets[j + 1]):
+                                    mine[k] -= others[k]
+                            record = search(
+                                side, j, pool[slot], offsets[j], n_bins[j], categorical[j], node, real, whole, numbers,
+                                counts, bound[j], gains[rank], sums[rank], found, place, spare_bits, word_starts[j],
+                                record,
+                            )  # fmt: skip
+        meet(gate, size)
+        if rank == 0:
+            # Choose among the columns, then take the next node to split.
+            for side in range(sides):
+                node, slot, look = (small, news[SPARE], look_small) if side == 0 else (large, large_slot, look_large)
+                if look and _choose(
+                    side, node, active, found, place, numbers, counts, real, whole, bits, spare_bits, word_starts
+                ):
+                    whole[node, SLOT] = slot
+                    _push(heap, queued, node, real, whole, counts[MODE])
+                    queued += 1
+                elif slot > 0:
+                    free[freed] = slot
+                    freed += 1
+            if queued == 0 or leaves == counts[MAX_LEAVES]:
+                news[NODE] = -2
+                for k in range(queued):
+                    whole[heap[k], FEATURE] = -1
+            else:
+                node = heap[0]
+                queued -= 1
+                _drop(heap, queued, real, whole, counts[MODE])
+                leaves += 1
+                news[NODE], news[CHILD], news[SPARE] = node, news[MADE], 0
+                news[MADE] += 2
+                news[DEEPER] = leaves < counts[MAX_LEAVES] and whole[node, DEPTH] + 1 < counts[MAX_DEPTH]
+                if freed > 0:
+                    freed -= 1
+                    news[SPARE] = free[freed]
+        meet(gate, size)
+        if news[NODE] < 0:
+            break
+        _divide(
+            gate, rank, size, news[NODE], news[CHILD], by_column, n, n_bins, categorical, order, buffers,
+            tables[rank], told, numbers, counts, bound, real, whole, bits,
+        )  # fmt: skip
+        meet(gate, size)
+    _finish(rank, size, news[MADE], order, gradient, hessian, numbers, counts, real, whole, leaf_of_row)
+    return news[MADE]
+
+
+@kernel
+def _pack(
+    gate: Array, rank: int, size: int, gradient: Array, hessian: Array, order: Array, numbers: Array, counts: Array,
+    float_parts: Array, whole_parts: Array, packed: Array,
+) -> None:  # fmt: skip
+    """Gradients and hessians as whole numbers of a unit so small that their sums just fit, with a 1 to count rows.
+
+    With c bits for the count: one lane  q_g 2^c + 1;  two lanes  q_g  and  q_h 2^c + 1.
+    """
+    rows, lanes, c = counts[ROWS], counts[LANES], counts[BITS]
+    every = rows == gradient.size
+    for part in range(rank, PIECES, size):
+        g = h = 0.0
+        low, high = part * rows // PIECES, (part + 1) * rows // PIECES
+        if every:
+            for i in range(low, high):
+                g += abs(gradient[i])
+            if lanes == 2:
+                for i in range(low, high):
+                    h += hessian[i]
+        else:
+            for i in range(low, high):
+                row = np.int64(order[i])
+                g += abs(gradient[row])
+                if lanes == 2:
+                    h += hessian[row]
+        float_parts[part, 0], float_parts[part, 1] = g, h
+    meet(gate, size)
+    g = h = 0.0
+    for part in range(PIECES):
+        g += float_parts[part, 0]
+        h += float_parts[part, 1]
+    # A sum of at most 2^e is counted in units of 2^(e - room), a power of two, so that scaling rounds nothing.
+    room_g, room_h = 61 - (c if lanes == 1 else 0), 61 - c
+    e_g, e_h = math.frexp(g)[1], math.frexp(h)[1]
+    # Gradients whose squares vanish are none at all.
+    small = g == 0.0 or e_g < -500
+    to_g, to_h = 0.0 if small else math.ldexp(1.0, room_g - e_g), math.ldexp(1.0, room_h - max(e_h, -900))
+    if rank == 0:
+        numbers[SCALE] = 0.0 if small else math.ldexp(1.0, e_g)
+        numbers[UNIT_G] = math.ldexp(1.0, -room_g)
+        numbers[UNIT_H] = 1.0 if lanes == 1 else math.ldexp(1.0, e_h - room_h)
+    one = np.int64(1) << c
+    for part in range(rank, PIECES, size):
+        a = b = np.int64(0)
+        low, high = part * rows // PIECES, (part + 1) * rows // PIECES
+        if every and lanes == 1:
+            for i in range(low, high):
+                q = np.int64(np.floor(gradient[i] * to_g + 0.5))
+                packed[i] = q * one + 1
+                a += q
+        elif every:
+            for i in range(low, high):
+                q = np.int64(np.floor(gradient[i] * to_g + 0.5))
+                r = np.int64(np.floor(hessian[i] * to_h + 0.5))
+                packed[2 * i], packed[2 * i + 1] = q, r * one + 1
+                a += q
+                b += r
+        else:
+            for i in range(low, high):
+                row = np.int64(order[i])
+                q = np.int64(np.floor(gradient[row] * to_g + 0.5))
+                if lanes == 1:
+                    packed[row] = q * one + 1
+                    a += q
+                else:
+                    r = np.int64(np.floor(hessian[row] * to_h + 0.5))
+                    packed[2 * row], packed[2 * row + 1] = q, r * one + 1
+                    a += q
+                    b += r
+        whole_parts[part, 0], whole_parts[part, 1] = a, b
+    meet(gate, size)
+
+
+@kernel
+def _choose(
+    side: int, node: int, active: Array, found: Array, place: Array, numbers: Array, counts: Array, real: Array,
+    whole: Array, bits: Array, spare_bits: Array, word_starts: Array,
+) -> bool:  # fmt: skip
+    """Write the best column's split into the node; False where no split is worth it."""
+    best, column, bar = 0.0, -1, 0.0
+    for j in range(active.size):
+        if active[j] and found[side, j] > bar:
+            best, column = found[side, j], j
+            bar = best + ROUNDING * abs(best)
+    if column < 0:
+        return False
+    scale = numbers[SCALE]
+    g, weight = whole[node, SUM_G] * numbers[UNIT_G], numbers[L2]
+    rows = float(whole[node, END] - whole[node, BEGIN])
+    weight += rows if counts[LANES] == 1 else whole[node, SUM_H] * numbers[UNIT_H]
+    step = min(max(-g / weight, real[node, LOW] / scale), real[node, HIGH] / scale) if weight > 0.0 else 0.0
+    own = -(2.0 * g * step + weight * step * step)
+    if counts[BOUNDED]:
+        best += own
+    gain = 0.5 * (best - own) * scale * scale
+    if not (gain > numbers[MIN_GAIN] and best - own > ROUNDING * (abs(best) + abs(own))):
+        return False
+    real[node, GAIN] = gain
+    whole[node, FEATURE], whole[node, BIN] = column, place[side, column, 0]
+    whole[node, MISSING] = place[side, column, 1]
+    whole[node, LEFT_G], whole[node, LEFT_H] = place[side, column, 2], place[side, column, 3]
+    for k in range(word_starts[column + 1] - word_starts[column]):
+        bits[node, k] = spare_bits[side, word_starts[column] + k]
+    return True
+
+
+@kernel
+def _sooner(a: int, b: int, real: Array, whole: Array, mode: int) -> bool:
+    """Whether node a is split before node b: best first, level by level, or the youngest first."""
+    if mode == 2:
+        return a > b
+    if mode == 1 and whole[a, DEPTH] != whole[b, DEPTH]:
+        return whole[a, DEPTH] < whole[b, DEPTH]
+    if real[a, GAIN] != real[b, GAIN]:
+        return real[a, GAIN] > real[b, GAIN]
+    return a < b
+
+
+@kernel
+def _push(heap: Array, size: int, node: int, real: Array, whole: Array, mode: int) -> None:
+    """Put a node into the heap of those waiting to be split."""
+    k = size
+    heap[k] = node
+    while k > 0 and _sooner(heap[k], heap[(k - 1) >> 1], real, whole, mode):
+        up = (k - 1) >> 1
+        heap[k], heap[up] = heap[up], heap[k]
+        k = up
+
+
+@kernel
+def _drop(heap: Array, size: int, real: Array, whole: Array, mode: int) -> None:
+    """Take the first node out of the heap, which then has this size."""
+    heap[0] = heap[size]
+    k = 0
+    while 2 * k + 1 < size:
+        down = 2 * k + 1
+        if down + 1 < size and _sooner(heap[down + 1], heap[down], real, whole, mode):
+            down += 1
+        if not _sooner(heap[down], heap[k], real, whole, mode):
+            break
+        heap[k], heap[down] = heap[down], heap[k]
+        k = down
+
+
+@kernel
+def _divide(
+    gate: Array, rank: int, size: int, node: int, child: int, by_column: Array, n: int, n_bins: Array,
+    categorical: Array, order: Array, buffers: Array, table: Array, told: Array, numbers: Array, counts: Array,
+    bound: Array, real: Array, whole: Array, bits: Array,
+) -> None:  # fmt: skip
+    """Put the rows of a node in the order of its children, each in the old order, and write the children down."""
+    column, begin, end = whole[node, FEATURE], whole[node, BEGIN], whole[node, END]
+    parts = size if end - begin >= 8192 else 1
+    if rank >= parts:
+        return
+    nb = np.int64(n_bins[column])
+    table[nb] = 1 - whole[node, MISSING]
+    for k in range(nb):
+        if categorical[column]:
+            table[k] = (bits[node, k >> 5] >> np.uint32(k & 31)) & np.uint32(1)
+        else:
+            table[k] = k <= whole[node, BIN]
+    low, high = begin + (end - begin) * rank // parts, begin + (end - begin) * (rank + 1) // parts
+    codes, seconds = by_column[column * n : (column + 1) * n], buffers[1]
+    firsts = order if parts == 1 else buffers[0]
+    a, b = np.uint64(low), np.uint64(low)
+    one = np.uint64(1)
+    # Both writes are always made and only one of them counts: no branch to guess wrong.
+    for i in range(np.uint64(low), np.uint64(high)):
+        row = order[i]
+        goes = np.uint64(table[np.uint64(codes[np.uint64(row)])])
+        firsts[a] = row
+        seconds[b] = row
+        a += goes
+        b += one - goes
+    told[1 + rank, 0] = np.int64(a) - low
+    if parts > 1:
+        meet(gate, size)
+    lefts = mine = 0
+    for r in range(parts):
+        if r == rank:
+            mine = lefts
+        lefts += told[1 + r, 0]
+    if rank == 0:
+        _beget(node, child, begin + lefts, numbers, counts, bound, real, whole)
+    to = np.uint64(begin + mine)
+    if parts > 1:
+        for i in range(np.uint64(low), a):
+            order[to] = firsts[i]
+            to += one
+    to = np.uint64(begin + lefts + (low - begin - mine))
+    for i in range(np.uint64(low), b):
+        order[to] = seconds[i]
+        to += one
+
+
+@kernel
+def _beget(
+    node: int, child: int, middle: int, numbers: Array, counts: Array, bound: Array, real: Array, whole: Array
+) -> None:
+    """Write down the two children of a node: their rows, sums and bounds."""
+    whole[node, FIRST] = child
+    for k in range(2):
+        t = child + k
+        whole[t, BEGIN], whole[t, END] = (middle, whole[node, END]) if k else (whole[node, BEGIN], middle)
+        whole[t, DEPTH], whole[t, FEATURE], whole[t, SLOT] = whole[node, DEPTH] + 1, -1, 0
+        whole[t, SUM_G] = whole[node, SUM_G] - whole[node, LEFT_G] if k else whole[node, LEFT_G]
+        whole[t, SUM_H] = whole[node, SUM_H] - whole[node, LEFT_H] if k else whole[node, LEFT_H]
+        real[t, LOW], real[t, HIGH] = real[node, LOW], real[node, HIGH]
+    sign = bound[whole[node, FEATURE]]
+    if sign != 0:
+        middle_step = 0.0
+        for k in range(2):
+            t = child + k
+            rows = float(whole[t, END] - whole[t, BEGIN])
+            weight = numbers[L2] + (rows if counts[LANES] == 1 else whole[t, SUM_H] * numbers[UNIT_H])
+            step = -whole[t, SUM_G] * numbers[UNIT_G] * numbers[SCALE] / weight
+            middle_step += 0.5 * min(max(step, real[t, LOW]), real[t, HIGH])
+        lower = child if sign > 0 else child + 1
+        upper = 2 * child + 1 - lower
+        real[lower, HIGH], real[upper, LOW] = middle_step, middle_step
+
+
+@kernel
+def _finish(
+    rank: int, size: int, made: int, order: Array, gradient: Array, hessian: Array, numbers: Array, counts: Array,
+    real: Array, whole: Array, leaf_of_row: Array,
+) -> None:  # fmt: skip
+    """Tell the rows their leaves, and compute each leaf's step from its own rows."""
+    turn = 0
+    for t in range(made):
+        leaf = whole[t, FEATURE] < 0
+        turn += leaf
+        if (turn % size if leaf else 0) != rank:
+            continue
+        g, h = whole[t, SUM_G] * numbers[UNIT_G] * numbers[SCALE], whole[t, SUM_H] * numbers[UNIT_H]
+        if leaf:
+            g = h = 0.0
+            for i in range(whole[t, BEGIN], whole[t, END]):
+                row = np.int64(order[i])
+                leaf_of_row[row] = t
+                g += gradient[row]
+                if counts[LANES] == 2:
+                    h += hessian[row]
+        if counts[LANES] == 1:
+            h = float(whole[t, END] - whole[t, BEGIN])
+        weight = h + numbers[L2]
+        real[t, WEIGHT] = h
+        real[t, STEP] = min(max(-g / weight, real[t, LOW]), real[t, HIGH]) if weight > 0.0 else 0.0
+
+
+@kernel
+def send(values: Array, n_bins: Array, categorical: Array, whole: Array, bits: Array, leaf_of_row: Array) -> None:
+    """Send the rows outside the sample, marked -1, down the finished tree by their codes."""
+    for i in range(leaf_of_row.size):
+        if leaf_of_row[i] >= 0:
+            continue
+        t = 0
+        while whole[t, FEATURE] >= 0:
+            j = whole[t, FEATURE]
+            code = np.int64(values[i, j])
+            if code == n_bins[j]:
+                right = whole[t, MISSING]
+            elif categorical[j]:
+                right = 1 - np.int64((bits[t, code >> 5] >> np.uint32(code & 31)) & np.uint32(1))
+            else:
+                right = np.int64(code > whole[t, BIN])
+            t = whole[t, FIRST] + right
+        leaf_of_row[i] = t

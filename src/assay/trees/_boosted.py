@@ -1,0 +1,295 @@
+"""What boosted regressors and classifiers share: from parameters and a table to the loop, and from trees to scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils.validation import check_is_fitted
+
+from assay.base import Constraint, boolean, integer, jobs, none, one_of, real, seed
+from assay.errors import DataError, ParameterError
+from assay.numerics.seeds import seed_sequence
+from assay.resampling import cv_mean_and_error, folds, folds_constraint, one_standard_error
+from assay.results import Curve
+from assay.trees._boost import BoostLimits
+from assay.trees._influence import RelativeInfluence, gains, influence_of
+from assay.trees._limits import MANY
+from assay.trees._losses import NOTHING, Loss
+from assay.trees._nodes import Nodes, concatenate
+from assay.trees._predict import leaf_indices, sum_values
+from assay.trees._stages import Held, Plan, Rows, Stages, boost, cross_validate, share_of
+from assay.trees._table import TableEstimator, categories, monotone
+
+__all__ = ["SHARED", "Boosted"]
+
+Array = np.ndarray
+HOLD_OUT = 3
+"""The stream of random numbers that draws the rows held out for early stopping."""
+REPEATED = 10
+"""Rows of whole-number weight are repeated up to this many times their number."""
+
+SHARED: dict[str, Constraint] = {
+    "n_estimators": integer(1, 10**9),
+    "learning_rate": real(0, open_low=True),
+    "max_leaf_nodes": none | integer(2, MANY),
+    "max_depth": none | integer(1, MANY),
+    "min_samples_leaf": integer(1, MANY),
+    "min_child_weight": real(0),
+    "l2_regularization": real(0),
+    "max_bins": integer(2, 255),
+    "subsample": real(0, 1, open_low=True),
+    "max_features": none | integer(1) | real(0, 1, open_low=True),
+    "growth": one_of("leaf", "depth"),
+    "init": none | one_of("zero"),
+    "categorical_features": categories,
+    "monotonic_cst": monotone,
+    "early_stopping": boolean | one_of("cv"),
+    "validation_fraction": real(0, 1, open_low=True, open_high=True),
+    "n_iter_no_change": integer(1),
+    "tol": real(0),
+    "cv": folds_constraint,
+    "rule": one_of("min", "1se"),
+    "warm_start": boolean,
+    "random_state": seed,
+    "n_jobs": jobs,
+}
+"""Ranges of the parameters of both classes."""
+
+
+class Boosted(TableEstimator):
+    """An ensemble of trees grown one after another, each on the gradients that the ones before have left."""
+
+    n_estimators: int
+    learning_rate: float
+    max_leaf_nodes: int | None
+    max_depth: int | None
+    min_samples_leaf: int
+    min_child_weight: float
+    l2_regularization: float
+    max_bins: int
+    subsample: float
+    max_features: Any
+    growth: Any
+    init: str | None
+    monotonic_cst: Any
+    early_stopping: Any
+    validation_fraction: float
+    n_iter_no_change: int
+    tol: float
+    cv: Any
+    rule: str
+    warm_start: bool
+    random_state: Any
+    n_jobs: int | None
+
+    nodes_: Nodes
+    initial_: Array
+    train_score_: Array
+    validation_score_: Array | None
+    cv_curve_: Curve | None
+    n_estimators_: int
+    link_: str
+    _entropy: Any
+
+    # Fitting.
+
+    def _continues(self) -> bool:
+        """Whether this fit goes on where the last one ended."""
+        return bool(self.warm_start) and hasattr(self, "nodes_")
+
+    def _opened(self, X: Any) -> Array:
+        """The table of a fit; one that goes on takes it as predictions do."""
+        again = self._continues()
+        if again:
+            self._check_parameters()
+        return self._table(X, reset=not again)
+
+    def _boost(self, X: Array, y: Array, w: Array | None, loss: Loss, labels: Array | None) -> None:
+        """Fit to a table behind the gate, targets the loss understands, and weights; `labels` are classes or None."""
+        n = X.shape[0]
+        kept = np.arange(n) if w is None else np.flatnonzero(w)
+        used = Rows(X, y, NOTHING if w is None else w)
+        if kept.size < n:
+            used = used.part(kept)
+        before = self._before(loss) if self._continues() else None
+        if before is None:
+            self._entropy = seed_sequence(self.random_state).entropy
+        plan = self._plan(X.shape[1])
+        used, source, plan = _counted(used, loss, plan)
+        self.cv_curve_ = self.validation_score_ = None
+        if self.early_stopping == "cv":
+            held = cross_validate(used, loss, plan, self._splits(X, y, kept, source, labels))
+            self.cv_curve_, rounds = self._choose(held, loss)
+            plan = replace(plan, rounds=rounds)
+        if self.early_stopping is True:
+            chosen = self._held_out(kept.size, None if labels is None else labels[kept])[source]
+            plan = replace(plan, patience=int(self.n_iter_no_change), tol=float(self.tol))
+            stages = boost(used.part(~chosen), loss, plan, watch=used.part(chosen), stages=before)
+            self.validation_score_ = np.array(stages.watched)
+        else:
+            stages = boost(used, loss, plan, stages=before)
+        self._keep(stages, loss)
+
+    def _keep(self, stages: Stages, loss: Loss) -> None:
+        self.initial_, self.link_ = stages.initial, loss.link
+        self.train_score_ = np.array(stages.train)
+        self.n_estimators_ = stages.rounds
+        self.nodes_ = concatenate(stages.trees)
+
+    def _before(self, loss: Loss) -> Stages:
+        """What the last fit has grown."""
+        if self.early_stopping == "cv":
+            what = 'warm_start=True cannot continue a fit whose number of trees is chosen by early_stopping="cv"'
+            raise ParameterError(what, remedy="set one of the two to False")
+        if self.initial_.size != loss.outputs or self.link_ != loss.link:
+            what = "warm_start=True cannot continue a fit with another loss or other classes"
+            raise ParameterError(what, remedy="set warm_start=False")
+        if self.n_estimators < self.n_estimators_:
+            what = f"n_estimators = {self.n_estimators} is less than the {self.n_estimators_} trees already there"
+            raise ParameterError(what, remedy="raise it, or set warm_start=False")
+        trees = [self.nodes_.tree(k) for k in range(self.nodes_.trees)]
+        watched = [] if self.validation_score_ is None else self.validation_score_.tolist()
+        return Stages(self.initial_, trees, self.train_score_.tolist(), watched)
+
+    def _plan(self, p: int) -> Plan:
+        """The parameters as plain numbers."""
+        wanted = self.max_features
+        columns = p if wanted is None else wanted if isinstance(wanted, int | np.integer) else max(1, int(wanted * p))
+        if columns > p:
+            what = f"max_features = {wanted} asks for more columns than the {p} there are"
+            raise ParameterError(what, remedy="lower it, or pass a share in (0, 1]")
+        limits = BoostLimits(
+            max_leaves=0 if self.max_leaf_nodes is None else int(self.max_leaf_nodes),
+            max_depth=MANY if self.max_depth is None else int(self.max_depth),
+            min_leaf=int(self.min_samples_leaf),
+            min_hessian=float(self.min_child_weight),
+            l2=float(self.l2_regularization),
+            growth=self.growth,
+        )
+        return Plan(
+            rounds=int(self.n_estimators),
+            learning_rate=float(self.learning_rate),
+            zero=self.init == "zero",
+            limits=limits,
+            levels=self._level_counts(),
+            monotone=self._monotone(self.monotonic_cst),
+            max_bins=int(self.max_bins),
+            subsample=float(self.subsample),
+            columns=int(columns),
+            entropy=self._entropy,
+            patience=0,
+            tol=0.0,
+            n_jobs=self.n_jobs,
+        )
+
+    def _splits(
+        self, X: Array, y: Array, kept: Array, source: Array, labels: Array | None
+    ) -> list[tuple[Array, Array]]:
+        """The folds among the rows in use; a number means folds in the order of the rows, stratified for classes."""
+        by_class = labels is not None and isinstance(self.cv, int | np.integer)
+        cv = StratifiedKFold(int(self.cv)) if by_class else self.cv
+        pairs = folds(cv, X, y if labels is None else labels)
+        places = np.full(X.shape[0], -1)
+        places[kept] = np.arange(kept.size)
+        found = []
+        for k, (train, test) in enumerate(pairs):
+            sides = []
+            for side in (train, test):
+                mask = np.zeros(kept.size, dtype=bool)
+                mask[places[side][places[side] >= 0]] = True
+                sides.append(np.flatnonzero(mask[source]))
+            if not sides[0].size or not sides[1].size:
+                what = f"fold {k} leaves no weight to train on or to test with"
+                raise DataError(what, remedy="use other folds or other weights")
+            found.append((sides[0], sides[1]))
+        return found
+
+    def _held_out(self, n: int, labels: Array | None) -> Array:
+        """Which rows are held out for early stopping."""
+        source = np.random.default_rng(np.random.SeedSequence(self._entropy, spawn_key=(HOLD_OUT,)))
+        chosen = share_of(n, float(self.validation_fraction), labels, source)
+        if not chosen.any() or chosen.all():
+            what = f"validation_fraction = {self.validation_fraction} of n_samples = {n} rows leaves one part empty"
+            raise DataError(what, remedy="pass more rows or another share, or set early_stopping=False")
+        return chosen
+
+    def _choose(self, held: Held, loss: Loss) -> tuple[Curve, int]:
+        """The cross-validated curve and the number of trees that the rule picks from it."""
+        mean, error = cv_mean_and_error(held.losses, held.weights)
+        best, simplest = one_standard_error(mean, error)
+        spread = np.nan_to_num(error)
+        curve = Curve(
+            np.arange(1, mean.size + 1),
+            mean,
+            "number of trees" if loss.outputs == 1 else "rounds of trees",
+            f"cross-validated {loss.words}",
+            std_error=error,
+            lower=mean - spread,
+            upper=mean + spread,
+            marks={"min": best + 1, "1se": simplest + 1},
+            rule=float(mean[best] + spread[best]),
+            title=f"{type(self).__name__}, {len(held.losses)} folds, one standard error",
+        )
+        return curve, (simplest if self.rule == "1se" else best) + 1
+
+    # Answers.
+
+    def _raw(self, X: Any) -> Array:
+        """Scores, one column per output."""
+        table = self._table(X, reset=False)
+        out = np.empty((table.shape[0], self.initial_.size))
+        out[:] = self.initial_
+        return sum_values(self.nodes_, table, out, groups=self.initial_.size, n_jobs=self.n_jobs)
+
+    def _staged(self, X: Any) -> Iterator[Array]:
+        """Scores after each round; every array is the caller's own."""
+        table = self._table(X, reset=False)
+        K = self.initial_.size
+        raw = np.repeat(self.initial_[:, None], table.shape[0], axis=1)
+        for t in range(self.nodes_.trees):
+            sum_values(self.nodes_.tree(t), table, raw[t % K][:, None], n_jobs=self.n_jobs)
+            if t % K == K - 1:
+                yield raw.T.copy()
+
+    def apply(self, X: Any) -> Array:
+        """The leaf of every row in every tree, its number within that tree: (n, trees), or (n, rounds, K)."""
+        table = self._table(X, reset=False)
+        leaves = leaf_indices(self.nodes_, table, n_jobs=self.n_jobs) - self.nodes_.starts[:-1]
+        K = self.initial_.size
+        return leaves if K == 1 else leaves.reshape(table.shape[0], -1, K)
+
+    @property
+    def feature_importances_(self) -> Array:
+        """The share of each column in what all splits saved; they add up to 1 (all 0 without splits)."""
+        if not hasattr(self, "nodes_"):
+            raise AttributeError("feature_importances_ is there after fit")
+        gain = gains(self.nodes_, self.n_features_in_)
+        total = gain.sum()
+        return gain / total if total > 0 else gain
+
+    def relative_influence(self) -> RelativeInfluence:
+        """The share of each column in what all splits saved, in per cent, with names and a picture."""
+        check_is_fitted(self)
+        return influence_of(self.nodes_, self._feature_names(), type(self).__name__)
+
+
+def _counted(rows: Rows, loss: Loss, plan: Plan) -> tuple[Rows, Array, Plan]:
+    """Rows as `min_samples_leaf` counts them, and where each comes from.
+
+    A row of whole-number weight stands for that many rows. Where curvature is 1 a leaf's sum of weights is that count;
+    elsewhere the rows are repeated, as long as that keeps the table within reason.
+    """
+    every, limits = np.arange(rows.y.size), plan.limits
+    if rows.w.size == 0 or limits.min_leaf == 1 or (rows.w != np.floor(rows.w)).any():
+        return rows, every, plan
+    if loss.flat:
+        least = max(limits.min_hessian, float(limits.min_leaf))
+        return rows, every, replace(plan, limits=replace(limits, min_leaf=1, min_hessian=least))
+    if rows.weight > REPEATED * rows.y.size:
+        return rows, every, plan
+    source = np.repeat(every, rows.w.astype(np.int64))
+    return Rows(rows.X[source], rows.y[source]), source, plan

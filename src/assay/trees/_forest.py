@@ -1,0 +1,337 @@
+"""Growing, judging and asking many trees: what the forests for numbers and for classes share.
+
+All trees stand in one set of arrays, which grows as trees are finished. The rows of fit
+are not kept: a tree's seed brings back which rows it saw, and a checksum tells whether rows passed later are those of
+fit.
+"""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from dataclasses import dataclass
+from math import floor, log2, sqrt
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from assay.errors import DataError, ParameterError
+from assay.numerics.scale import power_of_two
+from assay.numerics.threads import parallel
+from assay.trees._binning import Codes, bin_table
+from assay.trees._exact import Presort, grow_exact, presort
+from assay.trees._grow import grow_binned
+from assay.trees._limits import limits_of
+from assay.trees._nodes import Nodes
+from assay.trees._oob import OutOfBag, Sampler, counted, entropy_of, forget, leaves_of, sampler, tree_seeds
+from assay.trees._predict import leaf_indices, sum_values
+from assay.trees._table import TableEstimator
+from assay.trees.importance import Importance, Judged, impurity_importance, impurity_shares, permuted
+
+__all__ = ["Forest"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class _Plan:
+    """Everything that all trees of one fit share."""
+
+    table: Codes | tuple[Array, Presort, Array]
+    target: Array
+    w: Array | None
+    classes: int
+    columns: int
+    monotone: Array
+    rows: Sampler
+    per_class: Any
+
+
+class Forest(TableEstimator):
+    """Growing, judging and asking many trees; a subclass says what the target is."""
+
+    n_estimators: int
+    criterion: str
+    max_features: Any
+    splitter: str
+    bootstrap: bool
+    max_samples: Any
+    oob_score: Any
+    max_bins: int
+    monotonic_cst: Any
+    warm_start: bool
+    random_state: Any
+    n_jobs: int | None
+    nodes_: Nodes
+    seeds_: Array
+    classes_: Array
+    _sampler: Sampler
+    _entropy: Any
+    _mark: int | None
+
+    def _table(self, X: Any, *, reset: bool) -> Array:
+        table = super()._table(X, reset=reset)
+        # Kernels compile anew for an array that may not be written to; a copy takes milliseconds.
+        return table if table.flags.writeable else table.copy()
+
+    def _grow(self, X: Array, target: Array, w: Array | None, classes: int) -> None:
+        """Grow the trees that are not there yet and judge all of them by the rows they did not see."""
+        rows = sampler(self, X.shape[0], w)
+        m = self._columns_per_node()
+        signs = self._monotone(self.monotonic_cst)
+        mark = _fingerprint(X, target, w)
+        have = self._start(mark)
+        self.seeds_ = tree_seeds(self._entropy, self.n_estimators)
+        if have < self.n_estimators:
+            plan = _Plan(self._prepared(X, w), target, w, classes, m, signs, rows, self._weigher(target, w, classes))
+            new = self.seeds_[have:].tolist()
+            gathered, grow = _Gathered(self.nodes_ if have else None), _Grower(self, plan)
+
+            def one(k: int) -> None:
+                gathered.put(k, grow(new[k]))
+
+            parallel(
+                counted(one, len(new), "trees"),
+                range(len(new)),
+                n_jobs=self.n_jobs,
+                work=50.0 * X.shape[0] * m * len(new),
+            )
+            self.nodes_ = gathered.nodes()
+        self._sampler, self.max_features_ = rows, m
+        self._settle(classes)
+        forget(self)
+        if self.oob_score is True or (self.oob_score == "auto" and rows.leaves_out):
+            if self._mark is None:
+                if self.oob_score is True:
+                    what = "the first trees were grown on other rows, so what is out of bag is not known"
+                    raise DataError(what, remedy="use oob_score=False, or grow all trees on the same rows")
+                return
+            self._judge(X, target, w, classes)
+
+    def _start(self, mark: int) -> int:
+        """How many trees of an earlier fit are kept."""
+        have = self.nodes_.trees if self.warm_start and hasattr(self, "nodes_") else 0
+        if have > self.n_estimators:
+            what = f"n_estimators = {self.n_estimators}, but warm_start keeps the {have} trees that are there"
+            raise ParameterError(what, remedy="raise n_estimators, or use warm_start=False")
+        if not have:
+            self._entropy = entropy_of(self.random_state)
+            self._mark = mark
+        elif self._mark != mark:
+            self._mark = None
+        return have
+
+    def _prepared(self, X: Array, w: Array | None) -> Codes | tuple[Array, Presort, Array]:
+        levels = self._level_counts()
+        if self.splitter == "exact":
+            return X, presort(X, levels, self.n_jobs), levels
+        return bin_table(X, levels.tolist(), w, max_bins=self.max_bins, n_jobs=self.n_jobs)
+
+    def _columns_per_node(self) -> int:
+        asked, p = self.max_features, self.n_features_in_
+        if asked is None:
+            return p
+        if asked == "auto":
+            return max(1, self._default_columns(p))
+        if isinstance(asked, str):
+            return max(1, floor(sqrt(p) if asked == "sqrt" else log2(p)))
+        if isinstance(asked, float | np.floating):
+            return max(1, floor(float(asked) * p))
+        if asked > p:
+            raise ParameterError(
+                f"max_features = {asked}, but X has {p} columns", remedy=f"use at most {p}, or a share such as 1.0"
+            )
+        return int(asked)
+
+    def _default_columns(self, p: int) -> int:
+        raise NotImplementedError
+
+    def _weigher(self, target: Array, w: Array | None, classes: int) -> Any:
+        return None
+
+    def _settle(self, classes: int) -> None:
+        """What can be worked out once from the nodes."""
+
+    def _asked(self) -> Nodes:
+        """The nodes whose values are averaged."""
+        return self.nodes_
+
+    def _judge(self, X: Array, target: Array, w: Array | None, classes: int) -> None:
+        nodes, values, rows = self.nodes_, self._asked().value, self._sampler
+        found = OutOfBag(target.astype(np.float64), w, classes, _unit(target, classes))
+
+        def answers(k: int) -> tuple[Array, Array]:
+            out = rows.left_out(int(self.seeds_[k]))
+            return out, leaves_of(nodes, k, X, out)
+
+        for start in range(0, nodes.trees, 16):
+            trees = range(start, min(start + 16, nodes.trees))
+            for out, leaves in parallel(answers, trees, n_jobs=self.n_jobs, work=20.0 * X.shape[0] * len(trees)):
+                found.add(out, values[leaves])
+        found.give(self, what="tree", warn=self.oob_score is True)
+
+    def _summed(self, X: Any) -> Array:
+        """Mean over trees of what their leaves say."""
+        check_is_fitted(self, "nodes_")
+        X = self._table(X, reset=False)
+        nodes = self._asked()
+        out = np.zeros((X.shape[0], nodes.value.shape[1]))
+        sum_values(nodes, X, out, n_jobs=self.n_jobs)
+        out /= nodes.trees
+        return out
+
+    # What a forest knows beside its predictions.
+
+    def apply(self, X: Any) -> Array:
+        """The leaf each row reaches, one column per tree, nodes of a tree counted from zero."""
+        check_is_fitted(self, "nodes_")
+        return leaf_indices(self.nodes_, self._table(X, reset=False), n_jobs=self.n_jobs) - self.nodes_.starts[:-1]
+
+    @property
+    def estimators_samples_(self) -> list[Array]:
+        """For each tree the rows it was grown on, repeated ones as often as they were drawn."""
+        check_is_fitted(self, "nodes_")
+        every = np.arange(self._sampler.n)
+        counts = (self._sampler.counts(int(seed)) for seed in self.seeds_)
+        return [every if c is None else np.repeat(every, c) for c in counts]
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Mean over trees of the share of the loss saved by each column's splits (`impurity_importance` has the sd)."""
+        check_is_fitted(self, "nodes_")
+        mean = impurity_shares(self.nodes_, self.n_features_in_).mean(axis=0)
+        return mean / mean.sum() if mean.any() else mean
+
+    def impurity_importance(self, *, level: float = 0.95) -> Importance:
+        """The share of the training loss saved by each column's splits, with its spread over trees."""
+        check_is_fitted(self, "nodes_")
+        shares = impurity_shares(self.nodes_, self.n_features_in_)
+        name = f"{type(self).__name__}, {self.nodes_.trees} trees"
+        return impurity_importance(shares, self._feature_names(), n=self._sampler.n, model=name, level=level)
+
+    def permutation_importance(
+        self, X: Any, y: Any, sample_weight: Any = None, *, n_repeats: int = 1, level: float = 0.95
+    ) -> Importance:
+        """The rise of a tree's loss on rows it has not seen when a column is shuffled among them (%IncMSE).
+
+        X, y and sample_weight are those of `fit`, which keeps no copy of them; anything else is refused. Each tree
+        shuffles its own rows `n_repeats` times; all columns by the same permutations, so they can be compared.
+        """
+        check_is_fitted(self, "nodes_")
+        X = self._table(X, reset=False)
+        w = self._weights(sample_weight, X.shape[0])
+        target, classes = self._known_target(y, X.shape[0])
+        if not self._sampler.leaves_out:
+            what = "every tree has seen every row, so none is out of bag"
+            raise DataError(what, remedy="use bootstrap=True, or permutation importance on new rows")
+        if self._mark is None or self._mark != _fingerprint(X, target, w):
+            what = "these are not the rows, target and weights of fit, so which are out of bag is not known"
+            raise DataError(what, remedy="pass what fit was given, in the same order")
+        value = self.nodes_.value
+        answer = np.argmax(value, axis=1).astype(np.float64) if classes else np.ascontiguousarray(value[:, 0])
+        unit = _unit(target, classes)
+        judged = Judged(self.nodes_, answer, self.seeds_, self._sampler, X, target.astype(np.float64), w, classes, unit)
+        return permuted(
+            judged,
+            self._feature_names(),
+            labels=self.classes_.tolist() if classes else (),
+            model=f"{type(self).__name__}, {self.nodes_.trees} trees",
+            n_repeats=n_repeats,
+            level=level,
+            n_jobs=self.n_jobs,
+        )
+
+    def _known_target(self, y: Any, n: int) -> tuple[Array, int]:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class _Grower:
+    """Grows the tree of a seed."""
+
+    forest: Any
+    plan: _Plan
+
+    def __call__(self, seed: int) -> Nodes:
+        plan = self.plan
+        counts = plan.rows.counts(seed)
+        w = plan.rows.weights(counts, plan.w)
+        if plan.per_class is not None:
+            factor = plan.per_class(w)[plan.target]
+            w = factor if w is None else w * factor
+            counts = None if counts is None else np.where(w > 0, counts, 0)
+        total = float(plan.target.size if w is None else w.sum())
+        rows = plan.target.size if counts is None else int(counts.sum())
+        common: Any = (plan.target, w, self.forest.criterion, plan.classes, limits_of(self.forest, rows, total))
+        options: Any = {"max_features": plan.columns, "monotone": plan.monotone, "seed": seed, "counts": counts}
+        if isinstance(plan.table, Codes):
+            return grow_binned(plan.table, *common, **options)
+        X, order, levels = plan.table
+        return grow_exact(X, order, levels, *common, **options)
+
+
+class _Gathered:
+    """Nodes of trees that are finished in any order, joined in their own order as soon as they can be.
+
+    The arrays grow in place, a thirty-second at a time, and a tree is let go once it is copied, so that all trees are
+    never held twice.
+    """
+
+    def __init__(self, before: Nodes | None) -> None:
+        self._columns = {} if before is None else {name: column.copy() for name, column in vars(before).items()}
+        self._used = {name: len(column) for name, column in self._columns.items()}
+        self._waiting: dict[int, Nodes] = {}
+        self._next = 0
+        self._lock = threading.Lock()
+
+    def put(self, k: int, nodes: Nodes) -> None:
+        """Take new tree k."""
+        with self._lock:
+            self._waiting[k] = nodes
+            while self._next in self._waiting:
+                self._append(self._waiting.pop(self._next))
+                self._next += 1
+
+    def _append(self, nodes: Nodes) -> None:
+        shift, words = self._used.get("feature", 0), self._used.get("words", 0)
+        for name, column in vars(nodes).items():
+            if name == "starts":
+                column = column[1:] + shift if shift else column  # the last start is the first of the next tree
+            low = self._used.get(name, 0)
+            high = low + len(column)
+            if name not in self._columns:
+                self._columns[name] = column.copy()
+            kept = self._columns[name]
+            if high > len(kept):
+                kept.resize((high + high // 32, *kept.shape[1:]), refcheck=False)
+            part = kept[low:high]
+            part[...] = column
+            if name == "first":
+                part[part > 0] += shift  # 0: no child
+            elif name == "offset":
+                part[part >= 0] += words  # -1: no words
+            self._used[name] = high
+
+    def nodes(self) -> Nodes:
+        """All trees."""
+        for name, column in self._columns.items():
+            column.resize((self._used[name], *column.shape[1:]), refcheck=False)
+        return Nodes(**self._columns)
+
+
+def _unit(target: Array, classes: int) -> float:
+    """A power of two in which squared losses stay in range."""
+    if classes:
+        return 1.0
+    top = float(np.abs(target).max(initial=0.0))
+    return 1.0 if 1e-100 < top < 1e100 or top == 0 else float(power_of_two(np.array([top]))[0])
+
+
+def _fingerprint(X: Array, target: Array, w: Array | None) -> int:
+    """A number that tells the rows of fit from others; the rows themselves are not kept."""
+    found = 0
+    for part in (X, target.astype(np.float64), w):
+        if part is not None:
+            found = zlib.crc32(np.ascontiguousarray(part).data, found)
+    return found

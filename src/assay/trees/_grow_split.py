@@ -1,0 +1,330 @@
+"""The best split of one column in one node.
+
+With W the node's weight, S its sum of w y, c its class weights, and L, R the two sides of a split:
+
+    squared error   gain = S_L^2 W / (W_L W_R), S the sum of the centred response, so that nothing cancels
+    poisson         gain = S_L log(S_L / W_L) + S_R log(S_R / W_R) - S log(S / W), both sides with a positive sum
+    gini            gain = sum_k (c_Lk - W_L c_k / W)^2 W / (W_L W_R)
+    log loss        gain = H - H_L - H_R,  H = W log2 W - sum c log2 c
+    error           gain = max c_L + max c_R - max c
+
+Two ways lead there without a comparison sort. Up to 64 rows are ranked by counting, for each, how many codes are
+smaller: a few vector instructions. More rows are added up bin by bin and the bins scanned from one end to the other.
+These two know numbers without gaps, free of constraints; every other column goes the general way (`_grow_list`).
+The first place wins; a later one must be better by more than rounding.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from assay.numerics.jit import kernel
+
+__all__ = ["Node", "Rules", "class_loss", "dense_classes", "dense_sums", "rank_rows", "small_classes", "small_sums"]
+
+Array = np.ndarray
+SQUARED, POISSON, ABSOLUTE, GINI, LOG_LOSS, ERROR = range(6)
+# What became of a column: it is constant, it was tried, or it has gaps (its rows already added up or not).
+CONSTANT, TRIED, FILLED, EMPTY = range(4)
+# A split: column (-1: none), last bin of the first child and first bin of the second (-1: only missing values),
+# missing values (1 first child, 0 second, -1 none seen), how many of the listed bins the first child gets, of how many.
+COLUMN, LAST, NEXT, LOST, SPLIT, SIZE = range(6)
+# Its saved loss, the weight of the first child, and both children's values.
+GAIN, FIRST, ONE, TWO = range(4)
+
+
+class Rules(NamedTuple):
+    """Criterion and limits; `counted`: rows are counted apart from weights; `simple`: no constraint of any kind."""
+
+    criterion: int
+    classes: int
+    max_depth: int
+    max_leaves: int
+    min_split: int
+    min_leaf: int
+    min_weight: float
+    min_decrease: float
+    max_features: int
+    counted: bool
+    constrained: bool
+    simple: bool
+
+
+class Node(NamedTuple):
+    """What is known of a node before its split: rows, totals, loss, what counts as rounding, bounds of its value."""
+
+    begin: int
+    end: int
+    rows: int
+    weight: float
+    total: float
+    centre: float
+    loss: float
+    rounding: float
+    low: float
+    high: float
+
+
+@kernel
+def rank_rows(codes: Array, j: int, gone: int, index: Array, begin: int, n: int, keys: Array) -> int:
+    """Sort up to 64 rows by their code in column j: keys[2] becomes 64 code + place, ascending."""
+    key, rank, ranked = keys[0], keys[1], keys[2]
+    low = np.int64(codes[index[begin], j])
+    high = low
+    for i in range(n):
+        b = np.int64(codes[index[begin + i], j])
+        key[i] = 64 * b + i
+        low = min(low, b)
+        high = max(high, b)
+    if low == high:
+        return CONSTANT
+    if high == gone:
+        return EMPTY
+    padded = (n + 15) & ~15
+    for i in range(n, padded):
+        key[i] = 64 * gone
+    for i in range(padded):
+        rank[i] = 0
+    for k in range(n):
+        one = key[k]
+        for i in range(padded):
+            rank[i] += np.int16(key[i] > one)
+    for i in range(n):
+        ranked[np.int64(rank[i]) & 63] = key[i]
+    return TRIED
+
+
+@kernel
+def small_sums(
+    j: int, n: int, keys: Array, pairs: Array, weight: float, rounding: float, least: float, place: Array, gain: Array
+) -> None:
+    """Scan ranked rows by squared error; `pairs` holds each row's weight and weighted centred response."""
+    bar = (gain[GAIN] + rounding) / weight
+    found = -1
+    wl = 0.0
+    sl = 0.0
+    for i in range(n - 1):
+        key = np.int64(keys[2, i])
+        wl += pairs[key & 63, 0]
+        sl += pairs[key & 63, 1]
+        both = wl * (weight - wl)
+        # No division: a place wins when its numerator beats the bar times its denominator.
+        if sl * sl > bar * both and (key >> 6) != (np.int64(keys[2, i + 1]) >> 6):
+            if wl < least or weight - wl < least or both <= 0.0:
+                continue
+            found = i
+            bar = sl * sl / both
+            gain[GAIN] = bar * weight
+            gain[FIRST] = wl
+            bar += rounding / weight
+    if found >= 0:
+        place[COLUMN] = j
+        place[LAST] = np.int64(keys[2, found]) >> 6
+        place[NEXT] = np.int64(keys[2, found + 1]) >> 6
+        place[LOST] = -1
+
+
+@kernel
+def small_classes(
+    j: int,
+    n: int,
+    keys: Array,
+    begin: int,
+    rows: Array,
+    totals: Array,
+    left: Array,
+    weight: float,
+    rounding: float,
+    least: float,
+    place: Array,
+    gain: Array,
+) -> None:
+    """Scan ranked rows by the Gini loss; `rows` holds each row's weight and class."""
+    bar = (gain[GAIN] + rounding) / weight
+    share = 0.0
+    for i in range(begin, begin + n):
+        left[np.int64(rows[i, 1])] = 0.0
+    for i in range(begin, begin + n):
+        k = np.int64(rows[i, 1])
+        share += rows[i, 0] * totals[k]
+    share /= weight * weight  # the sum of squared shares
+    found = -1
+    wl = 0.0
+    squares = 0.0
+    cross = 0.0
+    for i in range(n - 1):
+        key = np.int64(keys[2, i])
+        w = rows[begin + (key & 63), 0]
+        k = np.int64(rows[begin + (key & 63), 1])
+        wl += w
+        squares += w * (2.0 * left[k] + w)
+        left[k] += w
+        cross += w * totals[k]
+        both = wl * (weight - wl)
+        numerator = squares - 2.0 * wl * (cross / weight) + wl * wl * share
+        if numerator > bar * both and (key >> 6) != (np.int64(keys[2, i + 1]) >> 6):
+            if wl < least or weight - wl < least or both <= 0.0:
+                continue
+            found = i
+            bar = numerator / both
+            gain[GAIN] = bar * weight
+            gain[FIRST] = wl
+            bar += rounding / weight
+    if found >= 0:
+        place[COLUMN] = j
+        place[LAST] = np.int64(keys[2, found]) >> 6
+        place[NEXT] = np.int64(keys[2, found + 1]) >> 6
+        place[LOST] = -1
+
+
+@kernel
+def dense_sums(
+    codes: Array,
+    j: int,
+    gone: int,
+    index: Array,
+    begin: int,
+    n: int,
+    pairs: Array,
+    sums: Array,
+    weight: float,
+    rounding: float,
+    least: float,
+    place: Array,
+    gain: Array,
+) -> int:
+    """Add the rows up by their bins and scan these by squared error."""
+    for i in range(n):
+        b: Any = np.int64(codes[index[begin + i], j])
+        sums[b, 0] += pairs[i, 0]
+        sums[b, 1] += pairs[i, 1]
+    if sums[gone, 0] > 0.0:
+        return FILLED
+    low = 0
+    while sums[low, 0] == 0.0:
+        low += 1
+    high = gone - 1
+    while sums[high, 0] == 0.0:
+        high -= 1
+    bar = (gain[GAIN] + rounding) / weight
+    found = -1
+    wl = 0.0
+    sl = 0.0
+    for b in range(low, high):
+        wl += sums[b, 0]
+        sl += sums[b, 1]
+        both = wl * (weight - wl)
+        # An empty bin repeats the place before it, which it cannot beat.
+        if sl * sl > bar * both:
+            if wl < least or weight - wl < least or both <= 0.0:
+                continue
+            found = b
+            bar = sl * sl / both
+            gain[GAIN] = bar * weight
+            gain[FIRST] = wl
+            bar += rounding / weight
+    if found >= 0:
+        place[COLUMN] = j
+        place[LAST] = found
+        place[LOST] = -1
+        found += 1
+        while sums[found, 0] == 0.0:
+            found += 1
+        place[NEXT] = found
+    for b in range(low, high + 1):
+        sums[b, 0] = 0.0
+        sums[b, 1] = 0.0
+    return CONSTANT if low == high else TRIED
+
+
+@kernel
+def dense_classes(
+    codes: Array,
+    j: int,
+    gone: int,
+    index: Array,
+    begin: int,
+    n: int,
+    rows: Array,
+    totals: Array,
+    left: Array,
+    sums: Array,
+    shares: Array,
+    weight: float,
+    rounding: float,
+    least: float,
+    place: Array,
+    gain: Array,
+) -> int:
+    """Add the rows up by their bins and scan these by the Gini loss."""
+    K = totals.size
+    for i in range(n):
+        b: Any = np.int64(codes[index[begin + i], j])
+        w = rows[begin + i, 0]
+        sums[b, 0] += w
+        shares[b, np.int64(rows[begin + i, 1])] += w
+    if sums[gone, 0] > 0.0:
+        return FILLED
+    low = 0
+    while sums[low, 0] == 0.0:
+        low += 1
+    high = gone - 1
+    while sums[high, 0] == 0.0:
+        high -= 1
+    bar = (gain[GAIN] + rounding) / weight
+    found = -1
+    wl = 0.0
+    for k in range(K):
+        left[k] = 0.0
+    for b in range(low, high):
+        w = sums[b, 0]
+        wl += w
+        w /= weight
+        squares = 0.0
+        for k in range(K):
+            left[k] += shares[b, k] - w * totals[k]
+            squares += left[k] * left[k]
+        both = wl * (weight - wl)
+        if squares > bar * both and sums[b, 0] > 0.0:
+            if wl < least or weight - wl < least or both <= 0.0:
+                continue
+            found = b
+            bar = squares / both
+            gain[GAIN] = bar * weight
+            gain[FIRST] = wl
+            bar += rounding / weight
+    if found >= 0:
+        place[COLUMN] = j
+        place[LAST] = found
+        place[LOST] = -1
+        found += 1
+        while sums[found, 0] == 0.0:
+            found += 1
+        place[NEXT] = found
+    for b in range(low, high + 1):
+        sums[b, 0] = 0.0
+        for k in range(K):
+            shares[b, k] = 0.0
+    return CONSTANT if low == high else TRIED
+
+
+@kernel
+def class_loss(criterion: int, c: Array, weight: float) -> float:
+    """The weighted loss of a set of rows from its class weights."""
+    if criterion == LOG_LOSS:
+        loss = weight * np.log2(weight)
+        for k in range(c.size):
+            if c[k] > 0.0:
+                loss -= c[k] * np.log2(c[k])
+        return loss
+    if criterion == GINI:
+        squares = 0.0
+        for k in range(c.size):
+            squares += c[k] * c[k]
+        return weight - squares / weight
+    most = 0.0
+    for k in range(c.size):
+        most = max(most, c[k])
+    return weight - most

@@ -1,0 +1,251 @@
+"""Kernels of the losses: gradients row by row, and exact leaves.
+
+An empty `w` means that all rows weigh the same, so that each kernel is compiled once. Exponentials and logarithms are
+numpy's, made for whole blocks before a kernel is called: they run eight at a time there and one at a time here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from assay.numerics.jit import kernel
+
+__all__ = [
+    "binary_step",
+    "class_step",
+    "exponential_step",
+    "huber_centres",
+    "huber_step",
+    "own_step",
+    "pinball_step",
+    "poisson_step",
+    "quantile_at",
+    "quantiles",
+    "squared_step",
+]
+
+Array = np.ndarray
+
+
+@kernel
+def squared_step(y: Array, w: Array, raw: Array, g: Array) -> float:
+    """Residuals with their sign turned, and the sum of their squares."""
+    total = 0.0
+    if w.size == 0:
+        for i in range(y.size):
+            r = raw[i] - y[i]
+            g[i] = r
+            total += r * r
+    else:
+        for i in range(y.size):
+            r = raw[i] - y[i]
+            g[i] = w[i] * r
+            total += w[i] * r * r
+    return total
+
+
+@kernel
+def pinball_step(y: Array, w: Array, raw: Array, g: Array, q: float, scale: float) -> float:
+    """Slopes times `scale`, and the pinball loss."""
+    total = 0.0
+    for i in range(y.size):
+        r = y[i] - raw[i]
+        weight = 1.0 if w.size == 0 else w[i]
+        slope = -q if r > 0 else (1.0 - q if r < 0 else 0.5 - q)
+        g[i] = weight * scale * slope
+        total += weight * max(q * r, (q - 1.0) * r)
+    return total
+
+
+@kernel
+def huber_step(y: Array, w: Array, raw: Array, g: Array, width: float, reference: float) -> float:
+    """Residuals with their sign turned, cut at `width`, and the loss at `reference`."""
+    total = 0.0
+    for i in range(y.size):
+        r = raw[i] - y[i]
+        weight = 1.0 if w.size == 0 else w[i]
+        g[i] = weight * min(max(r, -width), width)
+        a = abs(r)
+        total += weight * (0.5 * a * a if a <= reference else reference * (a - 0.5 * reference))
+    return total
+
+
+@kernel
+def poisson_step(y: Array, w: Array, raw: Array, g: Array, h: Array) -> float:
+    """Comes with h = e^f."""
+    total = 0.0
+    for i in range(y.size):
+        mean = h[i]
+        weight = 1.0 if w.size == 0 else w[i]
+        g[i] = weight * (mean - y[i])
+        h[i] = weight * mean
+        total += weight * (mean - y[i] * raw[i])
+    return total
+
+
+@kernel
+def binary_step(y: Array, w: Array, raw: Array, g: Array, h: Array) -> float:
+    """Comes with g = e^min(f, 0) and h = e^-|f|, so that p = g / (1 + h) needs no branch, which would be guessed wrong.
+
+    The loss is max(f, 0) - f y + log(1 + h); with weights its last part is the caller's.
+    """
+    total = 0.0
+    if w.size:
+        for i in range(y.size):
+            f = raw[i]
+            small = h[i]
+            share = 1.0 / (1.0 + small)
+            g[i] = w[i] * (g[i] * share - y[i])
+            h[i] = w[i] * small * share * share
+            total += w[i] * (0.5 * (f + abs(f)) - f * y[i])
+        return total
+    for low in range(0, y.size, 256):
+        # The logarithm of a product of factors up to 2 costs less than a logarithm each, and 256 do not overflow.
+        product = 1.0
+        for i in range(low, min(y.size, low + 256)):
+            product *= 1.0 + h[i]
+        total += np.log(product)
+    for i in range(y.size):
+        f = raw[i]
+        small = h[i]
+        share = 1.0 / (1.0 + small)
+        g[i] = g[i] * share - y[i]
+        h[i] = small * share * share
+        total += 0.5 * (f + abs(f)) - f * y[i]
+    return total
+
+
+@kernel
+def exponential_step(y: Array, w: Array, g: Array, h: Array) -> float:
+    """Comes with h = e^(-t f)."""
+    total = 0.0
+    for i in range(y.size):
+        loss = h[i] * (1.0 if w.size == 0 else w[i])
+        g[i] = (1.0 - 2.0 * y[i]) * loss
+        h[i] = loss
+        total += loss
+    return total
+
+
+@kernel
+def class_step(w: Array, mass: Array, g: Array, h: Array) -> None:
+    """Comes with g = e^(f_k - top) and `mass`, its sum over classes."""
+    for i in range(g.size):
+        p = g[i] / mass[i]
+        weight = 1.0 if w.size == 0 else w[i]
+        g[i] = weight * p
+        h[i] = weight * p * (1.0 - p)
+
+
+@kernel
+def own_step(y: Array, w: Array, raw: Array, top: Array, g: Array, start: int) -> float:
+    """What belongs to each row's own class; the loss without log(mass)."""
+    total = 0.0
+    for i in range(y.size):
+        weight = 1.0 if w.size == 0 else w[i]
+        own = np.int64(y[i])
+        g[own, start + i] -= weight
+        total += weight * (top[i] - raw[own, start + i])
+    return total
+
+
+# Exact leaves.
+
+
+@kernel
+def quantile_at(v: Array, w: Array, low: int, high: int, q: float) -> float:
+    """The middle minimiser of the pinball loss over v[low:high] with weights w; reorders both."""
+    total = 0.0
+    for i in range(low, high):
+        total += w[i]
+    target = q * total
+    slack = 1e-12 * total
+    below = 0.0
+    a = low
+    b = high
+    while True:
+        x = v[a]
+        y = v[(a + b) // 2]
+        z = v[b - 1]
+        pivot = max(min(x, y), min(max(x, y), z))
+        left = 0.0
+        here = 0.0
+        i = a
+        less = a
+        more = b
+        while i < more:
+            value = v[i]
+            mass = w[i]
+            if value < pivot:
+                v[i] = v[less]
+                w[i] = w[less]
+                v[less] = value
+                w[less] = mass
+                left += mass
+                less += 1
+                i += 1
+            elif value > pivot:
+                more -= 1
+                v[i] = v[more]
+                w[i] = w[more]
+                v[more] = value
+                w[more] = mass
+            else:
+                here += mass
+                i += 1
+        if less > a and below + left >= target - slack:
+            b = less
+        elif below + left + here >= target - slack or more == b:
+            if below + left + here <= target + slack and more < high:
+                after = v[more]
+                for i in range(more + 1, high):
+                    after = min(after, v[i])
+                return pivot + 0.5 * (after - pivot)
+            return pivot
+        else:
+            below += left + here
+            a = more
+
+
+@kernel
+def quantiles(starts: Array, v: Array, w: Array, first: int, last: int, q: float, out: Array) -> None:
+    """The q-quantile of each node's residuals."""
+    for node in range(first, last):
+        if starts[node + 1] > starts[node]:
+            out[node] = quantile_at(v, w, starts[node], starts[node + 1], q)
+
+
+@kernel
+def huber_centres(starts: Array, v: Array, w: Array, first: int, last: int, width: float, out: Array) -> None:
+    """The root of sum w clip(v - c, width), which falls in c: Newton's method kept inside a shrinking bracket."""
+    for node in range(first, last):
+        begin = starts[node]
+        end = starts[node + 1]
+        if end == begin:
+            continue
+        low = v[begin]
+        high = v[begin]
+        total = 0.0
+        for i in range(begin, end):
+            low = min(low, v[i])
+            high = max(high, v[i])
+            total += w[i]
+        reach = 1e-13 * max(abs(low), abs(high))
+        c = min(max(0.0, low), high)
+        for _ in range(200):
+            push = 0.0
+            inside = 0.0
+            for i in range(begin, end):
+                r = v[i] - c
+                push += w[i] * min(max(r, -width), width)
+                if abs(r) <= width:
+                    inside += w[i]
+            if push > 0:
+                low = c
+            elif push < 0:
+                high = c
+            if abs(push) <= 1e-13 * width * total or high - low <= reach:
+                break
+            step = c + push / inside if inside > 0 else 0.5 * (low + high)
+            c = step if low < step < high else 0.5 * (low + high)
+        out[node] = c

@@ -1,0 +1,221 @@
+"""One node of a tree that grows on presorted columns: setting it up, drawing columns, scanning them.
+
+A node owns the same stretch START .. STOP of every column's entries. While a tree grows, whole numbers and real
+numbers of its nodes stand side by side in two tables; the constants below name their columns. Trees with two children
+(`_exact`) and with many (`_multiway`) share all of this.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from assay.numerics.jit import kernel
+from assay.trees._criteria import (
+    ABSOLUTE,
+    ERROR,
+    MISSING,
+    POISSON,
+    ROW,
+    SAME,
+    SQUARED,
+    class_stats,
+    mean_stats,
+    median_stats,
+)
+from assay.trees._median import rank_targets, scan_medians
+from assay.trees._nodes import LEAF
+from assay.trees._scan import scan_classes, scan_counts, scan_means, scan_squares
+
+__all__ = ["draw", "first_missing", "note_cut", "open_node", "prepare", "scan_column"]
+
+Array = np.ndarray
+
+# The tree while it grows: whole numbers and real numbers of each node side by side.
+FEATURE, FIRST, COUNT, GAP, OFFSET, ROWS, DEPTH, START, STOP, CUT, BELOW, ABOVE = range(12)
+WEIGHT, IMPURITY, GAIN, LEAST, MOST = range(5)
+
+# The rules of growth, in the same way.
+CRITERION, CLASSES, COLUMNS, MAX_FEATURES, MAX_DEPTH, MAX_LEAVES, MIN_SPLIT, MIN_LEAF = range(8)
+MIN_WEIGHT, MIN_DECREASE = range(2)
+
+
+@kernel
+def open_node(
+    entries: Array,
+    y: Array,
+    codes: Array,
+    w: Array,
+    counts: Array,
+    rules: Array,
+    least: Array,
+    ints: Array,
+    reals: Array,
+    value: Array,
+    node: int,
+    start: int,
+    stop: int,
+    column: int,
+) -> bool:
+    """Set up a node over its stretch of one column; whether it may be split."""
+    criterion = rules[CRITERION]
+    if rules[CLASSES] > 0:
+        rows, weight, loss, pure = class_stats(entries, column, start, stop, codes, w, counts, criterion, value, node)
+    elif criterion == ABSOLUTE:
+        rows, weight, loss, pure = median_stats(entries, rules[COLUMNS], start, stop, y, w, counts, value, node)
+    else:
+        rows, weight, loss, pure = mean_stats(
+            entries, column, start, stop, y, w, counts, criterion == POISSON, value, node
+        )
+    # Splits keep within the bounds already; this is for the last bit.
+    if rules[CLASSES] == 0:
+        value[node, 0] = min(max(value[node, 0], reals[node, LEAST]), reals[node, MOST])
+    elif rules[CLASSES] == 2:
+        share = min(max(value[node, 1], reals[node, LEAST]), reals[node, MOST])
+        if share != value[node, 1]:
+            value[node, 0], value[node, 1] = 1.0 - share, share
+    ints[node, FEATURE], ints[node, FIRST], ints[node, COUNT] = LEAF, 0, 0
+    ints[node, GAP], ints[node, OFFSET], ints[node, ROWS] = 0, -1, rows
+    ints[node, START], ints[node, STOP] = start, stop
+    reals[node, GAIN] = 0.0
+    reals[node, WEIGHT] = weight
+    reals[node, IMPURITY] = 0.0 if pure else loss / weight
+    return (
+        not pure
+        and loss > 0.0
+        and rows >= rules[MIN_SPLIT]
+        and ints[node, DEPTH] < rules[MAX_DEPTH]
+        and weight >= 2.0 * least[MIN_WEIGHT]
+    )
+
+
+@kernel
+def _random(state: Array, below: int) -> Any:
+    """A whole number in 0 .. below - 1 (splitmix64; Steele, Lea, Flood 2014)."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = state[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return np.int64(((z >> np.uint64(32)) * np.uint64(below)) >> np.uint64(32))
+
+
+@kernel
+def first_missing(entries: Array, column: int, start: int, stop: int) -> int:
+    """Where the entries without a value begin."""
+    if (entries[column, stop - 1] >> 32) != MISSING:
+        return stop
+    low, high = start, stop - 1
+    while low < high:
+        middle = (low + high) // 2
+        if (entries[column, middle] >> 32) == MISSING:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@kernel
+def draw(entries: Array, start: int, stop: int, rules: Array, draws: Array, state: Array) -> None:
+    """Mark the columns to be searched: `max_features` of those that vary in this node."""
+    p = rules[COLUMNS]
+    if rules[MAX_FEATURES] >= p:
+        return
+    found = 0
+    for j in range(p):
+        draws[1, j] = 0
+    for i in range(p):
+        k = i + _random(state, p - i)
+        j = draws[0, k]
+        draws[0, k] = draws[0, i]
+        draws[0, i] = j
+        if found < rules[MAX_FEATURES] and (entries[j, start] >> 32) != (entries[j, stop - 1] >> 32):
+            draws[1, j] = 1
+            found += 1
+
+
+@kernel
+def prepare(
+    entries: Array,
+    y: Array,
+    w: Array,
+    rules: Array,
+    ints: Array,
+    reals: Array,
+    value: Array,
+    sums: Array,
+    place: Array,
+    targets: Array,
+    node: int,
+) -> None:
+    """What every scan of a node starts from: weights of the classes, or the order of the targets."""
+    for k in range(rules[CLASSES]):
+        total = value[node, k] * reals[node, WEIGHT]
+        sums[0, k] = np.rint(total) if w.size == 0 else total
+    if rules[CRITERION] == ABSOLUTE:
+        start, stop = ints[node, START], ints[node, STOP]
+        rank_targets(entries, rules[COLUMNS], start, stop, y, value[node, 0], place, targets)
+
+
+@kernel
+def scan_column(
+    entries: Array,
+    y: Array,
+    codes: Array,
+    w: Array,
+    counts: Array,
+    inverse: Array,
+    terms: Array,
+    rules: Array,
+    least: Array,
+    ints: Array,
+    reals: Array,
+    value: Array,
+    sums: Array,
+    place: Array,
+    targets: Array,
+    links: Array,
+    node: int,
+    column: int,
+    end: int,
+    sign: int,
+    best: float,
+) -> tuple[float, int, int]:
+    """The best cut of one column by the criterion in force; rows without a value begin at `end`."""
+    start, stop = ints[node, START], ints[node, STOP]
+    weight, rows = reals[node, WEIGHT], ints[node, ROWS]
+    low, high = reals[node, LEAST], reals[node, MOST]
+    min_leaf, min_weight = rules[MIN_LEAF], least[MIN_WEIGHT]
+    criterion, centre = rules[CRITERION], value[node, 0]
+    loss = reals[node, IMPURITY] * weight
+    tie = SAME * loss
+    simple = w.size == 0 and end == stop
+    if criterion == SQUARED and simple:
+        return scan_squares(entries, column, start, stop, y, centre, inverse, min_leaf, tie, best, sign, low, high)
+    if criterion == ABSOLUTE:
+        return scan_medians(
+            entries, column, start, end, stop, w, counts, place, targets, links, loss, centre, weight, rows,
+            min_leaf, min_weight, tie, best, sign, low, high,
+        )  # fmt: skip
+    if rules[CLASSES] == 0:
+        return scan_means(
+            entries, column, start, end, stop, y, w, counts, criterion, centre, weight, rows, min_leaf, min_weight,
+            tie, best, sign, low, high,
+        )  # fmt: skip
+    if criterion != ERROR and simple:
+        return scan_counts(
+            entries, column, start, stop, codes, criterion, sums, inverse, terms, loss, min_leaf, tie, best, sign,
+            low, high,
+        )  # fmt: skip
+    return scan_classes(
+        entries, column, start, end, stop, codes, w, counts, criterion, sums, loss, weight, rows, min_leaf,
+        min_weight, tie, best, sign, low, high,
+    )  # fmt: skip
+
+
+@kernel
+def note_cut(entries: Array, ints: Array, node: int, j: int, at: int, end: int) -> None:
+    """The rows on both sides of a cut, from which the threshold is read; -1 where all values are on one side."""
+    ints[node, BELOW] = entries[j, at] & ROW
+    ints[node, ABOVE] = entries[j, at + 1] & ROW if at + 1 < end else -1

@@ -1,0 +1,359 @@
+"""The loop of boosting: gradients, a tree, a step; and the number of trees chosen by cross-validation.
+
+    f_0 = the best constant;      f_b = f_(b-1) + learning_rate * tree_b,   tree_b grown on the gradients at f_(b-1)
+
+The loss after each tree costs nothing extra: the pass over the rows that works out the next gradients sums it. Rows
+are worked on in blocks of a fixed size and sums are added in their order, so threads never change a result.
+Cross-validation grows all B trees once per fold and scores the held-out rows after each of them, so every B up to
+n_estimators is judged at the price of K fits.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from assay.numerics.jit import kernel
+from assay.numerics.threads import one_blas_thread, parallel, workers
+from assay.progress import track
+from assay.trees._binning import bin_table
+from assay.trees._boost import BoostLimits, Workspace, grow_boosted
+from assay.trees._losses import NOTHING, Loss
+from assay.trees._nodes import Nodes
+from assay.trees._predict import sum_values
+
+__all__ = ["Plan", "Rows", "Stages", "boost", "cross_validate", "share_of"]
+
+Array = np.ndarray
+BLOCK = 65_536
+ROWS, COLUMNS = 1, 2
+"""Streams of random numbers; each tree has its own within a stream."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A table behind the gate with targets and weights (empty: all the same)."""
+
+    X: Array
+    y: Array
+    w: Array = field(default_factory=lambda: NOTHING)
+
+    def part(self, rows: Array) -> Rows:
+        """Some of the rows."""
+        return Rows(self.X[rows], self.y[rows], self.w if self.w.size == 0 else self.w[rows])
+
+    @property
+    def weight(self) -> float:
+        """Their total weight."""
+        return float(self.y.size if self.w.size == 0 else self.w.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What the parameters of an estimator mean for a table.
+
+    | field         | meaning                                                                    |
+    |---------------|----------------------------------------------------------------------------|
+    | rounds        | B, how many rounds in all                                                  |
+    | learning_rate | the factor of every tree                                                   |
+    | zero          | start from 0 instead of the best constant                                  |
+    | limits        | when a tree stops growing                                                  |
+    | levels        | categories per column, 0: a number                                         |
+    | monotone      | -1, 0, 1 per column                                                        |
+    | max_bins      | bins of a column                                                           |
+    | subsample     | share of the rows drawn for each round                                     |
+    | columns       | how many columns are drawn for each round                                  |
+    | entropy       | where random numbers come from                                             |
+    | patience      | rounds without progress on the watched rows before stopping, 0: never stop |
+    | tol           | what counts as progress                                                    |
+    | n_jobs        | threads                                                                    |
+    """
+
+    rounds: int
+    learning_rate: float
+    zero: bool
+    limits: BoostLimits
+    levels: Any
+    monotone: Array
+    max_bins: int
+    subsample: float
+    columns: int
+    entropy: Any
+    patience: int
+    tol: float
+    n_jobs: int | None
+
+    def draw(self, stream: int, tree: int, n: int, m: int) -> Array | None:
+        """m of n positions in ascending order for a round, None for all of them."""
+        if m >= n:
+            return None
+        source = np.random.default_rng(np.random.SeedSequence(self.entropy, spawn_key=(stream, tree)))
+        chosen = np.empty(m, dtype=np.int32)
+        _choose(source.random(n), chosen)
+        return chosen
+
+
+@dataclass(eq=False)
+class Stages:
+    """What boosting has grown so far: K trees per round, the losses after each round."""
+
+    initial: Array
+    trees: list[Nodes]
+    train: list[float] = field(default_factory=list)
+    watched: list[float] = field(default_factory=list)
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds there are."""
+        return len(self.trees) // self.initial.size
+
+    def cut(self, rounds: int) -> None:
+        """Forget what came after a round."""
+        del self.trees[rounds * self.initial.size :], self.train[rounds:], self.watched[rounds:]
+
+
+class _Scores:
+    """The scores of some rows, their gradients, and their mean loss."""
+
+    def __init__(self, rows: Rows, loss: Loss, stages: Stages, n_jobs: int | None) -> None:
+        n, K = rows.y.size, loss.outputs
+        self.rows, self.loss, self.n_jobs = rows, loss, n_jobs
+        self.raw = np.repeat(stages.initial[:, None], n, axis=1)
+        for t, tree in enumerate(stages.trees):
+            self.add(tree, t % K)
+        self.gradient = np.empty((K, n))
+        self.hessian = np.empty((K, 0 if loss.flat else n))
+        self.base = loss.constant(rows.y, rows.w)
+        self.weight = rows.weight
+
+    def refresh(self) -> float:
+        """Work out gradients and curvatures at the scores; returns the mean loss there."""
+        y, w, n = self.rows.y, self.rows.w, self.rows.y.size
+        if n <= BLOCK:
+            total = self.loss.fill(y, w, self.raw, self.gradient, self.hessian, 0, n)
+        else:
+            total = sum(
+                parallel(
+                    lambda at: self.loss.fill(y, w, self.raw, self.gradient, self.hessian, at, min(n, at + BLOCK)),
+                    range(0, n, BLOCK),
+                    n_jobs=self.n_jobs,
+                )
+            )
+        return self.loss.scale * (total + self.base) / self.weight
+
+    def add(self, tree: Nodes, k: int) -> None:
+        """Add a tree to score k of rows it has not seen."""
+        sum_values(tree, self.rows.X, self.raw[k][:, None], n_jobs=self.n_jobs)
+
+    def advance(self, k: int, value: Array, leaf: Array) -> None:
+        """Add the values of the leaves in which the rows lie to score k."""
+        n = leaf.size
+        if n <= BLOCK:
+            _advance(self.raw[k], value, leaf, 0, n)
+        else:
+            parallel(
+                lambda at: _advance(self.raw[k], value, leaf, at, min(n, at + BLOCK)),
+                range(0, n, BLOCK),
+                n_jobs=self.n_jobs,
+            )
+
+
+def boost(rows: Rows, loss: Loss, plan: Plan, *, watch: Rows | None = None, stages: Stages | None = None) -> Stages:
+    """Grow trees up to `plan.rounds`, from the start or after what `stages` holds, scoring `watch` on the way."""
+    with one_blas_thread():
+        found = loss.initial(rows.y, rows.w)
+        if stages is None:
+            stages = Stages(np.zeros_like(found) if plan.zero else found, [])
+        codes = bin_table(
+            rows.X, plan.levels, None if rows.w.size == 0 else rows.w, max_bins=plan.max_bins, n_jobs=plan.n_jobs
+        )
+        work = Workspace(codes, plan.levels, plan.n_jobs)
+        here = _Scores(rows, loss, stages, plan.n_jobs)
+        there = None if watch is None else _Scores(watch, loss, stages, plan.n_jobs)
+        _loop(here, there, work, plan, stages)
+        return stages
+
+
+def _loop(here: _Scores, there: _Scores | None, work: Workspace, plan: Plan, stages: Stages) -> None:
+    """The rounds themselves. The loss of a round is known when the gradients of the next one are."""
+    loss, n, p = here.loss, here.rows.y.size, here.rows.X.shape[1]
+    w = here.rows.w
+    drawn = max(1, round(plan.subsample * n))
+    known = stages.rounds > 0
+    for t in track(range(stages.rounds, plan.rounds), "trees"):
+        loss.begin(here.rows.y, w, here.raw)
+        score = here.refresh()
+        if known and len(stages.train) < t:
+            stages.train.append(score)
+        known = True
+        rows, columns = plan.draw(ROWS, t, n, drawn), _mask(plan.draw(COLUMNS, t, p, plan.columns), p)
+        for k in range(loss.outputs):
+            hessian = here.hessian[k] if not loss.flat else (None if w.size == 0 else w)
+            tree, leaf = grow_boosted(
+                work, here.gradient[k], hessian, plan.limits, rows=rows, columns=columns, monotone=plan.monotone
+            )
+            value = tree.value[:, 0]
+            if loss.renews:
+                _renew(here, k, tree, value, leaf, rows, plan)
+            else:
+                value[:] = loss.step(value)
+            value *= plan.learning_rate
+            here.advance(k, value, leaf)
+            stages.trees.append(tree)
+            if there is not None:
+                there.add(tree, k)
+        if there is not None:
+            stages.watched.append(there.refresh())
+            if plan.patience and _stalled(stages.watched, plan.patience, plan.tol):
+                break
+    if len(stages.train) < stages.rounds:
+        stages.train.append(here.refresh())
+    if plan.patience:
+        stages.cut(int(np.argmin(stages.watched)) + 1)
+
+
+def _mask(chosen: Array | None, size: int) -> Array | None:
+    if chosen is None:
+        return None
+    mask = np.zeros(size, dtype=bool)
+    mask[chosen] = True
+    return mask
+
+
+def _stalled(losses: Sequence[float], patience: int, tol: float) -> bool:
+    """Whether none of the last rounds was better than the best before them by more than tol."""
+    if len(losses) <= patience:
+        return False
+    return min(losses[-patience:]) > min(losses[:-patience]) - tol
+
+
+def _renew(here: _Scores, k: int, tree: Nodes, value: Array, leaf: Array, rows: Array | None, plan: Plan) -> None:
+    """Give each leaf the best constant for the residuals of the rows it was grown on."""
+    y, w = here.rows.y, here.rows.w
+    n = y.size if rows is None else rows.size
+    starts = np.zeros(tree.size + 1, dtype=np.int64)
+    residuals, weights = np.empty(n), np.empty(n)
+    _gather(y, w, here.raw[k], leaf, np.empty(0, dtype=np.int32) if rows is None else rows, starts, residuals, weights)
+    step = tree.size if n < BLOCK else 1
+    parallel(
+        lambda first: here.loss.centre(starts, residuals, weights, first, min(tree.size, first + step), value),
+        range(0, tree.size, step),
+        n_jobs=plan.n_jobs,
+        work=20.0 * n,
+    )
+    if plan.monotone.any():
+        _order(tree, value, np.diff(starts), plan.monotone)
+
+
+def _order(tree: Nodes, value: Array, mass: Array, monotone: Array) -> None:
+    """Keep renewed leaves in the order that constraints ask for: each side of a split stays on its side of the middle.
+
+    The value of an inner node is the mean of its leaves; the bounds it passes on are those it got, cut at the mean of
+    its two children where it splits on a constrained column.
+    """
+    mass = mass.astype(float)
+    total = value * mass
+    for node in range(tree.size - 1, -1, -1):
+        if tree.count[node]:
+            below = slice(int(tree.first[node]), int(tree.first[node] + 2))
+            mass[node], total[node] = mass[below].sum(), total[below].sum()
+            value[node] = total[node] / mass[node]
+    low, high = np.full(tree.size, -np.inf), np.full(tree.size, np.inf)
+    for node in range(tree.size):
+        value[node] = min(max(value[node], low[node]), high[node])
+        if not tree.count[node]:
+            continue
+        left = int(tree.first[node])
+        low[left : left + 2], high[left : left + 2] = low[node], high[node]
+        sign = monotone[tree.feature[node]]
+        if sign:
+            middle = min(max((value[left] + value[left + 1]) / 2, low[node]), high[node])
+            lower, upper = (left, left + 1) if sign > 0 else (left + 1, left)
+            high[lower] = low[upper] = middle
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Held-out mean losses (folds x rounds) and the weight of each fold's held-out rows."""
+
+    losses: Array
+    weights: Array
+
+
+def cross_validate(rows: Rows, loss: Loss, plan: Plan, splits: Sequence[tuple[Array, Array]]) -> Held:
+    """The loss on each fold's held-out rows after every round of a fit to its other rows."""
+    jobs = min(workers(plan.n_jobs), len(splits))
+    # Folds side by side need no threads inside; a fit is the same with any number of them.
+    inner = plan if jobs <= 1 else copy.copy(plan)
+    if jobs > 1:
+        object.__setattr__(inner, "n_jobs", None)
+
+    def fold(split: tuple[Array, Array]) -> list[float]:
+        train, test = split
+        return boost(rows.part(train), copy.copy(loss), inner, watch=rows.part(test)).watched
+
+    losses = parallel(fold, splits, n_jobs=plan.n_jobs)
+    return Held(np.array(losses), np.array([rows.part(test).weight for _, test in splits]))
+
+
+def share_of(n: int, share: float, classes: Array | None, source: np.random.Generator) -> Array:
+    """A mask of floor(share * n) rows drawn at random, evenly over the classes where there are any."""
+    order = source.permutation(n)
+    if classes is not None:
+        order = order[np.argsort(classes[order], kind="stable")]
+    steps = np.floor(np.arange(n + 1) * share + 1e-9)
+    chosen = np.zeros(n, dtype=bool)
+    chosen[order[steps[1:] > steps[:-1]]] = True
+    return chosen
+
+
+@kernel
+def _choose(uniform: Array, chosen: Array) -> None:
+    """Knuth's selection sampling: every set of m = chosen.size of n = uniform.size positions is equally likely."""
+    n = uniform.size
+    m = chosen.size
+    taken = 0
+    for i in range(n):
+        if (n - i) * uniform[i] < m - taken:
+            chosen[taken] = i
+            taken += 1
+            if taken == m:
+                return
+
+
+@kernel
+def _advance(raw: Array, value: Array, leaf: Array, start: int, stop: int) -> None:
+    for i in range(start, stop):
+        raw[i] += value[leaf[i]]
+
+
+@kernel
+def _gather(
+    y: Array,
+    w: Array,
+    raw: Array,
+    leaf: Array,
+    rows: Array,
+    starts: Array,
+    residuals: Array,
+    weights: Array,
+) -> None:
+    """Residuals and weights sorted by leaf; node t has those from starts[t] to starts[t + 1]."""
+    n = residuals.size
+    every = rows.size == 0
+    for j in range(n):
+        i = j if every else rows[j]
+        starts[leaf[i] + 1] += 1
+    for t in range(1, starts.size):
+        starts[t] += starts[t - 1]
+    at = starts[:-1].copy()
+    for j in range(n):
+        i = j if every else rows[j]
+        place = at[leaf[i]]
+        at[leaf[i]] = place + 1
+        residuals[place] = y[i] - raw[i]
+        weights[place] = 1.0 if w.size == 0 else w[i]
