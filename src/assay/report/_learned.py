@@ -21,6 +21,7 @@ from assay.report._embed import Part, attempt, picture, table_of
 from assay.report.draw import INK, MUTED, draw
 from assay.report.draw_experiment import plain
 from assay.results import Summary
+from assay.trees._tree import Tree
 
 if TYPE_CHECKING:
     from assay.experiment.protocol import Study
@@ -46,8 +47,8 @@ ASKED, CELLS = 60_000, 20_000_000
 """Rows, and cells, that may be predicted for importances."""
 SHOWN = 3
 """How many classes are drawn."""
-LEAVES = 64
-"""A tree with more leaves is not drawn."""
+LEAVES, DRAWN = 64, 12
+"""Leaves of another package's tree above which it is not drawn; leaves drawn of ours."""
 
 
 def learned(study: Study) -> list[Part]:
@@ -155,9 +156,33 @@ def _counted(words: str, rows: int) -> str:
 
 
 def _tree(study: Study) -> Part | None:
+    model = study.model.named_steps["model"]
+    if isinstance(model, Tree):
+        return _own_tree(model)
+    if hasattr(model, "tree_") and hasattr(model, "get_n_leaves") and model.get_n_leaves() <= LEAVES:
+        return _other_tree(study)
+    return None
+
+
+def _own_tree(model: Tree) -> Part:
+    leaves, shown = int(model.get_n_leaves()), min(DRAWN, int(model.get_n_leaves()))
+    words = (f"{leaves} leaves, depth {model.get_depth()}. A row goes to the first branch where the condition holds.",)
+    if leaves == 1:
+        return Part("The tree", ("The tree was cut down to its root: no split was worth its leaf.",))
+    image = picture(
+        None,
+        (max(6.0, 1.1 * shown), 1.5 + min(7.0, 1.1 * model.get_depth())),
+        "The fitted tree",
+        paper=True,
+        paint=lambda axes: model.plot(ax=axes, max_leaves=DRAWN),
+    )
+    caption = "The tree." if leaves <= DRAWN else f"The tree, drawn to {DRAWN} leaves."
+    return Part("The tree", words, image, caption, listing=str(model.export_text(max_depth=12)))
+
+
+def _other_tree(study: Study) -> Part:
+    """A tree of scikit-learn's, which a user brought along."""
     model, columns = study.model.named_steps["model"], study.model.named_steps["columns"]
-    if not (hasattr(model, "tree_") and hasattr(model, "get_n_leaves")) or model.get_n_leaves() > LEAVES:
-        return None
     names = [plain(name, 24) for name in columns.get_feature_names_out()]
     classes = None if not hasattr(model, "classes_") else [plain(label, 16) for label in model.classes_.tolist()]
     depth = min(3, int(model.get_depth()))

@@ -17,14 +17,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from assay.errors import DataError, ParameterError
-from assay.numerics.scale import power_of_two
 from assay.numerics.threads import parallel
 from assay.trees._binning import Codes, bin_table
 from assay.trees._exact import Presort, grow_exact, presort
 from assay.trees._grow import grow_binned
 from assay.trees._limits import limits_of
 from assay.trees._nodes import Nodes
-from assay.trees._oob import OutOfBag, Sampler, counted, entropy_of, forget, leaves_of, sampler, tree_seeds
+from assay.trees._oob import OutOfBag, Sampler, counted, entropy_of, forget, leaves_of, sampler, tree_seeds, unit_of
 from assay.trees._predict import leaf_indices, sum_values
 from assay.trees._table import TableEstimator
 from assay.trees.importance import Importance, Judged, impurity_importance, impurity_shares, permuted
@@ -159,7 +158,7 @@ class Forest(TableEstimator):
 
     def _judge(self, X: Array, target: Array, w: Array | None, classes: int) -> None:
         nodes, values, rows = self.nodes_, self._asked().value, self._sampler
-        found = OutOfBag(target.astype(np.float64), w, classes, _unit(target, classes))
+        found = OutOfBag(target.astype(np.float64), w, classes, unit_of(target, classes))
 
         def answers(k: int) -> tuple[Array, Array]:
             out = rows.left_out(int(self.seeds_[k]))
@@ -230,7 +229,7 @@ class Forest(TableEstimator):
             raise DataError(what, remedy="pass what fit was given, in the same order")
         value = self.nodes_.value
         answer = np.argmax(value, axis=1).astype(np.float64) if classes else np.ascontiguousarray(value[:, 0])
-        unit = _unit(target, classes)
+        unit = unit_of(target, classes)
         judged = Judged(self.nodes_, answer, self.seeds_, self._sampler, X, target.astype(np.float64), w, classes, unit)
         return permuted(
             judged,
@@ -318,14 +317,6 @@ class _Gathered:
         for name, column in self._columns.items():
             column.resize((self._used[name], *column.shape[1:]), refcheck=False)
         return Nodes(**self._columns)
-
-
-def _unit(target: Array, classes: int) -> float:
-    """A power of two in which squared losses stay in range."""
-    if classes:
-        return 1.0
-    top = float(np.abs(target).max(initial=0.0))
-    return 1.0 if 1e-100 < top < 1e100 or top == 0 else float(power_of_two(np.array([top]))[0])
 
 
 def _fingerprint(X: Array, target: Array, w: Array | None) -> int:

@@ -32,6 +32,7 @@ from assay.checks import freeze
 from assay.errors import AssayWarning, ParameterError
 from assay.metrics._limits import effective, loss_limits, share_limits
 from assay.numerics.jit import kernel
+from assay.numerics.scale import power_of_two
 from assay.numerics.seeds import seed_sequence
 from assay.progress import track
 from assay.results import Curve, Interval
@@ -50,6 +51,7 @@ __all__ = [
     "leaves_of",
     "sampler",
     "tree_seeds",
+    "unit_of",
 ]
 
 Array = np.ndarray
@@ -185,6 +187,14 @@ def forget(estimator: Any) -> None:
     """Drop the out-of-bag figures of an earlier fit."""
     for name in [name for name in vars(estimator) if name.startswith("oob_") and name.endswith("_")]:
         delattr(estimator, name)
+
+
+def unit_of(target: Array, classes: int) -> float:
+    """A power of two in which squared losses stay in range."""
+    if classes:
+        return 1.0
+    top = float(np.abs(target).max(initial=0.0))
+    return 1.0 if 1e-100 < top < 1e100 or top == 0 else float(power_of_two(np.array([top]))[0])
 
 
 class OutOfBag:

@@ -123,7 +123,7 @@ class TableEstimator(Estimator):
     def _encode_frame(self, frame: pd.DataFrame) -> Array:
         out = np.empty(frame.shape)
         for j, levels in enumerate(self.levels_):
-            column, where = frame.iloc[:, j], self._column(j)
+            column, where = frame.iloc[:, j], f"column {frame.columns[j]!r}"  # a number where there are no names
             out[:, j] = _number(column, where) if levels is None else _code(column, levels, where)
         self._refuse_infinite(out)
         return out

@@ -17,21 +17,44 @@ Breiman (1996), Machine Learning 24, 123-140.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
-import pandas as pd
-from scipy import sparse
 from sklearn.base import ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from assay.base import Constraint, Estimator, boolean, integer, jobs, none, one_of, real, seed, weight_name
+from assay.base import (
+    Constraint,
+    Estimator,
+    _from_list,
+    _is_regular,
+    boolean,
+    integer,
+    jobs,
+    none,
+    one_of,
+    real,
+    seed,
+    weight_name,
+)
 from assay.errors import DataError, ParameterError
 from assay.labels import class_codes
 from assay.numerics.threads import parallel
 from assay.resampling import take
-from assay.trees._oob import OOB_SCORE, SAMPLES, OutOfBag, Sampler, counted, entropy_of, forget, sampler, tree_seeds
+from assay.trees._oob import (
+    OOB_SCORE,
+    SAMPLES,
+    OutOfBag,
+    Sampler,
+    counted,
+    entropy_of,
+    forget,
+    sampler,
+    tree_seeds,
+    unit_of,
+)
 from assay.trees._target import numeric_target
 from assay.trees.cart import DecisionTreeClassifier, DecisionTreeRegressor
 
@@ -120,7 +143,7 @@ class _Bagging(MetaEstimatorMixin, Estimator):
         return int(asked)
 
     def _judge(self, X: Any, target: Array, w: Array | None, classes: int) -> None:
-        found = OutOfBag(target.astype(np.float64), w, classes)
+        found = OutOfBag(target.astype(np.float64), w, classes, unit_of(target, classes))
 
         def answers(k: int) -> tuple[Array, Array]:
             out = self._sampler.left_out(int(self.seeds_[k]))
@@ -140,10 +163,13 @@ class _Bagging(MetaEstimatorMixin, Estimator):
         """Mean over models, added in their order."""
         X = self._rows(X, reset=False)
         total: Any = 0.0
-        for start in range(0, len(self.estimators_), 32):
-            part = range(start, min(start + 32, len(self.estimators_)))
-            for said in parallel(lambda k: self._ask(k, X), part, n_jobs=self.n_jobs):
-                total = total + said
+        with warnings.catch_warnings():
+            # The caller has been told once about names of columns; each model would say it again.
+            warnings.filterwarnings("ignore", message="X (has feature names|does not have valid feature names)")
+            for start in range(0, len(self.estimators_), 32):
+                part = range(start, min(start + 32, len(self.estimators_)))
+                for said in parallel(lambda k: self._ask(k, X), part, n_jobs=self.n_jobs):
+                    total = total + said
         return np.asarray(total / len(self.estimators_))
 
     def _rows(self, X: Any, *, reset: bool) -> Any:
@@ -153,25 +179,21 @@ class _Bagging(MetaEstimatorMixin, Estimator):
         else:
             check_is_fitted(self, "estimators_")
         if not hasattr(X, "shape"):
-            X = np.asarray(X)
+            if not _is_regular(X):
+                self._gate(X, reset=reset)  # which says what is wrong
+            X = _from_list(X)
         if len(X.shape) != 2:
             what = f"Expected 2D array, got {len(X.shape)}D array instead"
             raise DataError(what, remedy="Reshape your data to one row per observation and one column per variable")
         if 0 in X.shape:
-            Estimator._gate(self, np.empty(X.shape), reset=reset)  # which says what is missing
-        named = hasattr(self, "feature_names_in_")
+            self._gate(np.empty(X.shape), reset=reset)  # which says what is missing
         try:
             validate_data(self, X, reset=reset, skip_check_array=True)
         except (TypeError, ValueError) as error:
             raise DataError(
                 " ".join(str(error).split()), remedy="pass the columns of fit, in the same order"
             ) from error
-        if reset:
-            return X
-        # The caller has been told once; models would say it again, each of them.
-        if named and not hasattr(X, "columns") and not sparse.issparse(X):
-            return pd.DataFrame(X, columns=self.feature_names_in_)
-        return np.asarray(X) if not named and hasattr(X, "columns") else X
+        return X
 
     @property
     def estimators_samples_(self) -> list[Array]:
