@@ -61,7 +61,7 @@ CASES: list[Case] = [
     Case(
         name="permutation importance of that forest (ours on out-of-bag rows)",
         data=lambda: fitted(2),
-        ours=lambda d: d[1].permutation_importance().mean,
+        ours=lambda d: d[1].permutation_importance(d[0].X, d[0].y).importance,
         peers={
             "scikit-learn permutation_importance, 5 repeats": lambda d: (
                 permutation_importance(d[2], d[0].X, d[0].y, n_repeats=5, random_state=0, n_jobs=2).importances_mean

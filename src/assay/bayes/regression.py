@@ -37,6 +37,8 @@ from assay.results import Interval, Result, Summary
 __all__ = ["BayesianLinearRegression", "MapPenalty", "map_lasso", "map_ridge"]
 
 Array = np.ndarray
+HUGE, TINY = 1e75, 1e-153
+"""Beyond the first the square of a square overflows; below the second a square is rounded to nothing."""
 positive = real(0, open_low=True)
 
 
@@ -118,6 +120,7 @@ class BayesianLinearRegression(RegressorMixin, Estimator):
         """Decompose the rows once, choose what was not given by maximum evidence, and keep the posterior."""
         X, y = self._gate(X, y)
         w = self._weights(sample_weight, len(X))
+        self._refuse_scales(X, y)
         if (self.shape == 0) != (self.rate == 0):
             what = f"shape = {self.shape:g} and rate = {self.rate:g}: only one of them is 0"
             raise ParameterError(what, remedy="pass two numbers above 0, or 0 for both")
@@ -126,11 +129,24 @@ class BayesianLinearRegression(RegressorMixin, Estimator):
             y = y - X @ mean
         rows = decompose(X if root is None else X @ root, y, w, self.fit_intercept)
         if rows.m <= 0 and self.sigma2 is None and self.shape == 0:
-            what = f"{rows.weight:g} sample(s) leave nothing to learn the noise from"
+            what = f"{rows.weight:g} sample(s), counted by weight, leave nothing to learn the noise from"
             raise DataError(what, remedy="pass more rows, sigma2, or shape and rate")
         self._choose(rows)
         self._keep(rows, mean, root)
         return self
+
+    def _refuse_scales(self, X: Array, y: Array) -> None:
+        """Variances are squares of y, those of coefficients over squares of X: both must stay in range."""
+        top = np.abs(X).max(axis=0)
+        if (top > HUGE).any():
+            j = int(np.argmax(top > HUGE))
+            row, name = int(np.argmax(np.abs(X[:, j]))), self._feature_names()[j]
+            what = f"X holds {X[row, j]:.3g} in column {name!r}, row {row}, too large for a variance"
+            raise DataError(what, remedy="divide the column by a constant")
+        most = float(np.abs(y).max())
+        if 0 < most < TINY:
+            what = f"y holds nothing larger than {most:.3g}, too small to be squared"
+            raise DataError(what, remedy="multiply it by a constant")
 
     def _prior(self, p: int) -> tuple[Array, Array | None]:
         """m0 and a root R of C = R R' (None: identity)."""

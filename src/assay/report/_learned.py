@@ -171,7 +171,7 @@ def _own_tree(model: Tree) -> Part:
         return Part("The tree", ("The tree was cut down to its root: no split was worth its leaf.",))
     image = picture(
         None,
-        (max(6.0, 1.1 * shown), 1.5 + min(7.0, 1.1 * model.get_depth())),
+        (max(5.0, 0.8 * shown), 0.9 + min(6.0, 0.85 * model.get_depth())),
         "The fitted tree",
         paper=True,
         paint=lambda axes: model.plot(ax=axes, max_leaves=DRAWN),
