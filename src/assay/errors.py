@@ -21,6 +21,7 @@ __all__ = [
     "LedgerError",
     "ParameterError",
     "SealError",
+    "SeparationWarning",
     "StoreError",
 ]
 
@@ -84,3 +85,7 @@ class ConvergenceWarning(AssayWarning):
 
 class CollinearityWarning(AssayWarning):
     """Columns repeat what others already say, so their coefficients are not determined by the data."""
+
+
+class SeparationWarning(AssayWarning):
+    """Columns separate the classes, so that no maximum-likelihood fit exists; the message names them and the remedy."""

@@ -1,0 +1,226 @@
+"""What a logistic regression can say about its own answer.
+
+    Wald               z = b / se, interval b +- z se, odds ratio exp(b)
+    likelihood ratio   2 (l - l without the term), chi-squared; profile intervals {v: 2 (l - l(b_j = v)) <= chi2
+    quantile} deviance           D = -2 l;  AIC = D + 2 k,  BIC = D + k log n pseudo R2          McFadden 1 - D/D0;
+    Nagelkerke (1 - exp((D - D0)/n)) / (1 - exp(-D0/n))
+
+D0 belongs to the intercept (and offset) alone. n is the sum of the weights: a row of weight w is w rows. A ridge fit
+counts k = trace of (H + R)^-1 H and has the covariance (H + R)^-1 H (H + R)^-1, that of a biased estimator around its
+own mean. With Firth's correction the likelihoods of the tests are penalised ones (Heinze and Schemper 2002).
+
+Nagelkerke (1991), Biometrika 78, 691-692; Venzon and Moolgavkar (1988), Applied Statistics 37, 87-94 (profiles).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import special, stats
+from scipy.optimize import brentq
+
+from assay.errors import DataError, ParameterError
+from assay.linear._logistic_firth import firth
+from assay.linear._logistic_fit import Problem, loss_at, maximise
+from assay.linear._logistic_rows import make_rows
+from assay.results import Summary
+
+__all__ = ["Inference", "check_level", "likelihood_ratios", "profile_intervals", "refuse_changed_rows"]
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Inference:
+    """A fitted logistic regression without its rows: estimates (K - 1, 1 + p) of each class against the first.
+
+    `value` is the (penalised, with Firth) log-likelihood that tests compare, `df` the number of parameters.
+    """
+
+    estimates: Array
+    covariance: Array | None
+    loss: float
+    null_loss: float
+    value: float
+    n: float
+    df: float
+    null_df: int
+    intercept: bool
+    kind: str
+    n_iter: int
+    notes: tuple[str, ...]
+
+    def std_errors(self) -> Array:
+        """Standard errors, shaped as the estimates; NaN where there are none."""
+        if self.covariance is None:
+            return np.full(self.estimates.shape, np.nan)
+        return np.sqrt(np.maximum(np.diag(self.covariance), 0.0)).reshape(self.estimates.shape)
+
+    def table(self, names: Sequence[str], classes: Array, level: float) -> pd.DataFrame:
+        """One row per coefficient: Wald's test, interval and the odds ratio."""
+        keep = slice(0 if self.intercept else 1, None)
+        estimate, error = self.estimates[:, keep].ravel(), self.std_errors()[:, keep].ravel()
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            statistic = np.where(error > 0, estimate / error, np.nan)
+            half = float(stats.norm.ppf(0.5 + level / 2)) * error
+            columns = {
+                "estimate": estimate,
+                "std_error": error,
+                "statistic": statistic,
+                "p_value": 2.0 * special.ndtr(-np.abs(statistic)),
+                "lower": estimate - half,
+                "upper": estimate + half,
+                "odds_ratio": np.exp(estimate),
+                "odds_lower": np.exp(estimate - half),
+                "odds_upper": np.exp(estimate + half),
+            }
+        words = [*["intercept"] * self.intercept, *names]
+        if len(self.estimates) > 1:
+            words = [f"{label}: {name}" for label in classes[1:] for name in words]
+        return pd.DataFrame(columns, index=words)
+
+    def facts(self) -> dict[str, Any]:
+        """The heading of the summary."""
+        deviance, null = 2.0 * self.loss, 2.0 * self.null_loss
+        gain, k = max(null - deviance, 0.0), self.df - self.null_df
+        best = -np.expm1(-null / self.n)
+        return {
+            "n": self.n if self.n % 1 else int(self.n),
+            "parameters": self.df if self.df % 1 else int(self.df),
+            "log-likelihood": -self.loss,
+            "deviance": deviance,
+            "null deviance": null,
+            "LR p-value": float(stats.chi2.sf(gain, k)) if k > 0 and self.kind == "maximum likelihood" else np.nan,
+            "McFadden R2": 1.0 - deviance / null if null > 0 else np.nan,
+            "Nagelkerke R2": float(-np.expm1(-gain / self.n) / best) if best > 0 else np.nan,
+            "AIC": deviance + 2.0 * self.df,
+            "BIC": deviance + np.log(self.n) * self.df,
+            "estimate": self.kind,
+            "iterations": self.n_iter,
+        }
+
+    def summary(self, names: Sequence[str], classes: Array, level: float, extra: dict[str, Array]) -> Summary:
+        """The table under its facts; `extra` columns replace or follow those of the table."""
+        table = self.table(names, classes, level)
+        for name, values in extra.items():
+            table[name] = values
+        if "lower" in extra:
+            with np.errstate(over="ignore"):
+                table["odds_lower"], table["odds_upper"] = np.exp(table["lower"]), np.exp(table["upper"])
+        notes = list(self.notes)
+        reference = f"log odds of {classes[1]!s} against {classes[0]!s}"
+        if len(classes) > 2:
+            reference = f"log odds of each class against {classes[0]!s}"
+        notes.insert(0, f"Coefficients are {reference}; limits at {100 * level:g}%.")
+        return Summary("Logistic regression", table, self.facts(), notes)
+
+
+def likelihood_ratios(problem: Problem, full: Inference, firth_correction: bool) -> Array:
+    """The p-value of each term's likelihood ratio test: intercept (if fitted), then every column.
+
+    Each is a refit without the term; with K classes the term is a row of K - 1 coefficients.
+    """
+    p, K = problem.X.shape[1], problem.K
+    if firth_correction:
+        return _penalised_ratios(problem, full)
+    values = []
+    for j in range(-int(problem.intercept), p):
+        without = replace(problem, intercept=False) if j < 0 else _without(problem, j)
+        if without.X.shape[1] == 0 and not without.intercept:
+            loss = _empty_loss(without)
+        else:
+            loss = maximise(without, inference=False, rival=True).loss
+        values.append(stats.chi2.sf(max(2.0 * (loss - full.loss), 0.0), K - 1))
+    return np.array(values)
+
+
+def _penalised_ratios(problem: Problem, full: Inference) -> Array:
+    """Firth's tests: the term is held at zero, the information is that of the whole design."""
+    rows = make_rows(problem.X, problem.codes, 2, problem.w, problem.offset, problem.intercept, problem.n_jobs)
+    # Uncentred columns, so that the first coordinate is the intercept itself.
+    rows = replace(rows, mean=np.zeros_like(rows.mean), reach=rows.reach + np.abs(rows.mean) * rows.inverse)
+    value = firth(rows, problem.tol, problem.max_iter).value
+    values = []
+    for j in range(rows.m):
+        free = np.arange(rows.m) != j
+        held = firth(rows, problem.tol, problem.max_iter, free).value
+        values.append(stats.chi2.sf(max(2.0 * (value - held), 0.0), 1))
+    return np.array(values)
+
+
+def profile_intervals(problem: Problem, full: Inference, level: float) -> tuple[Array, Array]:
+    """Limits of each coefficient where the profile likelihood has fallen by half a chi-squared quantile."""
+    drop = 0.5 * float(stats.chi2.ppf(level, 1))
+    quantile = np.sqrt(2.0 * drop)
+    errors = full.std_errors()[0]
+    lower, upper = [], []
+    for j in range(-int(problem.intercept), problem.X.shape[1]):
+        estimate, error = float(full.estimates[0, 1 + j]), float(errors[1 + j])
+        if not np.isfinite(error) or error <= 0:
+            lower.append(np.nan)
+            upper.append(np.nan)
+            continue
+        fall = _fall(problem, full, j, drop)
+        lower.append(_crossing(fall, estimate, -quantile * error))
+        upper.append(_crossing(fall, estimate, quantile * error))
+    return np.array(lower), np.array(upper)
+
+
+def _fall(problem: Problem, full: Inference, j: int, drop: float) -> Any:
+    """How far the profile likelihood of coefficient j has fallen at a value, less the fall that is allowed."""
+    rest = replace(problem, intercept=False) if j < 0 else _without(problem, j)
+    if j < 0:
+        column = np.ones(problem.X.shape[0])
+    else:
+        part = problem.X[:, [j]]
+        column = (part if isinstance(part, np.ndarray) else part.toarray()).ravel()
+    base = np.zeros(column.size) if problem.offset is None else problem.offset
+
+    def fall(value: float) -> float:
+        held = replace(rest, offset=base + value * column)
+        if held.X.shape[1] == 0 and not held.intercept:
+            return _empty_loss(held) - full.loss - drop
+        return maximise(held, inference=False, rival=True).loss - full.loss - drop
+
+    return fall
+
+
+def _crossing(fall: Any, estimate: float, step: float) -> float:
+    """Where the fall reaches its limit on one side; infinite where it never does."""
+    inside, reach = estimate, step
+    for _ in range(12):
+        outside = estimate + reach
+        if fall(outside) > 0:
+            return float(brentq(fall, inside, outside, xtol=1e-8 * abs(step), rtol=1e-10))
+        inside, reach = outside, 2.0 * reach
+    return float(np.copysign(np.inf, step))
+
+
+def _without(problem: Problem, j: int) -> Problem:
+    keep = np.arange(problem.X.shape[1]) != j
+    X = problem.X[:, np.flatnonzero(keep)]
+    X = np.ascontiguousarray(X) if isinstance(X, np.ndarray) else X.tocsr()
+    names = [name for name, yes in zip(problem.names, keep, strict=True) if yes]
+    return replace(problem, X=X, names=names)
+
+
+def _empty_loss(problem: Problem) -> float:
+    rows = make_rows(problem.X, problem.codes, problem.K, problem.w, problem.offset, False, problem.n_jobs)
+    return rows.evaluate(np.zeros(rows.size), False).loss
+
+
+def refuse_changed_rows(problem: Problem, full: Inference, coef: Array, intercept: Array) -> None:
+    """A refit on rows that are not those of `fit` any more would compare two different things."""
+    if not np.isclose(loss_at(problem, coef, intercept), full.loss, rtol=1e-6):
+        raise DataError("the training rows have changed since fit", remedy="fit again before asking for this")
+
+
+def check_level(level: Any) -> float:
+    """A confidence level inside (0, 1)."""
+    if isinstance(level, bool) or not isinstance(level, float | int | np.floating) or not 0 < level < 1:
+        raise ParameterError(f"level = {level!r} is out of range", remedy="it must be a number in (0, 1)")
+    return float(level)

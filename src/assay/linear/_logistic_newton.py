@@ -1,0 +1,333 @@
+"""Newton's method for logistic regression: few passes over the rows, and a likelihood that never falls.
+
+    theta <- theta - h H^-1 g,    h = 1, 1/2, 1/4, ... until the loss has fallen enough (Armijo)
+
+*Start.* Of a large table a tenth of the rows (every tenth) is fitted first. Its curvature, corrected by what the steps
+show (L-BFGS), is good enough for three or four passes that need no Hessian; Newton then only has to confirm. The
+Hessian, scaled to a unit diagonal, is factored by Cholesky.
+
+*Many coordinates.* Where the products n m^2 of a Hessian would cost far more than a few dozen passes, the step solves
+H d = g by conjugate gradients on products H v, preconditioned by the Hessian of a sample of the rows (for sparse X
+with many columns by the diagonal), to a residual that falls with the gradient (inexact Newton, superlinear).
+
+*Stop.* The largest gradient is at most tol times the total weight, in standardised columns, and the next step moves no
+linear part by more than 1e-3 (1e-7 where standard errors are wanted, which belong to the point before it); that step,
+which is already worked out, is then taken too. Where the gradient vanishes but the steps do not get shorter, the
+likelihood has no maximum (see `assay.linear._separation`): `flat`.
+
+Dembo, Eisenstat and Steihaug (1982), SIAM J. Numer. Anal. 19, 400-408; Byrd, Chin, Neveitt and Nocedal (2011), SIAM J.
+Optim. 21, 977-995 (samples for curvature).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, cholesky, eigh
+
+from assay.linear._logistic_rows import Point, Rows, symmetric_basis
+from assay.numerics.threads import one_blas_thread
+
+__all__ = ["Fit", "newton", "null_point", "solve_rows", "two_loops"]
+
+Array = np.ndarray
+Solver = Callable[[Array], Array]
+
+SHORT, SHORTER = 1e-3, 1e-7
+"""A last step moves no eta by more than this; the second where the Hessian, that of the step before, is wanted."""
+
+PATIENCE = 3
+"""So often may the gradient be small and the step long before the likelihood is called flat."""
+
+SAMPLE = 10
+"""One row in so many makes the first approximation."""
+
+WORTH_SAMPLING = 2_000_000
+"""Cells of X from which a first approximation on a sample pays."""
+
+APPROACH = 12
+"""So many passes may be made with the curvature of a sample before Newton takes over."""
+
+MANY_STEPS = 60
+"""The same where no Hessian of all rows is formed at all, before conjugate gradients take over."""
+
+MANY = 40.0
+"""A Hessian that costs more than this many products with it is not formed at every step."""
+
+LARGEST = 4_000
+"""A Hessian with more rows than this is never formed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Where a solver ended: `status` is "converged", "flat" or "stopped".
+
+    `losses` holds the start and one value per step; the start is missing where the losses `starts_after_one`.
+    """
+
+    point: Point
+    losses: list[float]
+    status: str
+    starts_after_one: bool = False
+
+
+def null_point(rows: Rows) -> Array:
+    """Class frequencies as intercepts where nothing else is known, zeros otherwise."""
+    theta = np.zeros((rows.K - 1, rows.m))
+    if rows.first and not rows.offset.any():
+        share = np.log(np.bincount(rows.codes, weights=rows.w, minlength=rows.K) / rows.weight)
+        theta[:, 0] = share[1] - share[0] if rows.K == 2 else symmetric_basis(rows.K).T @ share
+    return theta.ravel()
+
+
+def solve_rows(rows: Rows, tol: float, max_iter: int, start: Array | None = None, hessian: bool = True) -> Fit:
+    """The fit of these rows; `hessian` asks for the Hessian at the end even if the way there did without."""
+    theta = null_point(rows) if start is None else start
+    losses: list[float] = []
+    if not _is_direct(rows):
+        theta, precondition = _preconditioner(rows, theta, start is None)
+        near = _approach(rows, theta, precondition, tol, False, MANY_STEPS)
+        fit = near
+        if near.status != "converged":
+            fit = newton(rows, near.point.theta, tol, max_iter, False, precondition)
+            fit = replace(fit, losses=near.losses + fit.losses)
+        if hessian and rows.size <= LARGEST:
+            fit = replace(fit, point=rows.evaluate(fit.point.theta))
+        return fit
+    if start is None and rows.n * rows.m >= WORTH_SAMPLING and rows.n >= 20 * SAMPLE * rows.m:
+        sampled = _sampled(rows, theta)
+        if sampled is not None:
+            near = _approach(rows, *sampled, tol, hessian)
+            if near.status == "converged" and not hessian:
+                return near
+            theta, losses = near.point.theta, near.losses
+    fit = newton(rows, theta, tol, max_iter, True, None, SHORTER if hessian else SHORT)
+    return replace(fit, losses=losses + fit.losses)
+
+
+def _is_direct(rows: Rows) -> bool:
+    if rows.size > LARGEST:
+        return False
+    if rows.is_sparse:
+        return rows.size <= 1000
+    pairs = rows.K * (rows.K - 1) / 2
+    hessian_in_products = rows.m * pairs / (4.0 * (rows.K if rows.K > 2 else 1))
+    return hessian_in_products <= MANY or rows.n < 8 * rows.size
+
+
+def _sampled(rows: Rows, theta: Array) -> tuple[Array, Solver] | None:
+    """A loose fit of every tenth row and its curvature; None where the sample does not speak for all rows.
+
+    It does not where a class is missing, where it can be separated, or where its Hessian is close to singular.
+    """
+    part = rows.part(SAMPLE)
+    if np.unique(part.codes).size < rows.K:
+        return None
+    if part.n >= 20 * SAMPLE * rows.m:
+        first = _sampled(part, theta)
+        theta = theta if first is None else first[0]
+    fit = newton(part, theta, 1e-3, 12, True, None, 0.1)
+    if fit.status != "converged" or fit.point.hessian is None:
+        return None
+    ridge = np.tile(rows.ridge, rows.K - 1)
+    H = fit.point.hessian - np.diag(ridge)
+    H = H * (rows.weight / part.weight) + np.diag(ridge)
+    size = np.sqrt(np.maximum(np.diag(H), 1e-300))
+    try:
+        pivots = np.diag(cholesky(H / size[:, None] / size, lower=True, check_finite=False))
+    except np.linalg.LinAlgError:
+        return None
+    return (fit.point.theta, _factored(H)) if np.square(pivots).min() > 1e-6 else None
+
+
+def _approach(rows: Rows, theta: Array, inverse: Solver, tol: float, hessian: bool, most: int = APPROACH) -> Fit:
+    """Steps with the sample's curvature, corrected by what they show (L-BFGS): passes without a Hessian.
+
+    Where the Hessian is wanted at the end, the last step leads to a point that Newton only has to confirm.
+    """
+    point = rows.evaluate(theta, False)
+    losses = [point.loss]
+    memory: list[tuple[Array, Array]] = []
+    for _ in range(most):
+        step = two_loops(point.gradient, memory, inverse)
+        move = rows.bound(step)
+        largest = float(np.abs(point.gradient).max(initial=0.0))
+        if largest <= tol * rows.weight and move <= (SHORTER if hessian else SHORT):
+            return Fit(_finished(point, step), losses, "converged")
+        if hessian and move <= 20 * SHORTER:
+            # The next point is closer still: let Newton look at it, Hessian and all.
+            return Fit(_finished(point, step), losses, "stopped")
+        further = _search(rows, point, step, move, False)
+        if further is None:
+            break
+        memory.append((further.theta - point.theta, further.gradient - point.gradient))
+        if float(memory[-1][0] @ memory[-1][1]) <= 0:
+            memory.pop()
+        point = further
+        losses.append(point.loss)
+    return Fit(point, losses, "stopped")
+
+
+def two_loops(gradient: Array, memory: list[tuple[Array, Array]], inverse: Solver) -> Array:
+    """L-BFGS's direction: `inverse` is the first approximation, pairs (step, change of gradient) correct it."""
+    q, kept = gradient.copy(), []
+    for s, y in reversed(memory):
+        a = float(s @ q) / float(s @ y)
+        q -= a * y
+        kept.append(a)
+    q = inverse(q)
+    for (s, y), a in zip(memory, reversed(kept), strict=True):
+        q = q + s * (a - float(y @ q) / float(s @ y))
+    return q
+
+
+def _preconditioner(rows: Rows, theta: Array, improve: bool) -> tuple[Array, Solver]:
+    """A better start and an approximate inverse of the Hessian, from a sample of the rows or from its diagonal."""
+    if rows.size > LARGEST or rows.is_sparse:
+        inverse = 1.0 / np.maximum(rows.diagonal(rows.evaluate(theta, False)), 1e-300)
+        return theta, lambda g: inverse * g
+    stride = max(1, rows.n // max(8 * rows.size, 2000))
+    part = rows.part(stride)
+    if np.unique(part.codes).size < rows.K:
+        part, stride = rows, 1
+    if improve and rows.K > 2:
+        theta = _approach(part, theta, _kronecker(part), 1e-2, False, APPROACH).point.theta
+    elif improve:
+        theta = newton(part, theta, 1e-3, 6, True, None).point.theta
+    H = part.evaluate(theta).hessian
+    assert H is not None
+    ridge = np.tile(rows.ridge, rows.K - 1)
+    diagonal = np.diag_indices_from(H)
+    H[diagonal] -= ridge
+    H *= rows.weight / part.weight
+    # A little more on the diagonal than the sample says: directions it hardly sees must not dominate.
+    H[diagonal] += ridge + 1e-3 * H[diagonal].mean()
+    return theta, _factored(H)
+
+
+def _kronecker(rows: Rows) -> Solver:
+    """The inverse of the Hessian at equal probabilities, (1/K) I x (Z'WZ), which needs one product of the columns."""
+    uniform = replace(rows, K=2, codes=np.zeros_like(rows.codes), offset=np.zeros(rows.n), ridge=np.zeros(rows.m))
+    G = uniform.evaluate(np.zeros(rows.m)).hessian
+    assert G is not None
+    G *= 4.0 / rows.K
+    G[np.diag_indices_from(G)] += rows.ridge + 1e-6 * np.trace(G) / len(G)
+    inner = _factored(G)
+    return lambda g: inner(g.reshape(rows.K - 1, rows.m).T).T.ravel()
+
+
+def _factored(H: Array) -> Solver:
+    """H^-1 by Cholesky after scaling to a unit diagonal; a pseudo-inverse where H is singular."""
+    size = np.sqrt(np.maximum(np.diag(H), 1e-300))
+    unit = H / size[:, None] / size
+
+    def divide(g: Array) -> Array:
+        return (g.T / size).T
+
+    try:
+        factor = cho_factor(unit, lower=True, check_finite=False)
+        if np.abs(np.diag(factor[0])).min(initial=1.0) > 1e-8:
+            return lambda g: divide(cho_solve(factor, divide(g), check_finite=False))
+    except np.linalg.LinAlgError:
+        pass
+    if not np.isfinite(unit).all():
+        return lambda g: np.zeros_like(g)
+    values, vectors = eigh(unit)
+    keep = values > 1e-14 * max(float(values[-1]), 1e-300)
+    half = vectors[:, keep] / np.sqrt(values[keep])
+    return lambda g: divide(half @ (half.T @ divide(g)))
+
+
+def newton(
+    rows: Rows,
+    theta: Array,
+    tol: float,
+    max_iter: int,
+    direct: bool,
+    precondition: Solver | None,
+    short: float = SHORT,
+) -> Fit:
+    """Damped Newton steps from theta, direct or by conjugate gradients."""
+    point = rows.evaluate(theta, direct)
+    losses = [point.loss]
+    target, flat, before = tol * rows.weight, 0, np.inf
+    for _ in range(max_iter):
+        if rows.is_separated_at(point):
+            return Fit(point, losses, "flat")
+        largest = float(np.abs(point.gradient).max(initial=0.0))
+        if direct:
+            assert point.hessian is not None
+            with one_blas_thread():
+                step = _factored(point.hessian)(point.gradient)
+        else:
+            ratio = min(0.1, np.sqrt(largest / rows.weight), largest / before)
+            # The last step need not be better than what is asked for.
+            ratio = max(ratio, 0.2 * target / max(largest, 1e-300))
+            step = _conjugate(rows, point, precondition, ratio)
+        before = largest
+        move = rows.bound(step)
+        if largest <= target:
+            if move <= short:
+                return Fit(_finished(point, step), losses, "converged")
+            # A penalty on every slope has a minimum, however long it takes to get there.
+            flat += move > SHORT and not rows.ridge[rows.first :].all()
+            if flat == PATIENCE:
+                return Fit(point, losses, "flat")
+        further = _search(rows, point, step, move, direct)
+        if further is None:
+            # No step lowers the loss: rounding is all that is left, or the way is lost.
+            return Fit(point, losses, "converged" if largest <= max(1e-6 * rows.weight, target) else "stopped")
+        point = further
+        losses.append(point.loss)
+    largest = float(np.abs(point.gradient).max(initial=0.0))
+    return Fit(point, losses, "converged" if largest <= target and not flat else "stopped")
+
+
+def _finished(point: Point, step: Array) -> Point:
+    """The last step is known and short: taken, it squares the error at no further pass."""
+    return Point(point.theta - step, point.loss, point.gradient, point.hessian, point.state)
+
+
+def _search(rows: Rows, point: Point, step: Array, move: float, direct: bool) -> Point | None:
+    """The first of h = 1, 1/2, ... that lowers the loss; None where none does."""
+    slope = float(point.gradient @ step)
+    if not np.isfinite(slope) or slope <= 0:
+        return None
+    h = min(1.0, 30.0 / move) if move > 0 else 1.0
+    noise = 4.0 * np.finfo(float).eps * abs(point.loss)
+    for _ in range(40):
+        trial = rows.evaluate(point.theta - h * step, direct)
+        if trial.loss <= point.loss - 1e-4 * h * slope:
+            return trial
+        small = h * slope <= 1e3 * noise
+        if small and trial.loss <= point.loss + noise:
+            # Too close to see in the loss: the gradient decides.
+            shorter = np.abs(trial.gradient).max() < np.abs(point.gradient).max()
+            return trial if shorter else None
+        h *= 0.5
+    return None
+
+
+def _conjugate(rows: Rows, point: Point, precondition: Solver | None, ratio: float) -> Array:
+    """H d = g to a residual of `ratio` times g, both measured in the preconditioner's norm."""
+    d = np.zeros_like(point.gradient)
+    r = point.gradient.copy()
+    z = r if precondition is None else precondition(r)
+    v, rz = z.copy(), float(r @ z)
+    limit = ratio * ratio * rz
+    for _ in range(min(500, 2 * rows.size + 10)):
+        if rz <= limit or rz <= 0:
+            break
+        Hv = rows.product(point, v)
+        curvature = float(v @ Hv)
+        if curvature <= 0:
+            break
+        a = rz / curvature
+        d += a * v
+        r -= a * Hv
+        z = r if precondition is None else precondition(r)
+        rz, old = float(r @ z), rz
+        v = z + (rz / old) * v
+    return d if d.any() else z

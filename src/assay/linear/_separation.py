@@ -1,0 +1,250 @@
+"""Whether a linear rule separates the classes, proved by a direction that does, and which columns it needs.
+
+The likelihood of a logistic regression has no maximum exactly when there is a direction D = (d_1, ..., d_K) with
+
+    (d_y(i) - d_k)' a_i >= 0   for every row i and every class k other than its own, and > 0 somewhere,   a = (1, x),
+
+because walking along D never lowers it (Albert and Anderson 1984). If all of them are positive the separation is
+complete, otherwise quasi-complete. Among all such directions with given sum of margins the one of least sum |d| over
+standardised columns is found by a linear programme,
+
+    minimise sum_kj |d_kj|   subject to   margins >= 0,   sum of margins = n,
+
+which has no solution exactly when the classes overlap. It starts from a few rows; rows that the answer violates are
+added until none is left, so most rows never enter. A programme without a solution on some rows has none on all. The
+direction is then checked on every row: it is the certificate, and its columns are the ones that separate.
+
+Whether it is complete is asked next: of the columns found, and of all of them.
+
+Albert and Anderson (1984), Biometrika 71, 1-10; Konis (2007), thesis, University of Oxford (linear programmes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import linprog
+
+from assay.linear._logistic_rows import Rows
+from assay.results import Result
+
+__all__ = ["Separation", "find_separation", "name_some", "repeats"]
+
+Array = np.ndarray
+
+ZERO = 1e-7
+"""Margins above minus this count as no violation; they are measured against the size of their row."""
+
+LARGEST_PROGRAMME = 600
+"""With more unknowns than this the rule that Newton found is the only direction tried."""
+
+ROUNDS = 60
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Separation(Result):
+    """A linear rule without error on the training rows: why the likelihood has no maximum.
+
+    `columns` are those the rule uses, `direction` (K or 1, p) and `intercept` the rule itself in the units of the data,
+    `kind` is "complete" or "quasi-complete", `tied` counts the rows that lie on the border of a quasi-complete one.
+    """
+
+    kind: str
+    columns: tuple[str, ...]
+    direction: Array
+    intercept: Array
+    tied: int
+    n: int
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per column that separates: its weight in the rule of each class."""
+        heads = ["direction"] if len(self.direction) == 1 else [f"direction {k}" for k in range(len(self.direction))]
+        used = np.abs(self.direction).max(axis=0) > 0
+        return pd.DataFrame(self.direction[:, used].T, index=list(self.columns), columns=heads)
+
+    def __str__(self) -> str:
+        said = name_some(self.columns)
+        verb = "separates" if len(self.columns) == 1 else "separate"
+        ties = "" if not self.tied else f", with {self.tied} of {self.n} rows on the border"
+        how = "completely" if self.kind == "complete" else "in part (quasi-complete separation)"
+        return f"{said} {verb} the classes {how}{ties}"
+
+
+def name_some(names: Sequence[str], most: int = 6) -> str:
+    """Columns by name, the first few where there are many."""
+    said = ", ".join(repr(name) for name in names[:most])
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"column {said}" if len(names) == 1 else f"columns {said}{more}"
+
+
+def repeats(names: Sequence[str]) -> str:
+    """Columns by name, and the verb that goes with their number."""
+    return f"{name_some(names)} {'repeats' if len(names) == 1 else 'repeat'}"
+
+
+def find_separation(
+    rows: Rows, eta: Array, rule: tuple[Array, Array], names: Sequence[str], free: Array
+) -> Separation | None:
+    """A direction that separates the classes using the columns `free`, or None where they overlap.
+
+    eta (without offsets) and `rule` (slopes and intercepts in the units of the table) are where Newton stood when its
+    steps stopped getting shorter; a complete separation shows there already.
+    """
+    A = _Margins(rows, free)
+    full = eta if rows.K > 2 else np.column_stack([np.zeros(rows.n), eta])
+    complete = bool(free.all()) and bool((A.margins_of(full)[A.others] > 0).all())
+    if A.unknowns > LARGEST_PROGRAMME:
+        return Separation("complete", tuple(names), *rule, 0, rows.n) if complete else None
+    D = A.sparsest(full)
+    if D is None:
+        return None
+    slopes, intercept = A.in_units(D)
+    strict = A.widest(full, np.abs(slopes).max(axis=0) > 0)
+    if strict is None and complete:
+        strict = A.sparsest(full, least=1.0)
+    if strict is not None:
+        D = strict
+        slopes, intercept = A.in_units(D)
+    margins = A.margins(D)
+    tied = int(np.count_nonzero(np.where(A.others, margins <= ZERO * A.sizes[:, None], True).all(axis=1)))
+    columns = tuple(name for name, used in zip(names, np.abs(slopes).max(axis=0) > 0, strict=True) if used)
+    kind = "quasi-complete" if strict is None else "complete"
+    return Separation(kind, columns, slopes, intercept, 0 if strict is not None else tied, rows.n)
+
+
+class _Margins:
+    """The inequalities of the programme: rows a = (1, x * inverse), uncentred so that zeros of the table stay zeros."""
+
+    def __init__(self, rows: Rows, usable: Array) -> None:
+        self.rows, self.usable = rows, usable
+        self.inverse = rows.inverse[usable]
+        self.width = rows.first + int(usable.sum())
+        self.unknowns = self.width * (rows.K - 1)
+        if rows.is_sparse:
+            self.X: Any = rows.X[:, np.flatnonzero(usable)]
+        else:
+            self.X = rows.X if usable.all() else np.ascontiguousarray(rows.X[:, usable])
+        self.others = np.ones((rows.n, rows.K), dtype=bool)
+        self.others[np.arange(rows.n), rows.codes] = False
+        self.sizes = self._sizes()
+
+    def _sizes(self) -> Array:
+        if self.rows.is_sparse:
+            large = np.asarray(abs(self.X.multiply(self.inverse[None, :])).sum(axis=1)).ravel()
+        else:
+            large = np.abs(self.X) @ self.inverse
+        return 1.0 + large
+
+    def margins_of(self, eta: Array) -> Array:
+        """eta of the own class minus eta of each class, (n, K)."""
+        return np.take_along_axis(eta, self.rows.codes[:, None], axis=1) - eta
+
+    def margins(self, D: Array) -> Array:
+        """Margins of a direction (K, width)."""
+        first = self.rows.first
+        eta = np.asarray(self.X @ (D[:, first:] * self.inverse).T)
+        if first:
+            eta = eta + D[:, 0]
+        return self.margins_of(eta)
+
+    def _inequalities(self, pairs: Array) -> Array:
+        """One row of -(margin) per (row, class) pair, in the unknowns d_1, ..., d_{K-1} (d_0 is zero)."""
+        rows, first = self.rows, self.rows.first
+        i, k = pairs[:, 0], pairs[:, 1]
+        a = np.empty((len(i), self.width))
+        a[:, :first] = 1.0
+        a[:, first:] = (self.X[i].toarray() if rows.is_sparse else self.X[i]) * self.inverse
+        a /= self.sizes[i, None]
+        out = np.zeros((len(i), rows.K, self.width))
+        at = np.arange(len(i))
+        out[at, rows.codes[i]] -= a
+        out[at, k] += a
+        return out[:, 1:].reshape(len(i), -1)
+
+    def _total(self) -> Array:
+        """The sum of all margins as a function of the unknowns."""
+        rows, first = self.rows, self.rows.first
+        Y = np.zeros((rows.n, rows.K))
+        Y[np.arange(rows.n), rows.codes] = 1.0
+        S = np.zeros((rows.K, self.width))
+        S[:, first:] = np.asarray(self.X.T @ Y).T * self.inverse
+        if first:
+            S[:, 0] = Y.sum(axis=0)
+        return (rows.K * S - S.sum(axis=0))[1:].ravel()
+
+    def sparsest(self, eta: Array, least: float = 0.0) -> Array | None:
+        """The direction (K, width) of least sum |d| with all margins >= least; None where there is none."""
+        total = self._total()
+        size = float(np.abs(total).max())
+        if size <= 0:
+            return None
+        cost = np.ones((self.rows.K - 1, self.width))
+        cost[:, : self.rows.first] = 0.0
+        cost = np.concatenate([cost.ravel(), cost.ravel()])
+        equal: dict[str, Any] = {}
+        if least == 0.0:
+            equal = {"A_eq": np.concatenate([total, -total])[None, :] / size, "b_eq": [1.0]}
+
+        def solve(half: Array, sizes: Array) -> tuple[Array, float] | None:
+            answer: Any = linprog(cost, A_ub=np.hstack([half, -half]), b_ub=-least / sizes, method="highs", **equal)
+            if answer.status != 0:
+                return None
+            return answer.x[: self.unknowns] - answer.x[self.unknowns :], least
+
+        return self._grow(eta, solve)
+
+    def widest(self, eta: Array, used: Array) -> Array | None:
+        """The direction in the columns `used` with the largest least margin; None where that is not positive."""
+        open_slope = np.tile(np.concatenate([np.ones(self.rows.first), used[self.usable]]), self.rows.K - 1)
+        start = np.tile(np.arange(self.width) < self.rows.first, self.rows.K - 1)
+        bounds = [(None, None) if s else (-o, o) for s, o in zip(start, open_slope, strict=True)]
+        cost = np.concatenate([np.zeros(self.unknowns), [-1.0]])
+
+        def solve(half: Array, sizes: Array) -> tuple[Array, float] | None:
+            A = np.column_stack([half, 1.0 / sizes])
+            answer: Any = linprog(cost, A_ub=A, b_ub=np.zeros(len(A)), bounds=[*bounds, (None, 1e6)], method="highs")
+            return (answer.x[:-1], float(answer.x[-1])) if answer.status == 0 and answer.x[-1] > ZERO else None
+
+        return self._grow(eta, solve)
+
+    def _grow(self, eta: Array, solve: Callable[[Array, Array], tuple[Array, float] | None]) -> Array | None:
+        """Solve a programme on the rows of smallest margin adding those that its answer violates until none is left."""
+        margins = np.where(self.others, self.margins_of(eta) / self.sizes[:, None], np.inf)
+        batch = max(200, 10 * self.unknowns)
+        chosen = _smallest(margins, batch)
+        for _ in range(ROUNDS):
+            found = solve(self._inequalities(chosen), self.sizes[chosen[:, 0]])
+            if found is None:
+                return None
+            d, least = found
+            top = float(np.abs(d).max())
+            d = np.where(np.abs(d) <= 1e-9 * top, 0.0, d)
+            D = np.vstack([np.zeros(self.width), d.reshape(self.rows.K - 1, self.width)])
+            margins = np.where(self.others, (self.margins(D) - least) / self.sizes[:, None] / top, np.inf)
+            if margins.min() >= -ZERO:
+                return D / top if (np.where(self.others, self.margins(D), 0.0) > 10 * ZERO * top).any() else None
+            chosen = np.unique(np.vstack([chosen, _smallest(margins, batch, -ZERO)]), axis=0)
+        return None
+
+    def in_units(self, D: Array) -> tuple[Array, Array]:
+        """Slopes (K or 1, p) and intercepts of a direction, in the units of the table."""
+        first = self.rows.first
+        slopes = np.zeros((len(D), self.usable.size))
+        slopes[:, self.usable] = D[:, first:] * self.inverse
+        intercept = D[:, 0] if first else np.zeros(len(D))
+        if self.rows.K == 2:
+            return slopes[1:], intercept[1:]
+        return slopes, intercept
+
+
+def _smallest(margins: Array, count: int, below: float = np.inf) -> Array:
+    """The (row, class) pairs of the smallest margins, at most `count` and all below a limit."""
+    flat = margins.ravel()
+    count = min(count, int(np.count_nonzero(flat < below)))
+    best = np.argpartition(flat, count - 1)[:count] if count < flat.size else np.arange(flat.size)
+    best = np.sort(best[flat[best] < below])
+    return np.column_stack(np.unravel_index(best, margins.shape))
