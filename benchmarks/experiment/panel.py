@@ -1,7 +1,7 @@
 """A whole study beside the same learners, folds and test set in a script of scikit-learn's.
 
 The script seals nothing, checks nothing, compares nothing, writes no report and keeps no record: the ratio says what
-those cost. As long as most learners of the panel are scikit-learn's own, it can hardly pass 1.
+those cost. Both sides grow the panel's own learners, whoever made them, so it says nothing about the learners' speed.
 """
 
 from __future__ import annotations

@@ -77,6 +77,7 @@ class CountLaw(Law):
             yes, no = np.where(reached, k, yes), np.where(reached, no, k)
         return np.where(q == 0, 0.0, yes)
 
+    # Counts have no density to be highest, so there is no `kind` to choose.
     def interval(self, level: float = 0.95) -> Interval:  # type: ignore[override]
         """Equal-tailed limits: at most (1 - level)/2 beyond each, so the probability inside is at least `level`."""
         return replace(super().interval(level, "equal-tailed"), method="predictive (equal-tailed)")

@@ -85,7 +85,7 @@ class Law(Result):
         shape = self._groups()
         return type(self)(*(np.broadcast_to(value, shape)[index] for value in self._parameters().values()))
 
-    # What each law supplies, for arrays that broadcast with its parameters.
+    # What each law supplies, for arrays that broadcast with its parameters; one that lacks a part says so when asked.
 
     def _logpdf(self, x: Array) -> Array:
         raise NotImplementedError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -163,7 +164,7 @@ def test_parts(study: Study) -> list[Part]:
     except Exception as error:
         return [*parts, Part("Pictures", failed=f"The pictures could not be made ({type(error).__name__}: {error}).")]
     for title, result in shown.items():
-        parts += attempt(title.capitalize(), lambda result=result, title=title: _test_picture(title, result))  # type: ignore[misc]
+        parts += attempt(title.capitalize(), partial(_test_picture, title, result))
     return parts
 
 

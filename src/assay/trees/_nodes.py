@@ -95,7 +95,7 @@ class Nodes:
             depth[level] = below
             below += 1
             inner = level[self.count[level] > 0]
-            level = np.concatenate([self.first[inner] + 0, *_later(self, inner)]) if inner.size else inner
+            level = np.concatenate([self.first[inner], *_later(self, inner)]) if inner.size else inner
         return depth
 
     def tree(self, k: int) -> Nodes:

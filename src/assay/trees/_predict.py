@@ -15,6 +15,7 @@ Cost: O(rows x trees x depth).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from weakref import WeakKeyDictionary
 
@@ -67,14 +68,14 @@ def sum_values(nodes: Nodes, X: Array, out: Array, *, groups: int = 1, n_jobs: i
     return out
 
 
-def _by_rows(block: object, n: int, trees: int, n_jobs: int | None) -> None:
+def _by_rows(block: Callable[[int, int], None], n: int, trees: int, n_jobs: int | None) -> None:
     """Call block(low, high) for all rows, over threads where it is worth while."""
     if n * trees < ALONE or workers(n_jobs) == 1:
-        block(0, n)  # type: ignore[operator]
+        block(0, n)
         return
     ends = np.linspace(0, n, 1 + max(1, min(4 * workers(n_jobs), n // 8)), dtype=np.int64)
     parallel(
-        lambda part: block(int(part[0]), int(part[1])),  # type: ignore[operator]
+        lambda part: block(int(part[0]), int(part[1])),
         list(pairwise(ends)),
         n_jobs=n_jobs,
         work=20.0 * n * trees,

@@ -39,7 +39,7 @@ Array = np.ndarray
 
 
 class GradientBoostingRegressor(RegressorMixin, Boosted):
-    """Boosted regression trees for six losses, on tables with text, categories and gaps as they come.
+    """Boosted regression trees for five losses, on tables with text, categories and gaps as they come.
 
         f_b(x) = f_(b-1)(x) + learning_rate * tree_b(x),      tree_b grown on the gradients of the loss at f_(b-1)
 

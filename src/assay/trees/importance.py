@@ -96,11 +96,6 @@ class Importance(Result):
         return np.argsort(-self.importance, kind="stable")
 
     @property
-    def mean(self) -> Array:
-        """The mean over trees: `importance` under its other name."""
-        return self.importance
-
-    @property
     def sd(self) -> Array:
         """The standard deviation over trees."""
         return self.draws.std(axis=1, ddof=1) if self.draws.shape[1] > 1 else np.zeros(self.draws.shape[0])
