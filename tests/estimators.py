@@ -128,6 +128,11 @@ def takes_text(estimator: Estimator) -> bool:
     return bool(get_tags(estimator).input_tags.string)
 
 
+def takes_counts(estimator: Any) -> bool:
+    """Whether the tags refuse numbers below zero."""
+    return isinstance(estimator, Estimator) and bool(get_tags(estimator).input_tags.positive_only)
+
+
 def answers(estimator: Estimator) -> list[Callable[[Any], Any]]:
     """The methods that map rows of X to rows of numbers: class probabilities first where there are some."""
     names = ("predict_proba", "predict", "transform")
@@ -157,8 +162,13 @@ def regression(n: int = 40, p: int = 4, seed: int = 0) -> tuple[np.ndarray, np.n
 
 
 def easy(estimator: Any, n: int = 40, p: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """The same table for every estimator; a classifier is asked whether its target is above one, which half are."""
+    """The same table for every estimator; a classifier is asked whether its target is above one, which half are.
+
+    Who takes nothing below zero gets it as counts.
+    """
     X, y = regression(n, p, seed)
+    if takes_counts(estimator):
+        X = np.maximum(np.round(2.0 * X + 4.0), 0.0)
     return X, (y > 1.0).astype(np.int64) if is_classifier(estimator) else y
 
 

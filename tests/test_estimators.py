@@ -37,6 +37,7 @@ from tests.estimators import (
     frame,
     instances,
     label,
+    takes_counts,
     takes_sparse,
     takes_weights,
     with_splits,
@@ -66,7 +67,12 @@ def is_transformer(estimator: Any) -> bool:
 WEIGHT_CHECKS = ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data")
 
 
+ONE_ROW = "the check leaves a class with one row of weight, which has no covariance of its own, and the fit says so"
+
+
 def expected_failures(estimator: Any) -> dict[str, str]:
+    if type(estimator).__name__ == "QuadraticDiscriminantAnalysis" and estimator.pooling == 0:
+        return {WEIGHT_CHECKS[0]: ONE_ROW}
     return dict.fromkeys(WEIGHT_CHECKS, DRAWS_ROWS) if draws_rows(estimator) else {}
 
 
@@ -405,7 +411,8 @@ def test_a_seed_fixes_the_answer(estimator):
 @every()
 def test_in_a_pipeline_and_in_a_search(estimator):
     X, y = easy(estimator)
-    pipe = make_pipeline(StandardScaler(), clone(estimator)).fit(frame(X), y)
+    scaler = "passthrough" if takes_counts(estimator) else StandardScaler()  # counts stay counts
+    pipe = make_pipeline(scaler, clone(estimator)).fit(frame(X), y)
     assert answer(pipe, frame(X)).shape[0] == len(X)
     if is_regressor(estimator) or is_classifier(estimator):
         search = GridSearchCV(clone(estimator), {}, cv=KFold(2, shuffle=True, random_state=0), error_score="raise").fit(

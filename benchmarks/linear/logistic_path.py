@@ -124,9 +124,7 @@ def sklearn_cv(table: Table) -> float:
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = Peer(
-            Cs=Cs, cv=_folds(table), l1_ratios=[1.0], intercept_scaling=100.0, tol=1e-4, max_iter=2_000, **options
-        )
+        model = Peer(Cs=Cs, cv=_folds(table), l1_ratios=[1.0], tol=1e-4, max_iter=2_000, **options)
         model.fit(table.X, table.y)
     scores = model.scores_ if not isinstance(model.scores_, dict) else next(iter(model.scores_.values()))
     return float(-2 * np.asarray(scores).reshape(10, -1).mean(axis=0).max())

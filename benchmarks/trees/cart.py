@@ -15,7 +15,7 @@ from benchmarks.trees._data import Table, error_rate, rmse, table
 __all__ = ["CASES"]
 
 SKLEARN = "scikit-learn"
-ALPHAS = 30
+ALPHAS = 10
 """Of the thousands of alphas on a path, this many are tried by the loop; ours tries them all."""
 
 

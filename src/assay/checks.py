@@ -21,6 +21,7 @@ __all__ = [
     "describe",
     "fraction",
     "freeze",
+    "is_real",
     "number",
     "numbers",
     "sample",
@@ -146,7 +147,7 @@ def counts(k: Any, n: Any) -> tuple[Array, Array, tuple[str, ...]]:
 
 def fraction(value: Any, name: str, *, closed: bool = False) -> float:
     """A number between 0 and 1; the ends belong to it only when `closed`."""
-    good = _is_real(value) and (0 <= value <= 1 if closed else 0 < value < 1)
+    good = is_real(value) and (0 <= value <= 1 if closed else 0 < value < 1)
     if not good:
         words = "[0, 1]" if closed else "(0, 1)"
         raise ParameterError(f"{name} = {value!r} is not a number in {words}", remedy=f"pass {name} as a fraction")
@@ -155,7 +156,7 @@ def fraction(value: Any, name: str, *, closed: bool = False) -> float:
 
 def number(value: Any, name: str, low: float = -np.inf, *, strict: bool = False) -> float:
     """A finite number of at least `low`, or above it when `strict`."""
-    if not _is_real(value) or not np.isfinite(float(value)) or (value <= low if strict else value < low):
+    if not is_real(value) or not np.isfinite(float(value)) or (value <= low if strict else value < low):
         words = "a finite number" if low == -np.inf else f"a number {'above' if strict else 'of at least'} {low:g}"
         raise ParameterError(f"{name} = {value!r} is not {words}", remedy=f"correct {name}")
     return float(value)
@@ -171,7 +172,7 @@ def numbers(value: Any, name: str, columns: int) -> Array:
 
 def whole(value: Any, name: str, low: int = 1) -> int:
     """A whole number of at least `low`."""
-    integral = isinstance(value, Integral) or (_is_real(value) and float(value).is_integer())
+    integral = isinstance(value, Integral) or (is_real(value) and float(value).is_integer())
     if isinstance(value, bool | np.bool_) or not integral or value < low:
         raise ParameterError(f"{name} = {value!r} is not a whole number of at least {low}", remedy=f"correct {name}")
     return int(value)
@@ -196,5 +197,6 @@ def freeze(values: Array) -> Array:
     return values
 
 
-def _is_real(value: Any) -> bool:
+def is_real(value: Any) -> bool:
+    """A real number, which True and False are not."""
     return isinstance(value, Real) and not isinstance(value, bool | np.bool_)

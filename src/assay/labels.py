@@ -14,11 +14,14 @@ from scipy import sparse
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from assay.errors import DataError, DataTypeError
+from assay.checks import is_real
+from assay.errors import DataError, DataTypeError, ParameterError
 
-__all__ = ["class_codes", "class_labels"]
+__all__ = ["class_codes", "class_factors", "class_labels"]
 
 Array = np.ndarray
+FEW = 1000
+"""Classes that are whole numbers within this range are counted, in tables of more rows than that."""
 
 
 def class_codes(y: Any, n: int, w: Array | None = None) -> tuple[Array, Array]:
@@ -27,6 +30,9 @@ def class_codes(y: Any, n: int, w: Array | None = None) -> tuple[Array, Array]:
     >>> class_codes(["no", "yes", "no"], 3)
     (array(['no', 'yes'], dtype='<U3'), array([0, 1, 0]))
     """
+    counts = _counted(y, n) if w is None or w.all() else None
+    if counts is not None:
+        return counts
     labels = class_labels(y, n)
     counted = labels if w is None else labels[w > 0]
     classes = np.unique(counted)
@@ -35,6 +41,21 @@ def class_codes(y: Any, n: int, w: Array | None = None) -> tuple[Array, Array]:
         raise DataError(what, remedy="pass rows of at least two classes")
     # A row without weight may be of a class that no other row has; it counts for nothing, under any number.
     return classes, np.minimum(np.searchsorted(classes, labels), classes.size - 1)
+
+
+def _counted(y: Any, n: int) -> tuple[Array, Array] | None:
+    """The same for whole numbers that lie close together, which are counted instead of sorted; None for others."""
+    if type(y) is not np.ndarray or y.shape != (n,) or y.dtype.kind not in "iu" or n <= FEW:
+        return None
+    low, high = int(y.min()), int(y.max())
+    if high - low >= FEW:
+        return None
+    place = (y - y.dtype.type(low)).astype(np.int64)
+    there = np.bincount(place) > 0
+    if there.sum() < 2:
+        return None
+    classes = (np.flatnonzero(there) + low).astype(y.dtype)
+    return classes, place if there.all() else (np.cumsum(there) - 1)[place]
 
 
 def class_labels(y: Any, n: int) -> Array:
@@ -61,6 +82,34 @@ def class_labels(y: Any, n: int) -> Array:
         what = f"Found input variables with inconsistent numbers of samples: X has {n} rows but y has {labels.size}"
         raise DataError(what, remedy="give X and y the same number of rows")
     return labels
+
+
+def class_factors(asked: Any, classes: Array, codes: Array, w: Array | None = None) -> Array:
+    """What `class_weight` multiplies the weights of each class by; "balanced" gives every class the same total.
+
+    >>> class_factors("balanced", np.array(["a", "b"]), np.array([0, 0, 0, 1])).round(3).tolist()
+    [0.667, 2.0]
+    >>> class_factors({"b": 3}, np.array(["a", "b"]), np.array([0, 0, 0, 1])).tolist()
+    [1.0, 3.0]
+    """
+    if asked is None:
+        return np.ones(classes.size)
+    if isinstance(asked, str):
+        held = np.bincount(codes, w, minlength=classes.size).astype(np.float64)
+        return np.divide(held.sum(), classes.size * held, out=np.zeros(classes.size), where=held > 0)
+    known = classes.tolist()
+    for label, factor in asked.items():
+        if label not in known:
+            shown = ", ".join(map(repr, known[:6])) + (", ..." if len(known) > 6 else "")
+            what = f"class_weight names {label!r}, which is no class of y"
+            raise ParameterError(what, remedy=f"the classes are {shown}")
+        if not is_real(factor) or not 0 <= float(factor) < np.inf:
+            what = f"class_weight of {label!r} is {factor!r}"
+            raise ParameterError(what, remedy="give each class a finite weight of zero or more")
+    factors = np.array([float(asked.get(label, 1.0)) for label in known])
+    if np.count_nonzero(factors) < 2:
+        raise ParameterError("class_weight leaves fewer than two classes", remedy="give two classes a positive weight")
+    return factors
 
 
 def _refuse_gaps(values: Array) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin, is_classifier
 from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 
 import assay.linear
 from assay.calibration import CalibratedClassifier
-from assay.errors import DataTypeError, ParameterError, StoreError
+from assay.errors import DataError, DataTypeError, ParameterError, StoreError
 from assay.evaluation import SearchCV, conformal
 from assay.experiment import _archive
 from assay.experiment._portable import ALLOWED, pack
@@ -36,7 +36,11 @@ from assay.experiment.store import load_model, save_model
 from tests.experiment import malicious
 
 KINDS = {"a": "number", "b": "number", "c": "category", "d": "number"}
-LINEAR = [name for name in assay.linear.__all__ if inspect.isclass(getattr(assay.linear, name))]
+LINEAR = [
+    name
+    for name in assay.linear.__all__
+    if inspect.isclass(getattr(assay.linear, name)) and issubclass(getattr(assay.linear, name), BaseEstimator)
+]
 PANEL = [(learner.task, learner.name) for learner in learners()]
 QUICK = {"n_estimators": 10, "max_iter": 8}
 
@@ -78,12 +82,40 @@ def fitted(model: Any, y: Any) -> Any:
 
 @pytest.mark.parametrize("name", LINEAR)
 def test_every_linear_estimator_round_trips(name, tmp_path):
-    frame, y, _ = table()
+    frame, y, labels = table()
     estimator = getattr(assay.linear, name)()
+    task = "classification" if is_classifier(estimator) else "regression"
     steps = [estimator] if hasattr(estimator, "predict") else [estimator, assay.linear.Ridge()]
-    model = fitted(piped(*steps), y)
-    found = again(model, tmp_path)["pipeline"]
+    model = fitted(piped(*steps), labels if task == "classification" else y)
+    found = again(model, tmp_path, task)["pipeline"]
     assert np.array_equal(found.predict(frame), model.predict(frame))
+
+
+@pytest.mark.parametrize("options", [{}, {"inference": False}, {"firth": True}, {"penalty": "l1"}, {"penalty": "l2"}])
+@pytest.mark.parametrize("separated", [False, True])
+def test_logistic_regression_round_trips_without_its_rows(options, separated, tmp_path):
+    frame, y, _ = table()
+    labels = np.where((frame["a"] > 0) if separated else (y > 0), "yes", "no")
+    model = fitted(piped(assay.linear.LogisticRegression(**options)), labels)
+    found = again(model, tmp_path, "classification")["pipeline"]
+    assert np.array_equal(found.predict_proba(frame), model.predict_proba(frame))
+    step, stored = model["step0"], found["step0"]
+    assert str(stored.summary()) == str(step.summary())
+    assert str(stored.separation_) == str(step.separation_)
+    assert stored._training is None
+    if options in ({}, {"firth": True}) and stored.separation_ is None:
+        step.summary(likelihood_ratio=True)
+        with pytest.raises(DataError, match="do not travel"):
+            stored.summary(likelihood_ratio=True)
+
+
+def test_a_logistic_path_chosen_by_cross_validation_round_trips(tmp_path):
+    frame, _, labels = table()
+    model = fitted(piped(assay.linear.LogisticRegressionCV(cv=3, alphas=10)), labels)
+    found = again(model, tmp_path, "classification")["pipeline"]
+    assert np.array_equal(found.predict_proba(frame), model.predict_proba(frame))
+    assert str(found["step0"].path_) == str(model["step0"].path_)
+    assert str(found["step0"].cv_curve_) == str(model["step0"].cv_curve_)
 
 
 @pytest.mark.parametrize(("task", "name"), PANEL)

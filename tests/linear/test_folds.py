@@ -24,6 +24,7 @@ from assay.linear import ElasticNet, Lasso, LassoCV, LinearRegression, Ridge, Ri
 from assay.linear import _fold_products as products_module
 from assay.linear import _folds as folds_module
 from assay.numerics import threads
+from assay.resampling import partitions_of
 from tests.naive import predictions_by_refitting
 
 
@@ -92,7 +93,7 @@ def test_predictions_are_those_of_fits(name, scheme, weighted):
 def test_crossed_repeats_give_the_same_as_single_ones(monkeypatch):
     X, y = problem(n=700)
     splits = [pair for seed in range(5) for pair in KFold(2, shuffle=True, random_state=seed).split(X)]
-    partitions = products_module.partitions_of(splits, 700)
+    partitions = partitions_of(splits, 700)
     for fewest, sizes in ((40, [4, 1]), (10**9, [1] * 5)):
         monkeypatch.setattr(products_module, "FEWEST_IN_CELL", fewest)
         assert [len(group) for group in products_module.groups_of(partitions, 700, 8)] == sizes

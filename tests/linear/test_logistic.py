@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -24,9 +25,12 @@ from assay.errors import (
     ParameterError,
     SeparationWarning,
 )
+from assay.linear._logistic_classes import symmetric_basis
 from assay.linear._logistic_newton import newton, null_point, solve_rows
-from assay.linear._logistic_rows import make_rows, symmetric_basis
+from assay.linear._logistic_precondition import Kronecker
+from assay.linear._logistic_rows import make_rows
 from assay.linear.logistic import LogisticRegression
+from assay.resampling import AllButOne
 
 
 def rows(n=300, p=4, K=2, seed=0):
@@ -137,7 +141,7 @@ def test_score_equations_hold(K, penalty):
 @pytest.mark.parametrize("penalty", [None, "l2"])
 @pytest.mark.parametrize("K", [2, 3])
 def test_sparse_rows_give_the_dense_fit(K, penalty, monkeypatch):
-    monkeypatch.setattr("assay.linear.logistic.SMALL", 0)
+    monkeypatch.setattr("assay.linear._logistic_run.SMALL", 0)
     X, y = rows(300, 5, K)
     X[np.abs(X) < 1] = 0.0
     dense, thin = (LogisticRegression(penalty=penalty).fit(A, y) for A in (X, sparse.csr_matrix(X)))
@@ -147,7 +151,7 @@ def test_sparse_rows_give_the_dense_fit(K, penalty, monkeypatch):
 
 
 def test_sparse_with_many_columns_by_conjugate_gradients(monkeypatch):
-    monkeypatch.setattr("assay.linear.logistic.SMALL", 0)
+    monkeypatch.setattr("assay.linear._logistic_run.SMALL", 0)
     rng = np.random.default_rng(0)
     X = sparse.random_array((600, 1500), density=0.01, rng=rng, format="csr")
     y = (X @ rng.normal(size=1500) + 0.3 * rng.normal(size=600) > 0).astype(int)
@@ -412,6 +416,16 @@ def test_the_separating_column_is_named():
     assert list(model.separation_.to_frame().index) == ["dose"]
 
 
+def test_the_classes_that_are_told_apart_are_named():
+    rng = np.random.default_rng(0)
+    y = np.repeat(["ant", "bee", "cat", "dog"], 50)
+    X = pd.DataFrame({"a": rng.normal(size=200), "b": rng.normal(size=200) + 100 * (y == "bee")})
+    with pytest.warns(SeparationWarning, match=r"column 'b' separates the class 'bee' from all others.*penalty='l2'"):
+        model = LogisticRegression().fit(X, y)
+    assert set(model.separation_.pairs) == {("ant", "bee"), ("bee", "cat"), ("bee", "dog")}
+    assert list(model.separation_.to_frame().columns) == [f"direction {name}" for name in ("ant", "bee", "cat", "dog")]
+
+
 def test_a_rare_level_separates_in_part():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(5000, 3))
@@ -599,6 +613,14 @@ def test_huge_and_tiny_columns():
         np.testing.assert_allclose(model.coef_ * scale, LogisticRegression().fit(X, y).coef_, rtol=1e-8)
 
 
+@pytest.mark.parametrize("value", [1e-160, 1e-300, 5e-324])
+def test_a_column_whose_squares_vanish_is_named(value):
+    X, y = rows()
+    table = pd.DataFrame(X, columns=list("abcd")).assign(b=np.where(np.arange(300) % 2, value, -value))
+    with pytest.raises(DataError, match="column 'b' moves by"):
+        LogisticRegression().fit(table, y)
+
+
 def test_probabilities_sum_to_one_and_logs_do_not_vanish():
     X, y = rows(200, 3, 4)
     model = LogisticRegression(penalty="l2").fit(X, y)
@@ -651,7 +673,7 @@ def test_class_weights_as_in_scikit_learn():
         ours = LogisticRegression(penalty="l2", class_weight=weights).fit(X, y)
         peer = PeerLogistic(class_weight=weights, solver="newton-cholesky", tol=1e-12).fit(X, y)
         np.testing.assert_allclose(ours.coef_, peer.coef_, rtol=1e-7, atol=1e-9)
-    with pytest.raises(ParameterError, match="the class 3"):
+    with pytest.raises(ParameterError, match="names 3"):
         LogisticRegression(class_weight={3: 1.0}).fit(X, y)
 
 
@@ -726,3 +748,101 @@ def test_firth_and_thresholds_refuse_three_classes():
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+# ------------------------------------------------------------------------------------------ many classes
+
+
+@pytest.mark.parametrize("paid", [0.0, 300.0])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_the_preconditioner_is_nearly_the_inverse_for_normal_columns(intercept, paid):
+    rng = np.random.default_rng(0)
+    n, p, K = 20_000, 12, 4
+    X = rng.normal(size=(n, p)) @ rng.normal(size=(p, p))
+    y = np.argmax(X @ rng.normal(size=(p, K)) * 0.3 + rng.gumbel(size=(n, K)), axis=1)
+    parts = make_rows(X, y, K, np.ones(n), None, intercept, 1)
+    parts = replace(parts, ridge=np.r_[np.zeros(parts.first), np.full(p, paid)])
+    fit = solve_rows(parts, 1e-8, 50)
+    solve = Kronecker.of(parts).at(fit.point.theta)
+    product = np.column_stack([solve(column) for column in fit.point.hessian.T])
+    values = np.linalg.eigvals(product).real
+    # With independence exact they would be 1; A x I alone (no Hessian along the linear parts) leaves 0.6 and less.
+    assert values.min() > 0.85
+    assert values.max() < 1.15
+
+
+def test_the_sample_stands_for_all_rows():
+    X, y = rows(999, 3, 3)
+    w = np.random.default_rng(0).uniform(0.5, 2.0, 999)
+    parts = make_rows(X, y, 3, w, None, True, 1)
+    assert parts.part(10).n == 100
+    assert parts.part(10).weight == pytest.approx(parts.weight)
+
+
+# ------------------------------------------------------------------------------------------ folds
+
+
+def clones(model, X, y, splits, w, method):
+    """A fit per training part."""
+    fits = [clone(model).fit(X[train], y[train], None if w is None else w[train]) for train, _ in splits]
+    return [getattr(fit, method)(X[test]) for fit, (_, test) in zip(fits, splits, strict=True)]
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "many columns"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "how", [{}, {"penalty": "l2", "C": 0.05}, {"class_weight": "balanced"}, {"fit_intercept": False, "threshold": 0.3}]
+)
+@pytest.mark.parametrize("K", [2, 3])
+def test_folds_together_are_fits_of_clones(K, how, weighted, kind, monkeypatch):
+    if K > 2:
+        how = {name: value for name, value in how.items() if name != "threshold"}
+    X, y = rows(240, 4, K, seed=9)
+    y = np.array(["a", "b", "c"])[y]
+    if kind == "sparse":
+        monkeypatch.setattr("assay.linear._logistic_run.SMALL", 0)
+        X = sparse.csr_array(np.where(np.abs(X) < np.median(np.abs(X), axis=0), 0.0, X))
+    if kind == "many columns":
+        monkeypatch.setattr("assay.linear._logistic_newton.MANY", 0.0)
+    w = np.random.default_rng(2).integers(0, 4, len(y)).astype(float) if weighted else None
+    part = np.arange(len(y)) % 5
+    splits = [(np.flatnonzero(part != k), np.flatnonzero(part == k)) for k in range(5)]
+    splits.append((np.repeat(np.arange(200), 2), np.arange(190, 240)))  # rows twice, and test rows that were seen
+    model = LogisticRegression(**how)
+    found = model.predict_folds(X, y, splits, sample_weight=w, method="predict_proba")
+    for ours, theirs in zip(found, clones(model, X, y, splits, w, "predict_proba"), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-7)
+    for ours, theirs in zip(
+        model.predict_folds(X, y, splits, sample_weight=w), clones(model, X, y, splits, w, "predict"), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+    assert not hasattr(model, "coef_")
+
+
+def test_leaving_one_out_together():
+    X, y = rows(60, 2, seed=4)
+    splits = AllButOne(len(y))
+    found = LogisticRegression().predict_folds(X, y, splits, method="predict_proba")
+    expected = clones(LogisticRegression(), X, y, splits, None, "predict_proba")
+    np.testing.assert_allclose(np.vstack(found), np.vstack(expected), atol=1e-7)
+
+
+@pytest.mark.filterwarnings("ignore::assay.errors.SeparationWarning")
+def test_a_fold_that_separates_is_fitted_on_its_own():
+    X, y = np.arange(20.0)[:, None], (np.arange(20) > 9).astype(int)
+    y[[3, 16]] = [1, 0]
+    splits = [(np.delete(np.arange(20), [3, 16]), np.array([3, 16])), (np.arange(18), np.array([18, 19]))]
+    found = LogisticRegression().predict_folds(X, y, splits, method="predict_proba")
+    expected = clones(LogisticRegression(), X, y, splits, None, "predict_proba")
+    np.testing.assert_allclose(np.vstack(found), np.vstack(expected), atol=1e-7)
+
+
+def test_where_folds_cannot_go_together_none_says_so():
+    X, y = rows(60, 2, seed=4)
+    splits = [(np.arange(30), np.arange(30, 60))]
+    for how in ({"penalty": "l1"}, {"firth": True}, {"solver": "gradient"}, {"solver": "sgd"}):
+        assert LogisticRegression(**how).predict_folds(X, y, splits) is None
+    assert LogisticRegression().predict_folds(X[:, [0, 0]], y, splits) is None
+    assert LogisticRegression().predict_folds(X, y, [(np.flatnonzero(y == 0), np.arange(3))]) is None
+    with pytest.raises(ParameterError, match="predict_proba"):
+        LogisticRegression().predict_folds(X, y, splits, method="transform")

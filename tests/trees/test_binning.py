@@ -82,7 +82,7 @@ def test_weights_equal_repetition():
 
 
 def test_values_equal_to_a_cut_and_signed_zeros():
-    bins = Bins(np.array([-1.0, 0.0, 2.0]), np.array([0, 3]), np.array([4], dtype=np.int32), np.array([False]))
+    bins = Bins(np.array([-1.0, 0.0, 2.0]), np.array([0, 3]), np.array([4], dtype=np.int32), np.array([0]))
     x = np.array([[-1.0], [-0.0], [0.0], [2.0], [np.nextafter(2.0, 3.0)], [-1e308], [1e308], [5e-324], [np.nan]])
     np.testing.assert_array_equal(bins.encode(x)[:, 0], [0, 1, 1, 2, 3, 0, 3, 2, 4])
 

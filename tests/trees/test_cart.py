@@ -513,7 +513,7 @@ def test_edge_cases_have_right_answers():
         (DecisionTreeRegressor(criterion="gini"), [[1.0], [2.0]], [0.0, 1.0], "criterion"),
         (DecisionTreeClassifier(), [[1.0], [2.0]], [1, 1], "one class only"),
         (DecisionTreeClassifier(class_weight={0: -1.0}), [[1.0], [2.0]], [0, 1], "class_weight"),
-        (DecisionTreeClassifier(class_weight={0: 0, 1: 0}), [[1.0], [2.0]], [0, 1], "no row with weight"),
+        (DecisionTreeClassifier(class_weight={0: 0, 1: 0}), [[1.0], [2.0]], [0, 1], "fewer than two classes"),
         (DecisionTreeClassifier(monotonic_cst=[1]), [[1.0], [2.0], [3.0]], [0, 1, 2], "3 classes"),
     ],
 )

@@ -372,6 +372,23 @@ def test_seed_and_threads_decide_nothing_else() -> None:
     assert not np.array_equal(one(0).feature[:5], one(1).feature[:5])
 
 
+@pytest.mark.parametrize(("criterion", "classes"), CASES)
+@pytest.mark.parametrize("signs", [None, [1, 0, 0, -1]])
+def test_a_tree_grown_in_parts_is_the_same_tree(
+    criterion: str, classes: int, signs: list[int] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Branches with their categories, gaps, weights, bounds and depth, joined; every array is equal to the bit."""
+    monkeypatch.setattr("assay.trees._grow.SHARED", 1)
+    n = 12_000  # an eighth of the rows is more than a branch must have
+    X, counts, y, w = problem(8, n, criterion, classes, gaps=True, levels=True, weights=True)
+    codes, monotone = bin_table(X, counts), None if signs is None or classes > 2 else np.array(signs)
+    for limits in (Limits(), Limits(max_depth=7, min_leaf=5)):
+        one = grow(codes, y, w, criterion, classes, limits, monotone=monotone)
+        two = grow(codes, y, w, criterion, classes, limits, monotone=monotone, n_jobs=2)
+        for name, part in vars(one).items():
+            np.testing.assert_array_equal(getattr(two, name), part, err_msg=name)
+
+
 def check_pure(tree: Nodes, codes: Codes, X: Array) -> None:
     """Leaves have no loss, or rows that no split can tell apart."""
     at = leaf_indices(tree, X)[:, 0]
@@ -455,6 +472,17 @@ def test_agrees_with_scikit_learn_where_every_value_has_a_bin(classes: int) -> N
         (peer.tree_.weighted_n_node_samples * peer.tree_.impurity)[theirs].sum(),
         rtol=1e-9,
     )
+
+
+def test_more_categories_than_codes() -> None:
+    """Of 70,000 levels the last 4,466 share a bin, and go the same way when asked again."""
+    levels = 70_000
+    X = np.arange(float(levels))[:, None]
+    y = (np.arange(levels) % 7 == 0).astype(float)
+    y[65_534:] = 1.0
+    tree = grow(bin_table(X, [levels]), y, None, "squared_error", 0, Limits(max_depth=1))
+    assert tree.words.size == (levels + 31) // 32
+    np.testing.assert_array_equal(tree.value[leaf_indices(tree, X)[:, 0], 0], y)
 
 
 def test_a_far_away_origin_changes_nothing() -> None:

@@ -125,7 +125,12 @@ def leaderboard(study: Any, explain: bool = False) -> None:
     out.heading(f"Leaderboard: {called(plan.metric)}, {better} is better; {first.scheme}")
     frame = board.to_frame()
     rows = [
-        (name, figure(plan.metric, row.estimate), limits(plan.metric, row.lower, row.upper), f"{row.seconds:.2g} s")
+        (
+            name,
+            figure(plan.metric, row.estimate),
+            limits(plan.metric, row.lower, row.upper),
+            f"{row.seconds:.{0 if row.seconds >= 10 else 1}f} s",
+        )
         for name, row in zip(frame.index, frame.itertuples(), strict=True)
         if row.status == "done"
     ]

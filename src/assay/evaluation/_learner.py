@@ -32,6 +32,7 @@ __all__ = [
     "blame",
     "choose_metric",
     "fit_rows",
+    "fold_predictions",
     "label_of",
     "predictions",
     "refuse_unfitted",
@@ -222,6 +223,24 @@ def predictions(model: Any, X: Any, metric: Metric, classes: Array | None) -> Ar
     aligned = np.zeros((found.shape[0], classes.size))
     aligned[:, np.searchsorted(classes, own)] = found
     return aligned[:, 1] if classes.size == 2 else aligned
+
+
+def fold_predictions(estimator: Any, rows: Rows, splits: Any, need: str) -> list[Array] | None:
+    """Predictions for the test rows of all splits without a fit per split, from an estimator that can and will.
+
+    A classifier is asked for labels or for probabilities by `method`; its margins only a fitted model gives.
+    """
+    if not hasattr(estimator, "predict_folds") or need == "scores":
+        return None
+    options: dict[str, Any] = {"sample_weight": rows.weights}
+    if rows.classes is not None:
+        options["method"] = "predict" if need == "labels" else "predict_proba"
+    found = clone(estimator).predict_folds(rows.X, rows.y, splits, **options)
+    if found is None:
+        return None
+    parts = [np.asarray(part) for part in found]
+    two = need == "probabilities" and rows.classes is not None and rows.classes.size == 2
+    return [part[:, 1] for part in parts] if two else parts
 
 
 def _is_probability(found: Array) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from assay.errors import DataError
-from assay.evaluation._learner import Rows, fit_rows, predictions, run, score
+from assay.evaluation._learner import Rows, fit_rows, fold_predictions, predictions, run, score
 from assay.metrics._metric import Metric
 from assay.metrics._scorer import class_options
 from assay.resampling import take
@@ -81,9 +81,7 @@ class Trials:
 
     def _quick(self, learner: Any) -> Any:
         """Predictions for all folds at once, from an estimator that can and will give them."""
-        if not hasattr(learner, "predict_folds") or self.metric.needs not in ("labels", "values"):
-            return None
-        return clone(learner).predict_folds(self.rows.X, self.rows.y, self.splits, sample_weight=self.rows.weights)
+        return fold_predictions(learner, self.rows, self.splits, self.metric.needs)
 
     def _known(self, quick: Any, at: int) -> tuple[Array, Array, Array | None]:
         test, w = self.splits[at][1], self.rows.weights

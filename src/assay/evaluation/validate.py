@@ -24,11 +24,20 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from assay.checks import choice, fraction, freeze
 from assay.errors import AssayWarning, DataError, ParameterError
-from assay.evaluation._learner import Rows, blame, choose_metric, fit_rows, label_of, predictions, rows_of, run
+from assay.evaluation._learner import (
+    Rows,
+    blame,
+    choose_metric,
+    fit_rows,
+    fold_predictions,
+    label_of,
+    predictions,
+    rows_of,
+    run,
+)
 from assay.evaluation._nested import nest
 from assay.evaluation._refits import reseeded, seed_of
 from assay.evaluation._validation import METHODS, Validation, validation_of
@@ -135,13 +144,13 @@ def _out_of_fold(
 ) -> tuple[dict[str, tuple[Array, ...]], Array, bool]:
     """Predictions of every fold by what they are, seconds per fold, and whether the fast path made them."""
     needs = {metric.needs: metric for metric in reversed(metrics)}
-    if hasattr(estimator, "predict_folds") and set(needs) <= {"values", "labels"}:
-        start = perf_counter()
-        found = clone(estimator).predict_folds(rows.X, rows.y, splits, sample_weight=rows.weights)
-        if found is not None:
-            parts = tuple(freeze(np.asarray(part)) for part in found)
-            each = (perf_counter() - start) / len(parts)
-            return dict.fromkeys(needs, parts), np.full(len(parts), each), True
+    start = perf_counter()
+    asked = () if "scores" in needs else needs  # scores take fitted models, which then give the rest as well
+    quick = {need: fold_predictions(estimator, rows, splits, need) for need in asked}
+    if quick and all(found is not None for found in quick.values()):
+        each = (perf_counter() - start) / len(splits)
+        ready = {need: tuple(freeze(part) for part in found or ()) for need, found in quick.items()}
+        return ready, np.full(len(splits), each), True
     task = partial(_fold, estimator, rows, splits, needs, label)
     outcomes = list(run(task, range(len(splits)), label=f"cross-validation of {label}", n_jobs=n_jobs))
     kept = {need: tuple(freeze(outcome[0][need]) for outcome in outcomes) for need in needs}

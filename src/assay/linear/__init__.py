@@ -1,10 +1,13 @@
-"""Linear models: least squares, penalties, selection, screening, bases and local fits (rows A1 to A7)."""
+"""Linear models: least squares, penalties, selection, screening, bases, local fits, classes (rows A1 to A7, B1, B5)."""
 
 from assay.linear.basis import PolynomialBasis, RadialBasis, SplineBasis
+from assay.linear.indicator import LeastSquaresClassifier
 from assay.linear.lars import Lars
 from assay.linear.lasso import ElasticNet, ElasticNetCV, Lasso, LassoCV, enet_path, lasso_path
 from assay.linear.least_squares import LinearRegression
 from assay.linear.local import LocalRegression
+from assay.linear.logistic import LogisticRegression
+from assay.linear.logistic_cv import LogisticPath, LogisticRegressionCV, logistic_path
 from assay.linear.ridge import Ridge, RidgeCV, ridge_path
 from assay.linear.screening import SIS, IterativeSIS
 from assay.linear.stepwise import Stagewise, Stepwise
@@ -19,8 +22,12 @@ __all__ = [
     "Lars",
     "Lasso",
     "LassoCV",
+    "LeastSquaresClassifier",
     "LinearRegression",
     "LocalRegression",
+    "LogisticPath",
+    "LogisticRegression",
+    "LogisticRegressionCV",
     "PolynomialBasis",
     "RadialBasis",
     "Ridge",
@@ -30,5 +37,6 @@ __all__ = [
     "Stepwise",
     "enet_path",
     "lasso_path",
+    "logistic_path",
     "ridge_path",
 ]

@@ -9,7 +9,6 @@ become small, and not n p^2 K R as they do fit by fold.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,22 +16,18 @@ import numpy as np
 
 from assay.numerics.jit import kernel
 from assay.numerics.threads import parallel
+from assay.resampling import Partition
 
 __all__ = [
     "CHUNK_CELLS",
     "MOST_CELLS",
-    "Partition",
-    "Splits",
     "Table",
     "fold_products",
     "groups_of",
-    "partitions_of",
-    "rows_of",
     "table_of",
 ]
 
 Array = np.ndarray
-Splits = Sequence[tuple[Any, Any]]
 
 CHUNK_CELLS = 1 << 15
 """Rows are gathered and multiplied while they lie in the second-level cache: 256 KiB of float64."""
@@ -66,74 +61,6 @@ class Table:
     def width(self) -> int:
         """Number of columns of z = [x, y, 1]."""
         return self.X.shape[1] + 2
-
-
-@dataclass(frozen=True, eq=False)
-class Partition:
-    """One repeat: the fold of each row, and how many folds there are."""
-
-    fold: Array
-    size: int
-
-
-def rows_of(chosen: Any) -> Array:
-    """Row numbers, also where a mask was given."""
-    chosen = np.asarray(chosen)
-    return np.flatnonzero(chosen) if chosen.dtype == bool else chosen
-
-
-# Splits.
-
-
-def partitions_of(pairs: list[tuple[Array, Array]], n: int) -> list[Partition] | None:
-    """The repeats that the splits run through, or None where the tests do not share out the rows again and again."""
-    partitions: list[Partition] = []
-    work: list[tuple[Array, list[Array]]] = []
-    start = covered = 0
-    for at, (train, test) in enumerate(pairs):
-        if train.dtype.kind not in "iu" or test.dtype.kind not in "iu" or train.size + test.size != n or not test.size:
-            return None
-        covered += test.size
-        if covered < n:
-            continue
-        block = pairs[start : at + 1]
-        fold = _fold_of_rows([test for _, test in block], n) if covered == n else None
-        if fold is None:
-            return None
-        partitions.append(Partition(fold, len(block)))
-        work.append((fold, [train for train, _ in block]))
-        start, covered = at + 1, 0
-    if covered or not partitions or any(part.size < 2 for part in partitions):
-        return None
-    fine = parallel(_complementary, work, n_jobs=-1, work=float(n) * len(pairs))
-    return partitions if all(fine) else None
-
-
-def _fold_of_rows(tests: list[Array], n: int) -> Array | None:
-    fold = np.full(n, -1, dtype=np.int64)
-    for k, test in enumerate(tests):
-        if test.min() < 0 or test.max() >= n:
-            return None
-        fold[test] = k
-    return fold if fold.min() >= 0 else None
-
-
-def _complementary(task: tuple[Array, list[Array]]) -> bool:
-    """Whether each training set is all rows outside its fold, each once (their number is known to be right)."""
-    fold, trains = task
-    seen = np.full(fold.size, -1, dtype=np.int64)
-    return all(_is_rest(train, fold, k, seen) for k, train in enumerate(trains))
-
-
-@kernel
-def _is_rest(train: Array, fold: Array, k: int, seen: Array) -> bool:
-    n = fold.size
-    for at in range(train.size):
-        i = train[at]
-        if i < 0 or i >= n or fold[i] == k or seen[i] == k:
-            return False
-        seen[i] = k
-    return True
 
 
 # Products of folds.

@@ -27,20 +27,16 @@ from sklearn.base import clone
 from assay.linear._fold_products import (
     CHUNK_CELLS,
     MOST_CELLS,
-    Partition,
-    Splits,
     Table,
     fold_products,
     groups_of,
-    partitions_of,
-    rows_of,
     table_of,
 )
 from assay.linear._ridge import direct
 from assay.numerics.jit import kernel
 from assay.numerics.moments import Moments, all_but_one
 from assay.numerics.threads import parallel
-from assay.resampling import AllButOne, take
+from assay.resampling import AllButOne, Partition, Splits, partitions_of, row_numbers, take
 
 __all__ = ["Line", "applies", "held_out", "line_of", "refit_the_rest", "trusted", "whitener"]
 
@@ -92,7 +88,7 @@ def held_out(
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             each = _leave_one_out(table_of(X, y, w, intercept), intercept, inverse)
         return None if each is None else [None if np.isnan(one) else each[i : i + 1] for i, one in enumerate(each)]
-    pairs = [(rows_of(train), rows_of(test)) for train, test in splits]
+    pairs = [(row_numbers(train), row_numbers(test)) for train, test in splits]
     if n < 2 or min((train.size for train, _ in pairs), default=0) < p:
         return None
     partitions = partitions_of(pairs, n)
@@ -158,7 +154,7 @@ def refit_the_rest(
         return None
     source = X if hasattr(X, "iloc") else clean
     for k in missing:
-        train, test = (rows_of(part) for part in splits[k])
+        train, test = (row_numbers(part) for part in splits[k])
         weights = None if w is None else w[train]
         if weights is not None and not weights.any():
             return None

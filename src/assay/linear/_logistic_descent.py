@@ -3,8 +3,8 @@
 Both minimise J = (1/W) sum_i w_i loss_i + (1/2W) sum_j r_j t_j^2 over standardised columns
 (`assay.linear._logistic_rows`).
 
-    gradient    t <- t - h dJ/dt              holds for h < 2/L,  L <= (1/4) largest eigenvalue of Z'WZ/W (1/2 for K >
-    2) sgd         B <- B - h w_i (p_i - y_i) z_i'    rows shuffled every epoch, h falling as 1/sqrt(epoch)
+    gradient    t <- t - h dJ/dt                     holds for h < 2/L, L <= (1/4) lambda_max(Z'WZ/W) (1/2 for K > 2)
+    sgd         B <- B - h w_i (p_i - y_i) z_i'      rows shuffled every epoch, h falling as 1/sqrt(epoch)
 
 The answer of sgd is the mean of its iterates since the last epoch that is a power of two. Both stop when no
 gradient exceeds tol, and `trace_` keeps J. They are here to be watched and compared; Newton is the faster way to the
@@ -14,15 +14,14 @@ answer. Robbins and Monro (1951), Ann. Math. Statist. 22, 400-407; Polyak and Ju
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from scipy.linalg import eigvalsh
 
 from assay.errors import DivergenceError
+from assay.linear._logistic_classes import symmetric_basis
 from assay.linear._logistic_kernels import standard_block
 from assay.linear._logistic_newton import Fit
-from assay.linear._logistic_rows import Rows, symmetric_basis
+from assay.linear._logistic_rows import Rows
 from assay.numerics.jit import kernel
 
 __all__ = ["MAX_ITER", "TOL", "gradient_descent", "stochastic_descent"]
@@ -69,11 +68,7 @@ def sgd_epoch(
 
 def curvature(rows: Rows) -> float:
     """An upper bound of the largest eigenvalue of the Hessian of J anywhere."""
-    even = replace(
-        rows, K=2, codes=np.zeros_like(rows.codes), offset=np.zeros(rows.n), ridge=np.zeros(rows.m)
-    ).evaluate(np.zeros(rows.m))
-    assert even.hessian is not None
-    G = even.hessian * (1.0 if rows.K == 2 else 2.0)
+    G = rows.gram() * (0.25 if rows.K == 2 else 0.5)
     G[np.diag_indices_from(G)] += rows.ridge
     return float(eigvalsh(G, subset_by_index=[rows.m - 1, rows.m - 1])[0]) / rows.weight
 

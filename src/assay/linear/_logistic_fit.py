@@ -18,15 +18,27 @@ import numpy as np
 from scipy import special
 from scipy.linalg import cholesky
 
+from assay.errors import DataError
+from assay.linear._logistic_classes import symmetric_basis
 from assay.linear._logistic_firth import FirthFit, firth
 from assay.linear._logistic_newton import Fit, solve_rows
-from assay.linear._logistic_rows import Rows, make_rows, symmetric_basis
+from assay.linear._logistic_rows import Rows, make_rows
 from assay.linear._separation import Separation, find_separation
 from assay.numerics.scale import norms
 from assay.numerics.threads import one_blas_thread
 from assay.numerics.triangle import Solution, solve, summarize
 
-__all__ = ["WEAK", "Maximum", "Problem", "loss_at", "maximise", "null_loss"]
+__all__ = [
+    "WEAK",
+    "Maximum",
+    "Problem",
+    "is_suspicious",
+    "is_wide",
+    "loss_at",
+    "maximise",
+    "null_loss",
+    "rows_of",
+]
 
 Array = np.ndarray
 
@@ -38,6 +50,9 @@ SUSPICIOUS = 1e-9
 
 LARGEST_TABLE = 2000
 """A covariance matrix with more rows than this is not kept."""
+
+SMALLEST = 1e-153
+"""Below this a square is no full number any more."""
 
 WIDE = 1000
 """With more columns than this, and more columns than rows, a ridge fit works in the space of the rows."""
@@ -58,6 +73,7 @@ class Problem:
     max_iter: int
     n_jobs: int | None
     names: Sequence[str]
+    labels: Sequence[str]
 
     @property
     def free(self) -> Array:
@@ -70,8 +86,7 @@ class Maximum:
     """A fit in the units of the table: coef (R, p), intercept (R,), R = 1 for two classes and K for more.
 
     `loss` excludes the penalty; `covariance` ((K - 1)(1 + p), same) is that of intercepts and slopes of the classes
-    after the first against the first, None where there is none; `estimable` says which of the 1 + p the data
-    determine.
+    after the first against the first, None where there is none; its rows of what the data do not determine are NaN.
     """
 
     coef: Array
@@ -81,7 +96,6 @@ class Maximum:
     converged: bool
     largest_gradient: float
     covariance: Array | None
-    estimable: Array
     rank: int
     aliased: tuple[str, ...]
     effective_df: float
@@ -102,10 +116,9 @@ def maximise(
 
     A `rival` is a fit that only its likelihood is wanted of: no check for separation, no covariance.
     """
-    rows = _rows(problem)
+    rows = rows_of(problem)
     whole = not problem.free.any()
-    wide = whole and not rows.is_sparse and rows.X.shape[1] > max(rows.n, WIDE)
-    turn: _Turn | None = _row_space(problem) if wide else None
+    turn: _Turn | None = _row_space(problem) if is_wide(problem) else None
     if turn is not None:
         rows = turn.rows
     wanted = inference and not rival
@@ -114,10 +127,16 @@ def maximise(
     if separation is not None:
         weak = np.concatenate([np.zeros(rows.first), np.where(problem.free, WEAK, 0.0)])
         turn, fit = None, _solve(replace(rows, ridge=rows.ridge + weak), problem, False, False)
-    elif problem.ridge is None and _is_suspicious(fit):
+    elif problem.ridge is None and is_suspicious(fit):
         turn = _turned(problem)
         fit = _solve(turn.rows, problem, firth_correction, wanted, descend)
     return _in_units(problem, rows if turn is None else turn.rows, fit, turn, separation, wanted)
+
+
+def is_wide(problem: Problem) -> bool:
+    """Whether a fit that is penalised throughout works in the space of the rows."""
+    n, p = problem.X.shape
+    return isinstance(problem.X, np.ndarray) and p > max(n, WIDE) and not problem.free.any()
 
 
 def _separation(rows: Rows, fit: Fit | FirthFit, problem: Problem) -> Separation | None:
@@ -125,7 +144,7 @@ def _separation(rows: Rows, fit: Fit | FirthFit, problem: Problem) -> Separation
     if isinstance(fit, FirthFit) or fit.status == "converged":
         return None
     rule = _plain(rows, fit.point.theta)
-    return find_separation(rows, rows.etas(fit.point.theta), rule, problem.names, problem.free)
+    return find_separation(rows, rows.etas(fit.point.theta), rule, problem.names, problem.free, problem.labels)
 
 
 def _plain(rows: Rows, theta: Array) -> tuple[Array, Array]:
@@ -136,13 +155,25 @@ def _plain(rows: Rows, theta: Array) -> tuple[Array, Array]:
     return slopes, (B[:, 0] if rows.first else np.zeros(len(B))) - slopes @ rows.mean
 
 
-def _rows(problem: Problem) -> Rows:
+def rows_of(problem: Problem) -> Rows:
+    """The rows in the units of the solver, with what each coordinate pays."""
     rows = make_rows(problem.X, problem.codes, problem.K, problem.w, problem.offset, problem.intercept, problem.n_jobs)
+    _refuse_tiny(rows, problem.names)
     if problem.ridge is None:
         return rows
     with np.errstate(over="ignore"):
         paid = np.minimum(problem.ridge * np.square(rows.inverse), 1e300)
     return replace(rows, ridge=np.concatenate([np.zeros(rows.first), paid]))
+
+
+def _refuse_tiny(rows: Rows, names: Sequence[str]) -> None:
+    """A column whose squares vanish has a coefficient whose variance is no number."""
+    far = rows.reach / rows.inverse
+    small = (far > 0) & (far < SMALLEST)
+    if small.any():
+        at = int(np.argmax(small))
+        what = f"column {names[at]!r} moves by {far[at]:.2g} at most, too little to be squared"
+        raise DataError(what, remedy="multiply it by a constant")
 
 
 def _solve(
@@ -156,7 +187,7 @@ def _solve(
     return replace(fit, point=rows.evaluate(fit.point.theta)) if hessian else fit
 
 
-def _is_suspicious(fit: Fit | FirthFit) -> bool:
+def is_suspicious(fit: Fit | FirthFit) -> bool:
     """Whether some column is all but a combination of the others, as the Hessian sees it."""
     H = fit.point.hessian
     if H is None:
@@ -201,7 +232,7 @@ def _row_space(problem: Problem) -> _Turn:
     root = np.sqrt(problem.ridge)
     Q, R = np.linalg.qr(((problem.X - mean) / root).T)
     turned = replace(problem, X=np.ascontiguousarray(R.T), ridge=np.ones(R.shape[0]))
-    return _Turn(_rows(turned), Q / root[:, None], mean, None)
+    return _Turn(rows_of(turned), Q / root[:, None], mean, None)
 
 
 def _in_units(
@@ -243,8 +274,8 @@ def _in_units(
     value = fit.value if isinstance(fit, FirthFit) else -loss
     counted = isinstance(fit, Fit) and fit.starts_after_one
     return Maximum(
-        slopes, start, loss, fit.losses, converged, largest, covariance, estimable, rank, aliased, df, separation,
-        value, max(1, len(fit.losses) - int(not counted)),
+        slopes, start, loss, fit.losses, converged, largest, covariance, rank, aliased, df, separation, value,
+        max(1, len(fit.losses) - int(not counted)),
     )  # fmt: skip
 
 
@@ -319,7 +350,7 @@ def null_loss(problem: Problem) -> float:
     if problem.intercept and problem.offset is None:
         share = np.bincount(problem.codes, weights=problem.w, minlength=K)
         return float(-(share @ np.log(share / share.sum())))
-    rows = _rows(replace(problem, X=np.zeros((n, 0)), ridge=None, names=()))
+    rows = rows_of(replace(problem, X=np.zeros((n, 0)), ridge=None, names=()))
     if not problem.intercept:
         return rows.evaluate(np.zeros(rows.size), False).loss
     return solve_rows(rows, min(problem.tol, 1e-8), 100).point.loss

@@ -1,9 +1,10 @@
 """What a logistic regression can say about its own answer.
 
     Wald               z = b / se, interval b +- z se, odds ratio exp(b)
-    likelihood ratio   2 (l - l without the term), chi-squared; profile intervals {v: 2 (l - l(b_j = v)) <= chi2
-    quantile} deviance           D = -2 l;  AIC = D + 2 k,  BIC = D + k log n pseudo R2          McFadden 1 - D/D0;
-    Nagelkerke (1 - exp((D - D0)/n)) / (1 - exp(-D0/n))
+    likelihood ratio   2 (l - l without the term), chi-squared
+    profile            {v: 2 (l - l(b_j = v)) <= chi-squared quantile}
+    deviance           D = -2 l;  AIC = D + 2 k,  BIC = D + k log n
+    pseudo R2          McFadden 1 - D/D0;  Nagelkerke (1 - exp((D - D0)/n)) / (1 - exp(-D0/n))
 
 D0 belongs to the intercept (and offset) alone. n is the sum of the weights: a row of weight w is w rows. A ridge fit
 counts k = trace of (H + R)^-1 H and has the covariance (H + R)^-1 H (H + R)^-1, that of a biased estimator around its
@@ -25,13 +26,25 @@ from scipy.optimize import brentq
 
 from assay.errors import DataError, ParameterError
 from assay.linear._logistic_firth import firth
-from assay.linear._logistic_fit import Problem, loss_at, maximise
+from assay.linear._logistic_fit import Maximum, Problem, loss_at, maximise, null_loss
 from assay.linear._logistic_rows import make_rows
-from assay.results import Summary
+from assay.linear._separation import repeats
+from assay.results import Summary, TestResult
 
-__all__ = ["Inference", "check_level", "likelihood_ratios", "profile_intervals", "refuse_changed_rows"]
+__all__ = [
+    "Inference",
+    "check_level",
+    "inference_of",
+    "likelihood_ratios",
+    "nested_test",
+    "profile_intervals",
+    "refuse_changed_rows",
+]
 
 Array = np.ndarray
+
+LIKELIHOOD = "maximum likelihood"
+KINDS = {None: LIKELIHOOD, "l2": "ridge", "l1": "lasso", "elasticnet": "elastic net"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +107,7 @@ class Inference:
             "log-likelihood": -self.loss,
             "deviance": deviance,
             "null deviance": null,
-            "LR p-value": float(stats.chi2.sf(gain, k)) if k > 0 and self.kind == "maximum likelihood" else np.nan,
+            "LR p-value": float(stats.chi2.sf(gain, k)) if k > 0 and self.kind == LIKELIHOOD else np.nan,
             "McFadden R2": 1.0 - deviance / null if null > 0 else np.nan,
             "Nagelkerke R2": float(-np.expm1(-gain / self.n) / best) if best > 0 else np.nan,
             "AIC": deviance + 2.0 * self.df,
@@ -117,6 +130,62 @@ class Inference:
             reference = f"log odds of each class against {classes[0]!s}"
         notes.insert(0, f"Coefficients are {reference}; limits at {100 * level:g}%.")
         return Summary("Logistic regression", table, self.facts(), notes)
+
+
+def inference_of(model: Any, problem: Problem, found: Maximum) -> Inference:
+    """What a fit of the given settings can say of itself."""
+    estimates = np.hstack([found.intercept[:, None], found.coef])
+    kind = "Firth" if model.firth else KINDS[model.penalty]
+    return Inference(
+        estimates=estimates if problem.K == 2 else estimates[1:] - estimates[0],
+        covariance=found.covariance,
+        loss=found.loss,
+        null_loss=null_loss(problem),
+        value=found.value,
+        n=float(problem.w.sum()),
+        df=found.effective_df,
+        null_df=(problem.K - 1) * int(problem.intercept),
+        intercept=problem.intercept,
+        kind=kind if found.separation is None else "stand-in, no maximum",
+        n_iter=found.n_iter,
+        notes=_notes(model, found),
+    )
+
+
+def _notes(model: Any, found: Maximum) -> tuple[str, ...]:
+    notes = []
+    if found.separation is not None:
+        notes.append(f"No maximum exists: {found.separation}; standard errors do not exist either.")
+    elif model.penalty in ("l1", "elasticnet"):
+        notes.append("A lasso has no standard errors of the usual kind.")
+    elif found.covariance is None:
+        why = "fit with inference=True" if not model.inference else "there are too many coefficients"
+        notes.append(f"The covariance matrix was not kept; {why}.")
+    elif model.penalty == "l2":
+        notes.append("Standard errors are those of a biased estimate around its own mean; df is effective.")
+    if found.aliased:
+        notes.append(f"Not determined by the data: {repeats(found.aliased)} others.")
+    if model.class_weight is not None:
+        notes.append("Class weights count as repetitions in standard errors and tests.")
+    return tuple(notes)
+
+
+def nested_test(one: Inference, other: Inference, columns: tuple[set[str], set[str]]) -> TestResult:
+    """The likelihood ratio test of two maximum-likelihood fits to the same rows, whichever is the larger."""
+    if one.kind != LIKELIHOOD or other.kind != LIKELIHOOD:
+        what = "the likelihood ratio test compares maximum-likelihood fits"
+        raise ParameterError(what, remedy="fit both with penalty=None and firth=False on rows that overlap")
+    if not np.isclose(one.n, other.n) or not np.isclose(one.null_loss, other.null_loss, rtol=1e-8):
+        raise DataError("the two fits are of different rows", remedy="fit both to the same rows, weights and offsets")
+    large, small = (one, other) if one.df >= other.df else (other, one)
+    df = large.df - small.df
+    if df <= 0 or not (columns[0] <= columns[1] or columns[1] <= columns[0]):
+        raise DataError("neither fit is nested in the other", remedy="leave out columns of one to get the other")
+    statistic = 2.0 * (small.loss - large.loss)
+    if statistic < -1e-6 * max(1.0, small.loss):
+        raise DataError("the larger fit is worse, so the two are not nested", remedy="use columns of the larger")
+    statistic = max(statistic, 0.0)
+    return TestResult(statistic, float(stats.chi2.sf(statistic, df)), df, "Likelihood ratio test", n=large.n)
 
 
 def likelihood_ratios(problem: Problem, full: Inference, firth_correction: bool) -> Array:

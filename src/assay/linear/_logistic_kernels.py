@@ -15,6 +15,7 @@ __all__ = [
     "binary_product_block",
     "column_sums",
     "curve_block",
+    "folds_block",
     "softmax_block",
     "standard_block",
     "weigh_block",
@@ -125,28 +126,52 @@ def standard_block(X: Array, mean: Array, inverse: Array, first: int, Z: Array) 
             Z[i, first + j] = (X[i, j] - mean[j]) * inverse[j]
 
 
+def softmax_block(eta: Array, codes: Array, w: Array, P: Array, residual: Array, pull: Array) -> float:
+    """Class probabilities and w (P - Y) of a block, the latter exact however small and added to `pull`.
+
+    Returns the loss and spends eta. The exponentials are numpy's, which takes eight at a time.
+    """
+    loss = lower_block(eta, codes, w)
+    np.exp(eta, out=P)
+    return float(loss + share_block(P, codes, w, residual, pull))
+
+
 @kernel
-def softmax_block(eta: Array, codes: Array, w: Array, P: Array, residual: Array) -> float:
-    """Class probabilities and w (P - Y) of a block, the latter exact however small; returns the loss."""
+def lower_block(eta: Array, codes: Array, w: Array) -> float:
+    """Subtract the largest of each row; returns the sum of w times what that leaves of the row's own class, negated."""
     n, K = eta.shape
     loss = 0.0
     for i in range(n):
         top = eta[i, 0]
         for k in range(1, K):
             top = max(top, eta[i, k])
+        for k in range(K):
+            eta[i, k] -= top
+        loss -= w[i] * eta[i, codes[i]]
+    return loss
+
+
+@kernel
+def share_block(P: Array, codes: Array, w: Array, residual: Array, pull: Array) -> float:
+    """Divide each row by its sum, fill and add up the residuals; returns sum w log(sum of the row)."""
+    n, K = P.shape
+    loss = 0.0
+    for i in range(n):
         total = 0.0
         for k in range(K):
-            P[i, k] = np.exp(eta[i, k] - top)
             total += P[i, k]
+        inverse = 1.0 / total
         own = codes[i]
         others = 0.0
         for k in range(K):
-            P[i, k] /= total
+            P[i, k] *= inverse
             if k != own:
                 others += P[i, k]
             residual[i, k] = w[i] * P[i, k]
         residual[i, own] = -w[i] * others
-        loss += w[i] * (np.log(total) - (eta[i, own] - top))
+        for k in range(K):
+            pull[k] += residual[i, k]
+        loss += w[i] * np.log(total)
     return loss
 
 
@@ -168,3 +193,19 @@ def curve_block(P: Array, w: Array, A: Array) -> None:
             inner += P[i, k] * A[i, k]
         for k in range(A.shape[1]):
             A[i, k] = w[i] * P[i, k] * (A[i, k] - inner)
+
+
+@kernel
+def folds_block(eta: Array, sign: Array, offset: Array, W: Array, losses: Array, residual: Array) -> None:
+    """Two classes, several problems on the same rows (a column each): residuals w (p - y); adds to the losses."""
+    for i in range(eta.shape[0]):
+        for f in range(eta.shape[1]):
+            w = W[i, f]
+            if w == 0.0:
+                residual[i, f] = 0.0
+                continue
+            margin = sign[i] * (eta[i, f] + offset[i])
+            e = np.exp(-abs(margin))
+            near = 1.0 / (1.0 + e)
+            losses[f] += w * (np.log1p(e) + max(-margin, 0.0))
+            residual[i, f] = -sign[i] * w * (e * near if margin > 0 else near)

@@ -7,8 +7,9 @@ show (L-BFGS), is good enough for three or four passes that need no Hessian; New
 Hessian, scaled to a unit diagonal, is factored by Cholesky.
 
 *Many coordinates.* Where the products n m^2 of a Hessian would cost far more than a few dozen passes, the step solves
-H d = g by conjugate gradients on products H v, preconditioned by the Hessian of a sample of the rows (for sparse X
-with many columns by the diagonal), to a residual that falls with the gradient (inexact Newton, superlinear).
+H d = g by conjugate gradients on products H v, preconditioned by the Hessian of a sample of the rows (for more than two
+classes by an approximation of it, `assay.linear._logistic_precondition`; for sparse X with many columns by the
+diagonal), to a residual that falls with the gradient (inexact Newton, superlinear).
 
 *Stop.* The largest gradient is at most tol times the total weight, in standardised columns, and the next step moves no
 linear part by more than 1e-3 (1e-7 where standard errors are wanted, which belong to the point before it); that step,
@@ -21,19 +22,28 @@ Optim. 21, 977-995 (samples for curvature).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, cholesky, eigh
+from scipy.linalg import cholesky
 
-from assay.linear._logistic_rows import Point, Rows, symmetric_basis
+from assay.linear._logistic_classes import symmetric_basis
+from assay.linear._logistic_precondition import Kronecker, Solver, factored, sampled_hessian
+from assay.linear._logistic_rows import Point, Rows
 from assay.numerics.threads import one_blas_thread
 
-__all__ = ["Fit", "newton", "null_point", "solve_rows", "two_loops"]
+__all__ = [
+    "Fit",
+    "approach",
+    "is_direct",
+    "newton",
+    "null_point",
+    "preconditioner",
+    "solve_rows",
+    "two_loops",
+]
 
 Array = np.ndarray
-Solver = Callable[[Array], Array]
 
 SHORT, SHORTER = 1e-3, 1e-7
 """A last step moves no eta by more than this; the second where the Hessian, that of the step before, is wanted."""
@@ -55,6 +65,12 @@ MANY_STEPS = 60
 
 MANY = 40.0
 """A Hessian that costs more than this many products with it is not formed at every step."""
+
+SPREAD = 64
+"""So many rows per coordinate show the spread of the columns well enough for a preconditioner."""
+
+START = 3e-3
+"""A sample is fitted until its gradient is below this; beyond, it speaks of itself and not of all rows."""
 
 LARGEST = 4_000
 """A Hessian with more rows than this is never formed."""
@@ -86,9 +102,9 @@ def solve_rows(rows: Rows, tol: float, max_iter: int, start: Array | None = None
     """The fit of these rows; `hessian` asks for the Hessian at the end even if the way there did without."""
     theta = null_point(rows) if start is None else start
     losses: list[float] = []
-    if not _is_direct(rows):
-        theta, precondition = _preconditioner(rows, theta, start is None)
-        near = _approach(rows, theta, precondition, tol, False, MANY_STEPS)
+    if not is_direct(rows):
+        theta, precondition = preconditioner(rows, theta, start is None)
+        near = approach(rows, theta, precondition, tol, False, MANY_STEPS)
         fit = near
         if near.status != "converged":
             fit = newton(rows, near.point.theta, tol, max_iter, False, precondition)
@@ -99,7 +115,7 @@ def solve_rows(rows: Rows, tol: float, max_iter: int, start: Array | None = None
     if start is None and rows.n * rows.m >= WORTH_SAMPLING and rows.n >= 20 * SAMPLE * rows.m:
         sampled = _sampled(rows, theta)
         if sampled is not None:
-            near = _approach(rows, *sampled, tol, hessian)
+            near = approach(rows, *sampled, tol, hessian)
             if near.status == "converged" and not hessian:
                 return near
             theta, losses = near.point.theta, near.losses
@@ -107,7 +123,8 @@ def solve_rows(rows: Rows, tol: float, max_iter: int, start: Array | None = None
     return replace(fit, losses=losses + fit.losses)
 
 
-def _is_direct(rows: Rows) -> bool:
+def is_direct(rows: Rows) -> bool:
+    """Whether Newton steps form the Hessian of all rows."""
     if rows.size > LARGEST:
         return False
     if rows.is_sparse:
@@ -131,22 +148,29 @@ def _sampled(rows: Rows, theta: Array) -> tuple[Array, Solver] | None:
     fit = newton(part, theta, 1e-3, 12, True, None, 0.1)
     if fit.status != "converged" or fit.point.hessian is None:
         return None
-    ridge = np.tile(rows.ridge, rows.K - 1)
-    H = fit.point.hessian - np.diag(ridge)
-    H = H * (rows.weight / part.weight) + np.diag(ridge)
+    H = fit.point.hessian
     size = np.sqrt(np.maximum(np.diag(H), 1e-300))
     try:
         pivots = np.diag(cholesky(H / size[:, None] / size, lower=True, check_finite=False))
     except np.linalg.LinAlgError:
         return None
-    return (fit.point.theta, _factored(H)) if np.square(pivots).min() > 1e-6 else None
+    return (fit.point.theta, factored(H)) if np.square(pivots).min() > 1e-6 else None
 
 
-def _approach(rows: Rows, theta: Array, inverse: Solver, tol: float, hessian: bool, most: int = APPROACH) -> Fit:
+def approach(
+    rows: Rows,
+    theta: Array,
+    inverse: Solver,
+    tol: float,
+    hessian: bool,
+    most: int = APPROACH,
+    short: float = SHORT,
+) -> Fit:
     """Steps with the sample's curvature, corrected by what they show (L-BFGS): passes without a Hessian.
 
     Where the Hessian is wanted at the end, the last step leads to a point that Newton only has to confirm.
     """
+    short = SHORTER if hessian else short
     point = rows.evaluate(theta, False)
     losses = [point.loss]
     memory: list[tuple[Array, Array]] = []
@@ -154,7 +178,7 @@ def _approach(rows: Rows, theta: Array, inverse: Solver, tol: float, hessian: bo
         step = two_loops(point.gradient, memory, inverse)
         move = rows.bound(step)
         largest = float(np.abs(point.gradient).max(initial=0.0))
-        if largest <= tol * rows.weight and move <= (SHORTER if hessian else SHORT):
+        if largest <= tol * rows.weight and move <= short:
             return Fit(_finished(point, step), losses, "converged")
         if hessian and move <= 20 * SHORTER:
             # The next point is closer still: let Newton look at it, Hessian and all.
@@ -183,61 +207,23 @@ def two_loops(gradient: Array, memory: list[tuple[Array, Array]], inverse: Solve
     return q
 
 
-def _preconditioner(rows: Rows, theta: Array, improve: bool) -> tuple[Array, Solver]:
+def preconditioner(rows: Rows, theta: Array, improve: bool) -> tuple[Array, Solver]:
     """A better start and an approximate inverse of the Hessian, from a sample of the rows or from its diagonal."""
-    if rows.size > LARGEST or rows.is_sparse:
+    if rows.is_sparse or rows.m > LARGEST or (rows.K == 2 and rows.size > LARGEST):
         inverse = 1.0 / np.maximum(rows.diagonal(rows.evaluate(theta, False)), 1e-300)
         return theta, lambda g: inverse * g
-    stride = max(1, rows.n // max(8 * rows.size, 2000))
-    part = rows.part(stride)
+    wanted = max(SPREAD * rows.m if rows.K > 2 else 8 * rows.size, 2000)
+    part = rows.part(max(1, rows.n // wanted))
     if np.unique(part.codes).size < rows.K:
-        part, stride = rows, 1
-    if improve and rows.K > 2:
-        theta = _approach(part, theta, _kronecker(part), 1e-2, False, APPROACH).point.theta
-    elif improve:
+        part = rows
+    if rows.K > 2:
+        white = Kronecker.of(part)
+        if improve:
+            theta = approach(part, theta, white.at(theta), START, False, short=np.inf).point.theta
+        return theta, white.at(theta)
+    if improve:
         theta = newton(part, theta, 1e-3, 6, True, None).point.theta
-    H = part.evaluate(theta).hessian
-    assert H is not None
-    ridge = np.tile(rows.ridge, rows.K - 1)
-    diagonal = np.diag_indices_from(H)
-    H[diagonal] -= ridge
-    H *= rows.weight / part.weight
-    # A little more on the diagonal than the sample says: directions it hardly sees must not dominate.
-    H[diagonal] += ridge + 1e-3 * H[diagonal].mean()
-    return theta, _factored(H)
-
-
-def _kronecker(rows: Rows) -> Solver:
-    """The inverse of the Hessian at equal probabilities, (1/K) I x (Z'WZ), which needs one product of the columns."""
-    uniform = replace(rows, K=2, codes=np.zeros_like(rows.codes), offset=np.zeros(rows.n), ridge=np.zeros(rows.m))
-    G = uniform.evaluate(np.zeros(rows.m)).hessian
-    assert G is not None
-    G *= 4.0 / rows.K
-    G[np.diag_indices_from(G)] += rows.ridge + 1e-6 * np.trace(G) / len(G)
-    inner = _factored(G)
-    return lambda g: inner(g.reshape(rows.K - 1, rows.m).T).T.ravel()
-
-
-def _factored(H: Array) -> Solver:
-    """H^-1 by Cholesky after scaling to a unit diagonal; a pseudo-inverse where H is singular."""
-    size = np.sqrt(np.maximum(np.diag(H), 1e-300))
-    unit = H / size[:, None] / size
-
-    def divide(g: Array) -> Array:
-        return (g.T / size).T
-
-    try:
-        factor = cho_factor(unit, lower=True, check_finite=False)
-        if np.abs(np.diag(factor[0])).min(initial=1.0) > 1e-8:
-            return lambda g: divide(cho_solve(factor, divide(g), check_finite=False))
-    except np.linalg.LinAlgError:
-        pass
-    if not np.isfinite(unit).all():
-        return lambda g: np.zeros_like(g)
-    values, vectors = eigh(unit)
-    keep = values > 1e-14 * max(float(values[-1]), 1e-300)
-    half = vectors[:, keep] / np.sqrt(values[keep])
-    return lambda g: divide(half @ (half.T @ divide(g)))
+    return theta, sampled_hessian(part, theta)
 
 
 def newton(
@@ -260,7 +246,7 @@ def newton(
         if direct:
             assert point.hessian is not None
             with one_blas_thread():
-                step = _factored(point.hessian)(point.gradient)
+                step = factored(point.hessian)(point.gradient)
         else:
             ratio = min(0.1, np.sqrt(largest / rows.weight), largest / before)
             # The last step need not be better than what is asked for.

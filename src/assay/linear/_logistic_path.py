@@ -30,7 +30,7 @@ import numpy as np
 
 from assay.errors import ParameterError
 from assay.linear._logistic_path_columns import columns_of
-from assay.linear._logistic_path_loss import Loss
+from assay.linear._logistic_path_loss import Loss, penalty_along, violation
 from assay.linear._logistic_path_model import ColumnModel, Model, free_curvature, pseudo_inverse
 from assay.numerics.threads import one_blas_thread
 from assay.resampling import take
@@ -134,6 +134,10 @@ class LogisticProblem:
     def _settle(self, U: Array) -> float:
         """Newton steps on the unpenalised part until its gradient vanishes; returns what is left of it."""
         rows, nu = self.loss.rows, len(U)
+        if rows == nu == self.fit_intercept:
+            moved, left = self.loss.settle_level(FREE_TOL)
+            self.u[0, 0] += moved
+            return left
         left = np.inf
         for _ in range(50):
             g = self._free_gradient(U)
@@ -175,9 +179,13 @@ class LogisticProblem:
 
     def alpha_max(self, l1_ratio: float) -> float:
         """The smallest alpha at which every penalised coefficient is zero."""
-        lam, _ = self.thresholds(1.0, l1_ratio)
-        inside = self.penalised & (lam > 0)
-        return float(np.max(np.abs(self.start_q[inside]) / lam[inside], initial=0.0))
+        if l1_ratio == 0:
+            return 0.0
+        inside = np.flatnonzero(self.penalised)
+        column = inside % self.table.p
+        # Not by way of the thresholds, whose ends are cut off.
+        size = np.abs(self.start_q[inside]) * self.table.scale[column] / self.factors[column]
+        return float(np.max(size, initial=0.0)) / l1_ratio
 
     def gap(self, q: Array, b: Array, lam: Array, d: Array) -> float:
         """The duality gap of the present point for the coefficients given (all, or a working set)."""
@@ -269,13 +277,13 @@ class _Walk:
         while True:
             model, members = self.model, self.model.members
             near = at.gap(q[members], at.b[members], lam[members], d[members])
-            off = _violation(q[members], at.b[members], lam[members], d[members])
+            off = violation(q[members], at.b[members], lam[members], d[members])
             over = steps >= self.max_iter or idle >= MOST_IDLE
             if (near <= tol and off <= tol * self.slope) or over:
                 if not complete:
                     q, complete = at._gradient(), True
                 gap = at.gap(q[whole], at.b[whole], lam[whole], d[whole])
-                if over or (gap <= tol and _violation(q, at.b, lam, d) <= tol * self.slope):
+                if over or (gap <= tol and violation(q, at.b, lam, d) <= tol * self.slope):
                     break
                 late = np.flatnonzero((np.abs(q) > lam) & whole & ~model.inside)
                 if late.size:
@@ -327,13 +335,12 @@ class _Walk:
         at, members = self.at, self.model.members
         b = at.b[members]
         g_free = at._free_gradient(at.U)
-        tol = max(1e-3 * _violation(q, b, lam, d), 1e-14 * float(np.max(lam, initial=0.0)), TINY)
+        tol = max(1e-3 * violation(q, b, lam, d), 1e-14 * float(np.max(lam, initial=0.0)), TINY)
         best, free, direction = self.model.minimise(b, q, g_free, lam, d, tol)
         change = best - b
 
         def penalty(t: float) -> float:
-            moved = b + t * change
-            return float(lam @ np.abs(moved) + 0.5 * d @ (moved * moved))
+            return float(penalty_along(b, change, t, lam, d))
 
         slope = penalty(1.0) - penalty(0.0) - float(q @ change) - float(g_free @ free.ravel())
         before = at.loss.value
@@ -350,12 +357,6 @@ class _Walk:
         if np.isfinite(a_old) and a_old != a_now:
             q = q + (q - q_old) * ((alpha - a_now) / (a_now - a_old))
         return np.flatnonzero((np.abs(q) >= MARGIN * lam) & self.at.penalised & ~self.model.inside)
-
-
-def _violation(q: Array, b: Array, lam: Array, d: Array) -> float:
-    """The largest violation of the KKT conditions."""
-    off = np.where(b != 0, np.abs(q - d * b - lam * np.sign(b)), np.abs(q) - lam)
-    return max(float(np.max(off, initial=0.0)), 0.0)
 
 
 def fit_penalized(

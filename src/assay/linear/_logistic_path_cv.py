@@ -13,16 +13,16 @@ from __future__ import annotations
 import threading
 
 import numpy as np
-from scipy import special
 
 from assay.errors import DataError
+from assay.linear._logistic_gate import Table, log_probabilities
 from assay.linear._logistic_path import Solutions
-from assay.linear._logistic_path_gate import Table
+from assay.linear._logistic_path_gate import problem_of
 from assay.metrics import auc
 from assay.numerics.threads import parallel
 from assay.progress import track
 
-__all__ = ["fold_scores", "log_probabilities"]
+__all__ = ["fold_scores"]
 
 Array = np.ndarray
 Splits = list[tuple[Array, Array]]
@@ -49,7 +49,7 @@ def fold_scores(
 
     def fold(k: int) -> Array:
         train, test = splits[k]
-        found = table.problem(train).solve(alphas, l1_ratio, tol, max_iter)
+        found = problem_of(table, train).solve(alphas, l1_ratio, tol, max_iter)
         scores = _scores(table, found, test, w[test], metric)
         with lock:
             next(progress, None)
@@ -81,10 +81,3 @@ def _scores(table: Table, found: Solutions, test: Array, w: Array, metric: str) 
         return w @ (guess != codes[:, None]) / w.sum()
     losses = -np.take_along_axis(log_probabilities(eta), codes[:, None, None], axis=2)[:, :, 0]
     return 2 * (w @ losses) / w.sum()
-
-
-def log_probabilities(eta: Array) -> Array:
-    """Logarithms of the class probabilities along the last axis, which has one entry for two classes."""
-    if eta.shape[-1] == 1:
-        return np.concatenate([special.log_expit(-eta), special.log_expit(eta)], axis=-1)
-    return special.log_softmax(eta, axis=-1)

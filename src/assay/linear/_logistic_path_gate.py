@@ -1,20 +1,19 @@
-"""The gate of the logistic paths: clean rows, class codes, weights, offsets, factors and the grid of penalties."""
+"""What is fitted along a path of penalties: the problem of some rows, the grid, and a warning where it stops short."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 
-from assay.base import Constraint, Estimator, array_like, boolean, instance_of, integer, none, one_of, real
-from assay.errors import ConvergenceWarning, DataError, ParameterError
-from assay.labels import class_codes
+from assay.base import Constraint, array_like, integer, none, real
+from assay.errors import ConvergenceWarning, ParameterError
+from assay.linear._logistic_gate import SHARED, LogisticModel, Table
 from assay.linear._logistic_path import LogisticProblem, Solutions
 
-__all__ = ["SHARED", "PathModel", "Table"]
+__all__ = ["PATH_SHARED", "PathModel", "problem_of"]
 
 Array = np.ndarray
 
@@ -24,93 +23,35 @@ RIDGE_GRID = 1e-3
 TALL_EPS, WIDE_EPS = 1e-4, 1e-2
 """Smallest alpha as a share of the largest, for n >= p and n < p, as in glmnet."""
 
-SHARED: dict[str, Constraint] = {
+PATH_SHARED: dict[str, Constraint] = {
+    **SHARED,
     "l1_ratio": real(0, 1),
     "alphas": integer(1) | array_like,
     "eps": none | real(0, 1, open_low=True, open_high=True),
-    "class_weight": none | one_of("balanced") | instance_of(dict, "a dict of class weights"),
-    "penalty_factors": none | array_like,
-    "fit_intercept": boolean,
     "tol": real(0, open_low=True),
     "max_iter": integer(1),
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
-    """What has passed the gate; w is None where every row counts the same."""
-
-    X: Any
-    codes: Array
-    K: int
-    w: Array | None
-    offset: Array | None
-    factors: Array
-    fit_intercept: bool
-
-    def problem(self, rows: Array | None = None) -> LogisticProblem:
-        """The problem of all rows, or of some."""
-        X, codes, w, offset = self.X, self.codes, self.w, self.offset
-        if rows is not None:
-            X, codes = X[rows], codes[rows]
-            w, offset = None if w is None else w[rows], None if offset is None else offset[rows]
-        return LogisticProblem(X, codes, self.K, w, offset, self.factors, self.fit_intercept)
+def problem_of(table: Table, rows: Array | None = None) -> LogisticProblem:
+    """The problem of all rows, or of some."""
+    X, codes, w, offset = table.X, table.codes, table.w, table.offset
+    if rows is not None:
+        X, codes = X[rows], codes[rows]
+        w, offset = None if w is None else w[rows], None if offset is None else offset[rows]
+    return LogisticProblem(X, codes, table.K, w, offset, table.factors, table.fit_intercept)
 
 
-class PathModel(ClassifierMixin, Estimator):
-    """What is fitted along a path of penalties; checks its settings and its rows."""
+class PathModel(LogisticModel):
+    """A logistic model on a path of penalties: its grid, and its warning where the path stops short."""
 
-    constraints: ClassVar[dict[str, Constraint]] = SHARED
+    constraints: ClassVar[Mapping[str, Constraint]] = PATH_SHARED
 
     l1_ratio: float
     alphas: Any
     eps: float | None
-    class_weight: Any
-    penalty_factors: Any
-    fit_intercept: bool
     tol: float
     max_iter: int
-    classes_: Array
-
-    def _table(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Table:
-        X = self._gate(X, sparse="csr")
-        n, p = X.shape
-        w = self._weights(sample_weight, n)
-        self.classes_, codes = class_codes(y, n, w)
-        K = self.classes_.size
-        added = None if offset is None else offsets(offset, n, K)
-        if self.class_weight is not None:
-            w = np.ones(n) if w is None else w
-            w = w * self._class_factors(codes, w)[codes]
-        return Table(X, codes, K, w, added, self._factors(p), bool(self.fit_intercept))
-
-    def _class_factors(self, codes: Array, w: Array) -> Array:
-        """What the weights of each class are multiplied by."""
-        K = self.classes_.size
-        if isinstance(self.class_weight, str):
-            return w.sum() / (K * np.bincount(codes, weights=w, minlength=K))
-        factors = np.ones(K)
-        for label, value in self.class_weight.items():
-            at = np.flatnonzero(self.classes_ == label)
-            if not at.size:
-                what = f"class_weight names the class {label!r}, which y does not hold"
-                raise ParameterError(what, remedy=f"the classes are {', '.join(map(str, self.classes_[:10]))}")
-            if not real(0, open_low=True).accepts(value):
-                raise ParameterError(f"class_weight of {label!r} is {value!r}", remedy="give a positive number")
-            factors[at] = float(value)
-        return factors
-
-    def _factors(self, p: int) -> Array:
-        if self.penalty_factors is None:
-            return np.ones(p)
-        try:
-            factors = np.asarray(self.penalty_factors, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ParameterError("penalty_factors hold something that is no number", remedy="give numbers") from error
-        if factors.shape != (p,) or not np.isfinite(factors).all() or (factors < 0).any():
-            what = f"penalty_factors must be {p} finite numbers of at least 0, one per column"
-            raise ParameterError(what, remedy="correct penalty_factors")
-        return factors
 
     def _grid(self, problem: LogisticProblem) -> Array:
         """The given alphas from the largest down, or that many from alpha_max to eps * alpha_max in equal ratios."""
@@ -143,25 +84,3 @@ class PathModel(ClassifierMixin, Estimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-
-def offsets(offset: Any, n: int, K: int) -> Array:
-    """Offsets as clean numbers: (n,) for two classes, (n, K) for more."""
-    try:
-        values = np.ascontiguousarray(offset, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError("offset holds something that is no number", remedy="give one number per row") from error
-    wanted = (n,) if K == 2 else (n, K)
-    if values.shape != wanted:
-        what = f"offset.shape == {values.shape}, expected {wanted}"
-        raise DataError(what, remedy="give one number per row (and class)")
-    finite = np.isfinite(values).reshape(n, -1).all(axis=1)
-    if not finite.all():
-        what = f"offset holds NaN or inf in row {int(np.argmin(finite))}"
-        raise DataError(what, remedy="drop that row or give it a finite offset")
-    return values

@@ -20,7 +20,7 @@ import numpy as np
 
 from assay.numerics.jit import kernel
 
-__all__ = ["Loss"]
+__all__ = ["Loss", "curvature", "penalty_along", "violation"]
 
 Array = np.ndarray
 
@@ -45,6 +45,41 @@ def binary_state(eta, codes, w, residual, curvature, wrong):
         residual[i] = w[i] * miss if positive else -w[i] * miss
         curvature[i] = w[i] * e / ((1.0 + e) * (1.0 + e))
     return total + part
+
+
+@kernel
+def settle_level(eta, codes, w, residual, curvature, wrong, value, tol):
+    """Newton steps on the intercept of two classes until sum w r vanishes beside sum w |r|; the state is left there.
+
+    Returns the loss, how far the intercept has moved, and what is left of the gradient.
+    """
+    base = eta.copy()
+    moved, left = 0.0, np.inf
+    for _ in range(50):
+        g, bend, size = 0.0, 0.0, 0.0
+        for i in range(eta.size):
+            g += residual[i]
+            bend += curvature[i]
+            size += w[i] * wrong[i]
+        before, left = left, abs(g) / max(size, 1e-300)
+        if left <= tol or (left < 100.0 * tol and left > 0.5 * before) or bend <= 0.0:
+            break
+        step, start, t, falls = g / bend, value, 1.0, False
+        for _ in range(40):
+            for i in range(eta.size):
+                eta[i] = base[i] + (moved + t * step)
+            value = binary_state(eta, codes, w, residual, curvature, wrong)
+            if value <= start - 1e-4 * t * g * step + 1e-13 * abs(start):
+                falls = True
+                break
+            t *= 0.5
+        if not falls:
+            for i in range(eta.size):
+                eta[i] = base[i] + moved
+            value = binary_state(eta, codes, w, residual, curvature, wrong)
+            break
+        moved += t * step
+    return value, moved, left
 
 
 @kernel
@@ -122,6 +157,28 @@ def softmax_entropy(P, wrong, codes, w, t):
     return total + part
 
 
+@kernel
+def penalty_along(b, change, t, lam, d):
+    """The penalty of b + t change."""
+    total = 0.0
+    for j in range(b.size):
+        x = b[j] + t * change[j]
+        total += lam[j] * abs(x) + 0.5 * d[j] * x * x
+    return total
+
+
+@kernel
+def violation(q, b, lam, d):
+    """The largest violation of the KKT conditions, q being minus the gradient of the loss."""
+    worst = 0.0
+    for j in range(b.size):
+        if b[j] == 0.0:
+            worst = max(worst, abs(q[j]) - lam[j])
+        else:
+            worst = max(worst, abs(q[j] - d[j] * b[j] - (lam[j] if b[j] > 0.0 else -lam[j])))
+    return worst
+
+
 class Loss:
     """The loss at one linear predictor `eta` (rows of classes), with all that is derived from it."""
 
@@ -143,6 +200,12 @@ class Loss:
         else:
             self.value = float(softmax_state(self.eta, self.codes, self.w, self.residual, self.shape, self.wrong))
         return self.value
+
+    def settle_level(self, tol: float) -> tuple[float, float]:
+        """Two classes: bring the intercept to its best; how far it has moved, and what is left of its gradient."""
+        args = self.eta[0], self.codes, self.w, self.residual[0], self.shape[0], self.wrong
+        self.value, moved, left = settle_level(*args, self.value, tol)
+        return moved, left
 
     def dual(self, t: float) -> float:
         """The dual value of t times the residuals, without the conjugate of the penalty."""

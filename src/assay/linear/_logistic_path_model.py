@@ -336,6 +336,8 @@ class ColumnModel:
 def free_curvature(shape: Array, w: Array, U: Array) -> Array:
     """U'HU, class by class."""
     rows, nu = len(shape), len(U)
+    if rows == nu == 1:
+        return np.array([[shape[0] @ np.square(U[0])]])
     S = np.empty((rows, nu, rows, nu))
     for k in range(rows):
         for m in range(rows):
@@ -350,6 +352,8 @@ def free_curvature(shape: Array, w: Array, U: Array) -> Array:
 
 def pseudo_inverse(S: Array) -> Array:
     """The pseudo-inverse of a symmetric non-negative matrix, blind to the scale of its rows."""
+    if len(S) == 1:
+        return 1.0 / S if S[0, 0] > 0 else np.zeros((1, 1))
     size = np.sqrt(np.maximum(np.diag(S), 0.0))
     size = np.where(size > 0, size, 1.0)
     values, V = np.linalg.eigh(S / size / size[:, None])

@@ -2,8 +2,8 @@
 
 Two classes, with eta_i = o_i + z_i't, z = (1, (x - mean) / scale), p_i = 1/(1 + exp(-eta_i)) and s_i = +1 or -1:
 
-    loss = sum_i w_i log(1 + exp(-s_i eta_i)),   gradient = sum_i w_i (p_i - y_i) z_i,   Hessian = sum_i w_i p_i q_i
-    z_i z_i'
+    loss = sum_i w_i log(1 + exp(-s_i eta_i)),    gradient = sum_i w_i (p_i - y_i) z_i,
+    Hessian = sum_i w_i p_i q_i z_i z_i'
 
 K classes, symmetric: eta_i = o_i + B z_i with B = Q T, where the K x (K - 1) matrix Q is an orthonormal basis of the
 vectors that sum to zero. T has no free direction left, |B| = |T|, and the blocks of the Hessian of B are
@@ -26,19 +26,20 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy import sparse
 
+from assay.linear._logistic_classes import assemble, symmetric_basis
 from assay.linear._logistic_kernels import (
     binary_block,
     binary_product_block,
-    column_sums,
     curve_block,
     softmax_block,
     standard_block,
     weigh_block,
 )
+from assay.linear._logistic_scale import standardise
 from assay.numerics.threads import parallel
 from assay.numerics.triangle import blocks
 
-__all__ = ["Point", "Rows", "make_rows", "symmetric_basis"]
+__all__ = ["Point", "Rows", "make_rows"]
 
 Array = np.ndarray
 Outcome = TypeVar("Outcome")
@@ -52,21 +53,6 @@ LANE_CELLS = 1 << 24
 
 TAME = 1e3
 """A mean of at most this many spreads costs at most three of sixteen digits when it is subtracted late."""
-
-
-def symmetric_basis(K: int) -> Array:
-    """An orthonormal basis (K, K - 1) of the vectors that sum to zero: Helmert's contrasts.
-
-    >>> Q = symmetric_basis(4)
-    >>> bool(np.abs(Q.T @ Q - np.eye(3)).max() < 1e-12), bool(np.abs(Q.sum(axis=0)).max() < 1e-12)
-    (True, True)
-    """
-    Q = np.zeros((K, K - 1))
-    for k in range(1, K):
-        Q[:k, k - 1] = 1.0
-        Q[k, k - 1] = -float(k)
-        Q[:, k - 1] /= np.sqrt(k * (k + 1.0))
-    return Q
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,15 +118,17 @@ class Rows:
         return float((np.abs(step.reshape(-1, self.m)) @ far).max(initial=0.0))
 
     def part(self, stride: int) -> Rows:
-        """Every stride-th row, in the same units."""
+        """Every stride-th row, in the same units, with weights that stand for all rows."""
         if self.is_sparse:
             keep: Any = np.arange(0, self.n, stride)
         else:
             keep = slice(None, None, stride)
         X: Any = self.X[keep]
         X = X if self.is_sparse else np.ascontiguousarray(X)
-        w, codes, offset = (np.ascontiguousarray(v[keep]) for v in (self.w, self.codes, self.offset))
-        return replace(self, X=X, w=w, codes=codes, offset=offset)
+        codes, offset = np.ascontiguousarray(self.codes[keep]), np.ascontiguousarray(self.offset[keep])
+        w = self.w[keep]
+        total = float(w.sum())
+        return replace(self, X=X, w=w * (self.weight / total if total > 0 else 1.0), codes=codes, offset=offset)
 
     def evaluate(self, theta: Array, hessian: bool = True) -> Point:
         """Loss, gradient and Hessian at theta, penalty included."""
@@ -163,7 +151,7 @@ class Rows:
         if self.K > 2:
             out = self._multinomial_product(point.state, v)
         elif self.is_sparse:
-            s = point.state[1] * self._linear(v)
+            s = point.state[1] * self.etas(v)
             out = self._gather(s)
         else:
             curve = point.state[1]
@@ -174,7 +162,7 @@ class Rows:
                     binary_product_block(self.X[rows], curve[rows], self.mean, self.inverse, v, self.first, total)
                 return total
 
-            out = _sum(self._over_lanes(lane, 4.0 * self.n * self.m))
+            out = _sum(self.over_lanes(lane, 4.0 * self.n * self.m))
         return out + np.tile(self.ridge, self.K - 1) * v
 
     def diagonal(self, point: Point) -> Array:
@@ -191,12 +179,31 @@ class Rows:
         parts = [np.concatenate([[c.sum()][: self.first], np.asarray(squares.T @ c).ravel() * inverse]) for c in curves]
         return np.concatenate(parts) + np.tile(self.ridge, self.K - 1)
 
+    def gram(self) -> Array:
+        """sum_i w_i z_i z_i': four times the Hessian of two classes that are equally likely everywhere."""
+        even = replace(self, K=2, codes=np.zeros_like(self.codes), offset=np.zeros(self.n), ridge=np.zeros(self.m))
+        H = even.evaluate(np.zeros(self.m)).hessian
+        assert H is not None
+        return 4.0 * H
+
     def etas(self, theta: Array) -> Array:
         """The linear part of every row without its offset: (n,) for two classes, (n, K) for more."""
         if self.K == 2:
-            return self._linear(theta)
-        B = symmetric_basis(self.K) @ theta.reshape(self.K - 1, self.m)
-        return np.column_stack([self._linear(b) for b in B])
+            return self.project(theta[:, None])[:, 0]
+        return self.project((symmetric_basis(self.K) @ theta.reshape(self.K - 1, self.m)).T)
+
+    def project(self, V: Array) -> Array:
+        """Z V, for the standardised rows Z and a few columns V (m, r)."""
+        start, slopes = V[: self.first].sum(axis=0), V[self.first :] * self.inverse[:, None]
+        if self.is_sparse:
+            return np.asarray(self.X @ slopes) + start
+        out = np.empty((self.n, V.shape[1]))
+
+        def one(rows: slice) -> None:
+            out[rows] = (self.X[rows] - self.mean) @ slopes + start
+
+        parallel(one, blocks(self.n, max(1, self.m)), n_jobs=self.n_jobs, work=4.0 * self.n * V.size)
+        return out
 
     def is_separated_at(self, point: Point) -> bool:
         """Whether every row lies strictly on its side, so that theta itself proves that no maximum exists."""
@@ -245,12 +252,12 @@ class Rows:
                     H += V.T @ V
             return loss, gradient, H
 
-        lanes = self._over_lanes(lane, float(self.n) * self.m * (self.m if hessian else 4))
+        lanes = self.over_lanes(lane, float(self.n) * self.m * (self.m if hessian else 4))
         H = _sum([part[2] for part in lanes]) if hessian else None
         return sum(part[0] for part in lanes), _sum([part[1] for part in lanes]), H, state
 
     def _binary_sparse(self, theta: Array, hessian: bool) -> tuple[float, Array, Array | None, Array]:
-        eta = self._linear(theta) + self.offset
+        eta = self.etas(theta) + self.offset
         sign = 2.0 * self.codes - 1.0
         margin = sign * eta
         e = np.exp(-np.abs(margin))
@@ -272,19 +279,6 @@ class Rows:
             H[0, 1:] = H[1:, 0] = np.asarray(self.X.T @ curve).ravel() * self.inverse
         return H
 
-    def _linear(self, t: Array) -> Array:
-        start = float(t[0]) if self.first else 0.0
-        slope = t[self.first :] * self.inverse
-        if self.is_sparse:
-            return np.asarray(self.X @ slope).ravel() + start
-        out = np.empty(self.n)
-
-        def one(rows: slice) -> None:
-            out[rows] = (self.X[rows] - self.mean) @ slope + start
-
-        parallel(one, blocks(self.n, max(1, self.m)), n_jobs=self.n_jobs, work=4.0 * self.n * self.m)
-        return out
-
     def _gather(self, r: Array) -> Array:
         """Z'r of sparse rows."""
         return np.concatenate([[r.sum()][: self.first], np.asarray(self.X.T @ r).ravel() * self.inverse])
@@ -300,17 +294,20 @@ class Rows:
         """Loss and gradient from products with the columns as they are; centring and scaling happen to the results."""
         K, first = self.K, self.first
         S = B[:, first:] * self.inverse
-        start = (B[:, 0] if first else 0.0) - S @ self.mean
+        start, shifted = (B[:, 0] if first else 0.0) - S @ self.mean, bool(self.offset.any())
 
         def lane(parts: list[slice]) -> tuple[float, Array, Array]:
             loss, raw, pull = 0.0, np.zeros((K, self.X.shape[1])), np.zeros(K)
+            tall = max(rows.stop - rows.start for rows in parts)
+            eta, residual = np.empty((tall, K)), np.empty((tall, K))
             for rows in parts:
-                X = self.X[rows]
-                eta = X @ S.T + (start + self.offset[rows])
-                residual = np.empty_like(eta)
-                loss += softmax_block(eta, self.codes[rows], self.w[rows], P[rows], residual)
-                raw += residual.T @ X
-                pull += residual.sum(axis=0)
+                X, size = self.X[rows], rows.stop - rows.start
+                # The product is quicker this way round, with few columns on the left.
+                np.add((S @ X.T).T, start, out=eta[:size])
+                if shifted:
+                    eta[:size] += self.offset[rows]
+                loss += softmax_block(eta[:size], self.codes[rows], self.w[rows], P[rows], residual[:size], pull)
+                raw += residual[:size].T @ X
             G = np.empty((K, self.m))
             G[:, :first] = pull[:, None]
             G[:, first:] = (raw - pull[:, None] * self.mean) * self.inverse
@@ -325,14 +322,14 @@ class Rows:
 
         def lane(parts: list[slice]) -> tuple[float, Array, Array]:
             tall = max(rows.stop - rows.start for rows in parts)
-            residual, buffer = np.empty((tall, K)), np.empty((tall, m))
+            residual, buffer, pull = np.empty((tall, K)), np.empty((tall, m)), np.zeros(K)
             loss, G = 0.0, np.zeros((K, m))
             H = np.zeros((K, K, m, m) if hessian else (0, 0, 0, 0))
             for rows in parts:
-                Z = self._standard(rows, buffer)
+                Z = self.standard(rows, buffer)
                 size = rows.stop - rows.start
                 eta = np.asarray(Z @ B.T) + self.offset[rows]
-                loss += softmax_block(eta, self.codes[rows], self.w[rows], P[rows], residual[:size])
+                loss += softmax_block(eta, self.codes[rows], self.w[rows], P[rows], residual[:size], pull)
                 G += np.asarray(Z.T @ residual[:size]).T
                 if hessian:
                     self._pairs(Z, P[rows], self.w[rows], H)
@@ -340,12 +337,12 @@ class Rows:
 
         pairs = K * (K - 1) // 2
         share = self._gradient_lane(B, P) if not hessian and self.is_tame else lane
-        lanes = self._over_lanes(share, float(self.n) * m * (m * pairs if hessian else 4 * K), K * K if hessian else 0)
+        lanes = self.over_lanes(share, float(self.n) * m * (m * pairs if hessian else 4 * K), K * K if hessian else 0)
         G = _sum([part[1] for part in lanes])
-        H = _assemble(_sum([part[2] for part in lanes]), Q) if hessian else None
+        H = assemble(_sum([part[2] for part in lanes]), Q) if hessian else None
         return sum(part[0] for part in lanes), (Q.T @ G).ravel(), H, P
 
-    def _standard(self, rows: slice, buffer: Array) -> Any:
+    def standard(self, rows: slice, buffer: Array) -> Any:
         """The block's standardised columns: in the buffer where X is dense, sparse where it is not."""
         if self.is_sparse:
             part = self.X[rows].multiply(self.inverse[None, :])
@@ -379,15 +376,15 @@ class Rows:
             buffer = np.empty((tall, m))
             total = np.zeros((K, m))
             for rows in parts:
-                Z = self._standard(rows, buffer)
+                Z = self.standard(rows, buffer)
                 A = np.ascontiguousarray(Z @ V.T)
                 curve_block(P[rows], self.w[rows], A)
                 total += np.asarray(Z.T @ A).T
             return total
 
-        return (Q.T @ _sum(self._over_lanes(lane, 4.0 * self.n * m * K))).ravel()
+        return (Q.T @ _sum(self.over_lanes(lane, 4.0 * self.n * m * K))).ravel()
 
-    def _over_lanes(self, lane: Callable[[list[slice]], Outcome], work: float, cells: int = 1) -> list[Outcome]:
+    def over_lanes(self, lane: Callable[[list[slice]], Outcome], work: float, cells: int = 1) -> list[Outcome]:
         """Deal the blocks out to lanes, whose number depends on the problem only, and run these over threads."""
         parts = blocks(self.n, max(1, self.m))
         room = max(1, LANE_CELLS // max(1, cells * self.m * self.m))
@@ -404,20 +401,6 @@ def _sum(parts: list[Array]) -> Array:
     return total
 
 
-def _assemble(H: Array, Q: Array) -> Array:
-    """The Hessian of T from the sums of w p_k p_l z z' (k < l) of B = Q T."""
-    K, m = Q.shape[0], H.shape[2]
-    full = np.zeros_like(H)
-    for k in range(K):
-        for other in range(k + 1, K):
-            full[k, other] = full[other, k] = -H[k, other]
-    for k in range(K):
-        full[k, k] = -full[k].sum(axis=0)
-    half = np.tensordot(Q, full, axes=(0, 0))  # (a, l, m, m)
-    both = np.tensordot(Q, half, axes=(0, 1))  # (b, a, m, m)
-    return np.ascontiguousarray(both.transpose(1, 2, 0, 3)).reshape((K - 1) * m, (K - 1) * m)
-
-
 def make_rows(
     X: Any, codes: Array, K: int, w: Array, offset: Array | None, intercept: bool, n_jobs: int | None
 ) -> Rows:
@@ -425,45 +408,7 @@ def make_rows(
     n, p = X.shape
     if offset is None:
         offset = np.zeros(n if K == 2 else (n, K))
-    total, square, far, mean = _columns(X, w, n_jobs)
-    weight = float(w.sum())
-    with np.errstate(over="ignore", invalid="ignore"):
-        shift = total / weight
-        variance = square / weight - np.square(shift)
-    if not isinstance(X, np.ndarray) or not intercept:
-        # Nothing is centred, so the size of a column is its root mean square.
-        centre, variance, far = np.zeros(p), square / weight, far
-        if isinstance(X, np.ndarray):
-            with np.errstate(over="ignore", invalid="ignore"):
-                variance = variance + np.square(mean) + 2.0 * mean * shift
-            far = far + np.abs(mean)
-    else:
-        centre, far = mean + shift, far + np.abs(shift)
-    scale = np.sqrt(np.maximum(variance, 0.0))
-    # Squares that overflow or vanish leave the largest entry as the size of a column.
-    usable = np.isfinite(scale) & (scale > 1e-10 * far)
-    scale = np.where(usable, scale, np.where(far > 0, far, 1.0))
+    mean, scale, far = standardise(X, w, intercept, n_jobs)
     first = int(intercept)
     codes = np.ascontiguousarray(codes, dtype=np.int64)
-    return Rows(X, codes, K, w, offset, first, centre, 1.0 / scale, far / scale, np.zeros(p + first), n_jobs)
-
-
-def _columns(X: Any, w: Array, n_jobs: int | None) -> tuple[Array, Array, Array, Array]:
-    """Sums, sums of squares and largest sizes of x - shift, and the shift: a value each column really takes."""
-    n, p = X.shape
-    if not isinstance(X, np.ndarray):
-        squares = X.multiply(X)
-        far = abs(X).max(axis=0).toarray().ravel()
-        return np.asarray(X.T @ w).ravel(), np.asarray(squares.T @ w).ravel(), far, np.zeros(p)
-    few = X[:: max(1, n // 9)][:9]
-    few = few if len(few) % 2 else few[:-1]
-    shift = np.median(few, axis=0)  # an odd number of rows: one of them, so a constant column is zero exactly
-
-    def one(rows: slice) -> tuple[Array, Array, Array]:
-        sums = np.zeros(p), np.zeros(p), np.zeros(p)
-        column_sums(X[rows], shift, w[rows], *sums)
-        return sums
-
-    parts = parallel(one, blocks(n, p + 1), n_jobs=n_jobs, work=4.0 * n * p)
-    far = np.max([part[2] for part in parts], axis=0)
-    return _sum([part[0] for part in parts]), _sum([part[1] for part in parts]), far, shift
+    return Rows(X, codes, K, w, offset, first, mean, 1.0 / scale, far / scale, np.zeros(p + first), n_jobs)

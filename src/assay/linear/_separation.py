@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,7 @@ class Separation(Result):
 
     `columns` are those the rule uses, `direction` (K or 1, p) and `intercept` the rule itself in the units of the data,
     `kind` is "complete" or "quasi-complete", `tied` counts the rows that lie on the border of a quasi-complete one.
+    `classes` are the names of the classes and `pairs` those of them that the rule tells apart.
     """
 
     kind: str
@@ -59,19 +61,33 @@ class Separation(Result):
     intercept: Array
     tied: int
     n: int
+    classes: tuple[str, ...] = ()
+    pairs: tuple[tuple[str, str], ...] = ()
 
     def to_frame(self) -> pd.DataFrame:
         """One row per column that separates: its weight in the rule of each class."""
-        heads = ["direction"] if len(self.direction) == 1 else [f"direction {k}" for k in range(len(self.direction))]
+        heads = ["direction"] if len(self.direction) == 1 else [f"direction {name}" for name in self.classes]
         used = np.abs(self.direction).max(axis=0) > 0
         return pd.DataFrame(self.direction[:, used].T, index=list(self.columns), columns=heads)
 
     def __str__(self) -> str:
         said = name_some(self.columns)
         verb = "separates" if len(self.columns) == 1 else "separate"
-        ties = "" if not self.tied else f", with {self.tied} of {self.n} rows on the border"
-        how = "completely" if self.kind == "complete" else "in part (quasi-complete separation)"
-        return f"{said} {verb} the classes {how}{ties}"
+        if self.kind == "complete":
+            return f"{said} {verb} the classes completely"
+        if len(self.classes) > 2:
+            return f"{said} {verb} {self._whom()} (quasi-complete separation)"
+        ties = f", with {self.tied} of {self.n} rows on the border" if self.tied else ""
+        return f"{said} {verb} the classes in part (quasi-complete separation){ties}"
+
+    def _whom(self) -> str:
+        """Which of many classes are told apart."""
+        for name in self.classes:
+            if len(self.pairs) == len(self.classes) - 1 and all(name in pair for pair in self.pairs):
+                return f"the class {name!r} from all others"
+        if len(self.pairs) > 3:
+            return f"{len(self.pairs)} of {len(self.classes) * (len(self.classes) - 1) // 2} pairs of classes"
+        return " and ".join(f"{one!r} from {other!r}" for one, other in self.pairs)
 
 
 def name_some(names: Sequence[str], most: int = 6) -> str:
@@ -87,7 +103,7 @@ def repeats(names: Sequence[str]) -> str:
 
 
 def find_separation(
-    rows: Rows, eta: Array, rule: tuple[Array, Array], names: Sequence[str], free: Array
+    rows: Rows, eta: Array, rule: tuple[Array, Array], names: Sequence[str], free: Array, labels: Sequence[str]
 ) -> Separation | None:
     """A direction that separates the classes using the columns `free`, or None where they overlap.
 
@@ -98,7 +114,8 @@ def find_separation(
     full = eta if rows.K > 2 else np.column_stack([np.zeros(rows.n), eta])
     complete = bool(free.all()) and bool((A.margins_of(full)[A.others] > 0).all())
     if A.unknowns > LARGEST_PROGRAMME:
-        return Separation("complete", tuple(names), *rule, 0, rows.n) if complete else None
+        every = tuple(combinations(labels, 2))
+        return Separation("complete", tuple(names), *rule, 0, rows.n, tuple(labels), every) if complete else None
     D = A.sparsest(full)
     if D is None:
         return None
@@ -113,7 +130,8 @@ def find_separation(
     tied = int(np.count_nonzero(np.where(A.others, margins <= ZERO * A.sizes[:, None], True).all(axis=1)))
     columns = tuple(name for name, used in zip(names, np.abs(slopes).max(axis=0) > 0, strict=True) if used)
     kind = "quasi-complete" if strict is None else "complete"
-    return Separation(kind, columns, slopes, intercept, 0 if strict is not None else tied, rows.n)
+    tied = 0 if strict is not None else tied
+    return Separation(kind, columns, slopes, intercept, tied, rows.n, tuple(labels), A.apart(margins, labels))
 
 
 class _Margins:
@@ -142,6 +160,13 @@ class _Margins:
     def margins_of(self, eta: Array) -> Array:
         """eta of the own class minus eta of each class, (n, K)."""
         return np.take_along_axis(eta, self.rows.codes[:, None], axis=1) - eta
+
+    def apart(self, margins: Array, labels: Sequence[str]) -> tuple[tuple[str, str], ...]:
+        """The pairs of classes of which some row lies strictly on its side."""
+        clear = margins > ZERO * self.sizes[:, None]
+        codes = self.rows.codes
+        seen = np.array([clear[codes == k].any(axis=0) for k in range(self.rows.K)])
+        return tuple((labels[a], labels[b]) for a, b in combinations(range(self.rows.K), 2) if seen[a, b] or seen[b, a])
 
     def margins(self, D: Array) -> Array:
         """Margins of a direction (K, width)."""

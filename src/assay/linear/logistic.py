@@ -18,46 +18,38 @@ Statistical Learning, section 4.4.
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy import special, stats
-from sklearn.base import ClassifierMixin
+from scipy import special
 from sklearn.utils.validation import check_is_fitted
 
-from assay.base import Constraint, Estimator, array_like, boolean, instance_of, integer, jobs, none, one_of, real, seed
-from assay.errors import CollinearityWarning, ConvergenceWarning, DataError, ParameterError, SeparationWarning
-from assay.labels import class_codes, class_labels
-from assay.linear._logistic_descent import MAX_ITER, TOL, gradient_descent, stochastic_descent
-from assay.linear._logistic_fit import WEAK, Maximum, Problem, loss_at, maximise, null_loss
+from assay.base import Constraint, boolean, integer, jobs, none, one_of, real, seed
+from assay.errors import DataError, ParameterError
+from assay.labels import class_labels
+from assay.linear._logistic_fit import Maximum, Problem
+from assay.linear._logistic_folds import predict_folds
+from assay.linear._logistic_gate import SHARED, LogisticModel
 from assay.linear._logistic_inference import (
-    Inference,
     check_level,
+    inference_of,
     likelihood_ratios,
+    nested_test,
     profile_intervals,
     refuse_changed_rows,
 )
-from assay.linear._logistic_newton import Fit
-from assay.linear._logistic_path import fit_penalized
-from assay.linear._logistic_rows import Rows
+from assay.linear._logistic_run import LASSOS, find_maximum, make_problem, refuse_contradictions, tell
 from assay.linear._logistic_threshold import ThresholdChoice, choose_threshold
-from assay.linear._separation import name_some, repeats
-from assay.numerics.seeds import generator
 from assay.results import Summary, TestResult, Trace
 
 __all__ = ["LogisticRegression"]
 
 Array = np.ndarray
 
-SMALL = 1 << 20
-"""A sparse table of at most this many cells is made dense: eight MiB, and every pass is quicker."""
 
-KINDS = {None: "maximum likelihood", "l2": "ridge", "l1": "lasso", "elasticnet": "elastic net"}
-
-
-class LogisticRegression(ClassifierMixin, Estimator):
+class LogisticRegression(LogisticModel):
     """Logistic regression for two or more classes, *unpenalised unless a penalty is asked for*, with its inference.
 
         minimise  sum_i w_i (-log P(y_i | x_i)) + (1/C) penalty(b)
@@ -85,7 +77,8 @@ class LogisticRegression(ClassifierMixin, Estimator):
     | threshold       | 0.5      | in (0, 1)                        | the second class is predicted above it (two      |
     |                 |          |                                  | classes only); `cut_` is the same for the        |
     |                 |          |                                  | linear part                                      |
-    | inference       | True     | True, False                      | keep the covariance matrix for `summary`         |
+    | inference       | True     | True, False                      | keep the covariance matrix and the rows, which   |
+    |                 |          |                                  | `summary` needs                                  |
     | random_state    | None     | seed                             | order of the rows in sgd                         |
     | n_jobs          | -1       | whole number or None             | threads; never changes the answer                |
 
@@ -97,10 +90,11 @@ class LogisticRegression(ClassifierMixin, Estimator):
     *Separation.* If a linear rule separates the classes, wholly or in part, the likelihood has no maximum and some
     coefficients would be infinite. A `SeparationWarning` names the columns, and the fit is that of a ridge
     penalty of 1e-4 on standardised columns, which is unique and finite; standard errors do not exist and are NaN. Use
-    `firth=True` for estimates and tests that do exist, or `penalty="l2"` for a stronger penalty. *Collinear columns*
-    are named in a `CollinearityWarning` and the coefficients of least norm are given.
+    `firth=True` (two classes) for estimates and tests that do exist, or `penalty="l2"` for a stronger penalty.
+    *Collinear columns* are named in a `CollinearityWarning` and the coefficients of least norm are given.
 
-    `fit` keeps a reference to its rows, for the refits of `summary(likelihood_ratio=True)`; it is not pickled.
+    `fit` keeps a reference to its rows, for the refits of `summary(likelihood_ratio=True)`: copies and files of the
+    model do without, and `inference=False` keeps none.
 
     Reference: McCullagh and Nelder (1989), Generalized Linear Models; Firth (1993), Biometrika 80, 27-38.
 
@@ -114,17 +108,15 @@ class LogisticRegression(ClassifierMixin, Estimator):
     [0.9126, 3.367]
     """
 
-    constraints: ClassVar[dict[str, Constraint]] = {
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        **SHARED,
         "penalty": one_of(None, "l2", "l1", "elasticnet"),
         "C": real(0, open_low=True),
         "l1_ratio": none | real(0, 1),
-        "fit_intercept": boolean,
         "solver": one_of("newton", "gradient", "sgd"),
         "tol": none | real(0, open_low=True),
         "max_iter": none | integer(1),
         "learning_rate": none | real(0, open_low=True),
-        "class_weight": none | one_of("balanced") | instance_of(dict, "a dict of class weights"),
-        "penalty_factors": none | array_like,
         "firth": boolean,
         "threshold": real(0, 1, open_low=True, open_high=True),
         "inference": boolean,
@@ -173,42 +165,32 @@ class LogisticRegression(ClassifierMixin, Estimator):
         `offset` has one number per row for two classes, and a column per class (in sorted order) for more.
         """
         self._check_parameters()
-        self._refuse_contradictions()
-        problem = self._problem(X, y, sample_weight, offset)
-        found = self._penalised(problem) if self.penalty in ("l1", "elasticnet") else self._maximum(problem)
+        refuse_contradictions(self)
+        problem = make_problem(self, self._table(X, y, sample_weight, offset, order="C"))
+        found = find_maximum(self, problem)
         self._keep(problem, found)
-        self._warn(found, problem)
+        tell(self, found, problem.X.shape[1])
         return self
 
-    # ------------------------------------------------------------------------------- answers
+    @property
+    def _cut(self) -> float:
+        return self.cut_
 
-    def decision_function(self, X: Any, offset: Any = None) -> Array:
-        """The linear part: (n,) log odds of the second class, or (n, K) for more."""
-        X = self._gate(X, reset=False, sparse=("csr", "csc"))
-        eta = np.asarray(X @ self.coef_.T) + self.intercept_
-        if offset is not None:
-            added = _offset(offset, X.shape[0], len(self.classes_))
-            eta = eta + added.reshape(eta.shape)
-        return eta.ravel() if len(self.classes_) == 2 else eta
+    def predict_folds(
+        self, X: Any, y: Any, splits: Any, *, sample_weight: Any = None, method: str = "predict"
+    ) -> list[Array] | None:
+        """Answers for the test rows of every (train, test) pair of `splits`, each from the fit of all rows.
 
-    def predict_log_proba(self, X: Any, offset: Any = None) -> Array:
-        """Logarithms of the class probabilities, exact where the probabilities themselves would vanish."""
-        eta = self.decision_function(X, offset)
-        if eta.ndim == 1:
-            return np.column_stack([special.log_expit(-eta), special.log_expit(eta)])
-        return special.log_softmax(eta, axis=1)
+        They are those of a clone fitted to the training rows, to the same tolerance; `method` is "predict" or
+        "predict_proba". None where a training part lacks a class, and for lassos, Firth's correction, descents and
+        collinear columns; this model stays as it is.
 
-    def predict_proba(self, X: Any, offset: Any = None) -> Array:
-        """Class probabilities, one column per class in the order of `classes_`."""
-        eta = self.decision_function(X, offset)
-        if eta.ndim == 1:
-            return np.column_stack([special.expit(-eta), special.expit(eta)])
-        return special.softmax(eta, axis=1)
-
-    def predict(self, X: Any, offset: Any = None) -> Array:
-        """The most probable class; with two classes the second one where its probability exceeds `threshold`."""
-        eta = self.decision_function(X, offset)
-        return self.classes_[(eta > self.cut_).astype(int) if eta.ndim == 1 else np.argmax(eta, axis=1)]
+        >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]], [0, 1, 0, 1, 0, 1]
+        >>> splits = [([0, 1, 2, 3], [4, 5]), ([2, 3, 4, 5], [0, 1])]
+        >>> [part.round(3).tolist() for part in LogisticRegression().predict_folds(X, y, splits)]
+        [[1, 1], [0, 0]]
+        """
+        return predict_folds(self, X, y, splits, sample_weight, method)
 
     # ------------------------------------------------------------------------------- inference
 
@@ -251,28 +233,10 @@ class LogisticRegression(ClassifierMixin, Estimator):
                 f"a {type(other).__name__} has no likelihood to compare", remedy="pass a fit of this kind"
             )
         check_is_fitted(other)
-        for model in (self, other):
-            if model.penalty is not None or model.firth or model.separation_ is not None:
-                what = "the likelihood ratio test compares maximum-likelihood fits"
-                raise ParameterError(what, remedy="fit both with penalty=None and firth=False on rows that overlap")
-        large, small = self._inference, other._inference
-        if large.df < small.df:
-            large, small = small, large
-        same = np.isclose(large.n, small.n) and np.array_equal(self.classes_, other.classes_)
-        if not same or not np.isclose(large.null_loss, small.null_loss, rtol=1e-8):
-            raise DataError(
-                "the two fits are of different rows", remedy="fit both to the same rows, weights and offsets"
-            )
-        names = [set(model._feature_names()) for model in (self, other)]
-        nested = names[0] <= names[1] or names[1] <= names[0]
-        df = large.df - small.df
-        if df <= 0 or not nested:
-            raise DataError("neither fit is nested in the other", remedy="leave out columns of one to get the other")
-        statistic = 2.0 * (small.loss - large.loss)
-        if statistic < -1e-6 * max(1.0, small.loss):
-            raise DataError("the larger fit is worse, so the two are not nested", remedy="use columns of the larger")
-        statistic = max(statistic, 0.0)
-        return TestResult(statistic, float(stats.chi2.sf(statistic, df)), df, "Likelihood ratio test", n=large.n)
+        if not np.array_equal(self.classes_, other.classes_):
+            raise DataError("the two fits have different classes", remedy="fit both to the same rows")
+        columns = set(self._feature_names()), set(other._feature_names())
+        return nested_test(self._inference, other._inference, columns)
 
     def best_threshold(self, X: Any, y: Any, cost: Any, sample_weight: Any = None) -> ThresholdChoice:
         """The threshold of least mean cost on the rows (X, y), beside the theoretical one.
@@ -317,134 +281,11 @@ class LogisticRegression(ClassifierMixin, Estimator):
         keep = np.arange(len(V)) % (self.n_features_in_ + 1) > 0
         return V[np.ix_(keep, keep)]
 
-    # ------------------------------------------------------------------------------- the way there
-
-    def _refuse_contradictions(self) -> None:
-        """Settings that would have no effect, or two that cannot both be meant."""
-        if self.penalty is None:
-            for name, silent in (("C", self.C == 1.0), ("penalty_factors", self.penalty_factors is None)):
-                if not silent:
-                    what = f"LogisticRegression: {name} is given but penalty is None, so nothing is penalised"
-                    raise ParameterError(
-                        what, remedy=f"set penalty='l2' (scikit-learn's default), or leave {name} alone"
-                    )
-        if (self.penalty == "elasticnet") != (self.l1_ratio is not None):
-            what = f"LogisticRegression: penalty = {self.penalty!r} with l1_ratio = {self.l1_ratio!r}"
-            raise ParameterError(what, remedy="l1_ratio belongs to penalty='elasticnet', and must be given there")
-        if self.firth and (self.penalty is not None or self.solver != "newton"):
-            what = "LogisticRegression: Firth's correction is a penalty of its own, solved by Newton's method"
-            raise ParameterError(what, remedy="use firth=True with penalty=None and solver='newton'")
-        if self.penalty in ("l1", "elasticnet") and self.solver != "newton":
-            what = f"LogisticRegression: solver = {self.solver!r} cannot solve penalty = {self.penalty!r}"
-            raise ParameterError(what, remedy="leave solver='newton', which stands for coordinate descent there")
-        if self.solver == "newton" and self.learning_rate is not None:
-            what = "LogisticRegression: learning_rate has no meaning for Newton's method"
-            raise ParameterError(what, remedy="leave it None, or use solver='gradient' or 'sgd'")
-
-    def _problem(self, X: Any, y: Any, sample_weight: Any, offset: Any) -> Problem:
-        """The gate: clean rows of positive weight, class codes, weights and offsets."""
-        X = self._gate(X, sparse=("csr",), order="C")
-        n, p = X.shape
-        if not isinstance(X, np.ndarray) and n * p <= SMALL:
-            X = X.toarray()
-        w = self._weights(sample_weight, n)
-        self.classes_, codes = class_codes(y, n, w)
-        K = len(self.classes_)
-        if K > 2 and self.firth:
-            raise ParameterError("Firth's correction is for two classes", remedy="use penalty='l2' for more")
-        if K > 2 and self.threshold != 0.5:
-            raise ParameterError("a threshold is for two classes", remedy="leave it at 0.5 for more")
-        added = None if offset is None else _offset(offset, n, K)
-        w = np.ones(n) if w is None else w
-        kept = w > 0
-        if not kept.all():
-            X, codes, w = X[np.flatnonzero(kept)], codes[kept], w[kept]
-            added = None if added is None else np.ascontiguousarray(added[kept])
-        w = w * self._class_factors(codes, w)[codes]
-        ridge = None
-        if self.penalty is not None:
-            factors = np.ones(p) if self.penalty_factors is None else _factors(self.penalty_factors, p)
-            ridge = factors / self.C
-        how = "firth" if self.firth else "lasso" if self.penalty in ("l1", "elasticnet") else self.solver
-        tol = TOL[self.solver] if self.tol is None else float(self.tol)
-        most = MAX_ITER[how] if self.max_iter is None else int(self.max_iter)
-        return Problem(X, codes, K, w, added, self.fit_intercept, ridge, tol, most, self.n_jobs, self._feature_names())
-
-    def _class_factors(self, codes: Array, w: Array) -> Array:
-        """What the weights of each class are multiplied by."""
-        K = len(self.classes_)
-        if self.class_weight is None:
-            return np.ones(K)
-        if isinstance(self.class_weight, str):
-            total = np.bincount(codes, weights=w, minlength=K)
-            return w.sum() / (K * total)
-        factors = np.ones(K)
-        for label, value in self.class_weight.items():
-            at = np.flatnonzero(self.classes_ == label)
-            if not at.size:
-                what = f"class_weight names the class {label!r}, which y does not hold"
-                raise ParameterError(what, remedy=f"the classes are {name_some([str(c) for c in self.classes_])[8:]}")
-            if not real(0, open_low=True).accepts(value):
-                raise ParameterError(f"class_weight of {label!r} is {value!r}", remedy="give a positive number")
-            factors[at] = float(value)
-        return factors
-
-    def _maximum(self, problem: Problem) -> Maximum:
-        if self.solver == "newton":
-            return maximise(problem, firth_correction=self.firth, inference=self.inference)
-        random = generator(self.random_state)
-
-        def descend(rows: Rows) -> Fit:
-            if self.solver == "gradient":
-                return gradient_descent(rows, problem.tol, problem.max_iter, self.learning_rate)
-            return stochastic_descent(rows, problem.tol, problem.max_iter, self.learning_rate, random)
-
-        return maximise(problem, inference=self.inference, descend=descend)
-
-    def _penalised(self, problem: Problem) -> Maximum:
-        """Lasso and elastic net, at one value of the penalty."""
-        assert problem.ridge is not None
-        factors, weight = problem.ridge * self.C, float(problem.w.sum())
-        ratio = 1.0 if self.penalty == "l1" else float(self.l1_ratio or 0.0)
-        coefs, intercepts, gaps, steps = fit_penalized(
-            problem.X,
-            problem.codes,
-            problem.K,
-            problem.w,
-            problem.offset,
-            np.array([1.0 / (self.C * weight)]),
-            ratio,
-            factors,
-            self.fit_intercept,
-            problem.tol,
-            problem.max_iter,
-        )
-        coef, intercept, gap = coefs[0], intercepts[0], float(gaps[0])
-        loss = loss_at(problem, coef, intercept)
-        sizes = factors @ (ratio * np.abs(coef) + 0.5 * (1.0 - ratio) * np.square(coef)).sum(axis=0)
-        df = float(np.count_nonzero(coef) + len(intercept) * int(self.fit_intercept))
-        return Maximum(
-            coef,
-            intercept,
-            loss,
-            [loss + float(sizes) / self.C],
-            gap <= 1.01 * problem.tol * null_loss(problem) / weight,
-            gap,
-            None,
-            np.ones(1 + coef.shape[1], dtype=bool),
-            coef.shape[1],
-            (),
-            df,
-            None,
-            -loss,
-            max(1, int(steps[0])),
-        )
+    # ------------------------------------------------------------------------------- what is kept
 
     def _keep(self, problem: Problem, found: Maximum) -> None:
         """Set the fitted attributes."""
-        K = problem.K
-        with np.errstate(over="ignore"):
-            bad = ~np.isfinite(found.coef).all(axis=0)
+        bad = ~np.isfinite(found.coef).all(axis=0)
         if bad.any():
             name = problem.names[int(np.argmax(bad))]
             what = f"the coefficient of column {name!r} is too large for a number, so small are its values"
@@ -453,114 +294,31 @@ class LogisticRegression(ClassifierMixin, Estimator):
         self.cut_ = float(special.logit(self.threshold))
         self.n_iter_ = found.n_iter
         self.rank_, self.separation_ = found.rank, found.separation
-        what = "duality gap" if self.penalty in ("l1", "elasticnet") else "largest gradient"
+        what = "duality gap" if self.penalty in LASSOS else "largest gradient"
         message = f"the {what} is {found.largest_gradient:.2g} per unit of weight"
         self.trace_ = Trace(np.array(found.losses), found.converged, message)
-        estimates = np.hstack([found.intercept[:, None], found.coef])
-        estimates = estimates if K == 2 else estimates[1:] - estimates[0]
-        kind = "Firth" if self.firth else KINDS[self.penalty]
-        kind = kind if found.separation is None else "stand-in, no maximum"
-        weight = float(problem.w.sum())
-        self._inference = Inference(
-            estimates,
-            found.covariance,
-            found.loss,
-            null_loss(problem),
-            found.value,
-            weight,
-            found.effective_df,
-            (K - 1) * int(self.fit_intercept),
-            bool(self.fit_intercept),
-            kind,
-            self.n_iter_,
-            self._notes(found),
-        )
-        self._training = problem
+        self._inference = inference_of(self, problem, found)
+        # How many threads there were is no property of the fit; refits ask the setting again.
+        self._training = replace(problem, n_jobs=None) if self.inference else None
         facts = self._inference.facts()
         self.deviance_, self.null_deviance_ = facts["deviance"], facts["null deviance"]
         self.aic_, self.bic_ = facts["AIC"], facts["BIC"]
 
-    def _notes(self, found: Maximum) -> tuple[str, ...]:
-        notes = []
-        if found.separation is not None:
-            notes.append(f"No maximum exists: {found.separation}; standard errors do not exist either.")
-        elif self.penalty in ("l1", "elasticnet"):
-            notes.append("A lasso has no standard errors of the usual kind.")
-        elif found.covariance is None:
-            why = "fit with inference=True" if not self.inference else "there are too many coefficients"
-            notes.append(f"The covariance matrix was not kept; {why}.")
-        elif self.penalty == "l2":
-            notes.append("Standard errors are those of a biased estimate around its own mean; df is effective.")
-        if found.aliased:
-            notes.append(f"Not determined by the data: {repeats(found.aliased)} others.")
-        if self.class_weight is not None:
-            notes.append("Class weights count as repetitions in standard errors and tests.")
-        return tuple(notes)
-
-    def _warn(self, found: Maximum, problem: Problem) -> None:
-        if found.separation is not None:
-            warnings.warn(
-                f"{found.separation}, so no maximum-likelihood fit exists and coefficients would be infinite; "
-                f"a penalty of {WEAK:g} on standardised columns holds them: use firth=True or penalty='l2'",
-                SeparationWarning,
-                stacklevel=3,
-            )
-        elif not found.converged:
-            what = "duality gap" if self.penalty in ("l1", "elasticnet") else "gradient"
-            raised = f"{found.n_iter} steps left a {what} of {found.largest_gradient:.2g} per unit of weight"
-            remedy = "raise max_iter or tol" + ("" if self.solver == "newton" else ", or use solver='newton'")
-            warnings.warn(f"solver={self.solver!r}: {raised}; {remedy}", ConvergenceWarning, stacklevel=3)
-        if found.rank < problem.X.shape[1] and found.separation is None:
-            said = f"{repeats(found.aliased)} what the intercept and the other columns say"
-            remedy = "the coefficients of least norm are given: drop columns, or use penalty='l2'"
-            warnings.warn(f"{said}; {remedy}", CollinearityWarning, stacklevel=3)
-
     def _rows_of_fit(self, what: str) -> Problem:
         if self.penalty is not None or self.separation_ is not None:
             why = "the classes are separated" if self.penalty is None else "the fit is penalised"
-            raise ParameterError(f"{what} needs a maximum of the likelihood, but {why}", remedy="use firth=True")
-        problem = getattr(self, "_training", None)
+            many = "leave out the columns that separate them" if self.penalty is None else "fit with penalty=None"
+            remedy = "use firth=True" if len(self.classes_) == 2 else many
+            raise ParameterError(f"{what} needs a maximum of the likelihood, but {why}", remedy=remedy)
+        problem = self._training
+        if problem is None and not self.inference:
+            raise DataError("inference=False kept no rows to refit", remedy="fit again with inference=True")
         if problem is None:
-            raise DataError("the training rows do not travel with a stored model", remedy="fit again to ask for this")
+            what = f"{what} refits the training rows, which do not travel with a stored or copied model"
+            raise DataError(what, remedy="fit again to ask for it")
         refuse_changed_rows(problem, self._inference, self.coef_, self.intercept_)
-        return replace(problem, tol=min(problem.tol, 1e-8), max_iter=max(problem.max_iter, 100))
+        return replace(problem, tol=min(problem.tol, 1e-8), max_iter=max(problem.max_iter, 100), n_jobs=self.n_jobs)
 
     def __getstate__(self) -> Any:
         state = dict(super().__getstate__())
-        state.pop("_training", None)
-        return state
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-
-def _offset(offset: Any, n: int, K: int) -> Array:
-    """Offsets as clean numbers: (n,) for two classes, (n, K) for more."""
-    try:
-        values = np.ascontiguousarray(offset, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError("offset holds something that is no number", remedy="give one number per row") from error
-    wanted = (n,) if K == 2 else (n, K)
-    if values.shape != wanted:
-        raise DataError(
-            f"offset.shape == {values.shape}, expected {wanted}", remedy="give one number per row (and class)"
-        )
-    if not np.isfinite(values).all():
-        row = int(np.argmin(np.isfinite(values).reshape(n, -1).all(axis=1)))
-        raise DataError(f"offset holds NaN or inf in row {row}", remedy="drop that row or give it a finite offset")
-    return values
-
-
-def _factors(factors: Any, p: int) -> Array:
-    try:
-        values = np.asarray(factors, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ParameterError(
-            "penalty_factors hold something that is no number", remedy="give one per column"
-        ) from error
-    if values.shape != (p,) or not np.isfinite(values).all() or (values < 0).any():
-        what = f"penalty_factors must be {p} numbers of at least 0, one per column"
-        raise ParameterError(what, remedy="correct penalty_factors")
-    return values
+        return {**state, "_training": None} if "_training" in state else state

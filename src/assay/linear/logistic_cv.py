@@ -27,9 +27,10 @@ import pandas as pd
 
 from assay.base import jobs, one_of, seed
 from assay.errors import ConvergenceWarning, ParameterError
+from assay.linear._logistic_gate import Table
 from assay.linear._logistic_path import Solutions
-from assay.linear._logistic_path_cv import fold_scores, log_probabilities
-from assay.linear._logistic_path_gate import SHARED, PathModel, Table, offsets
+from assay.linear._logistic_path_cv import fold_scores
+from assay.linear._logistic_path_gate import PATH_SHARED, PathModel, problem_of
 from assay.resampling import Folds, cv_mean_and_error, folds, folds_constraint, one_standard_error
 from assay.results import Curve, Path
 
@@ -119,7 +120,7 @@ class LogisticRegressionCV(PathModel):
     """
 
     constraints = {
-        **SHARED,
+        **PATH_SHARED,
         "cv": folds_constraint,
         "rule": one_of("min", "1se"),
         "metric": one_of(*SCORE_NAMES),
@@ -167,7 +168,7 @@ class LogisticRegressionCV(PathModel):
         if isinstance(cv, int | np.integer):
             cv = Folds(int(cv), stratify=True, random_state=self.random_state)
         splits = folds(cv, table.X, table.codes)
-        problem, ratio = table.problem(), float(self.l1_ratio)
+        problem, ratio = problem_of(table), float(self.l1_ratio)
         grid = self._grid(problem)
         full = problem.solve(grid, ratio, self.tol, self.max_iter, early_stop=self._automatic())
         scores, weights = fold_scores(
@@ -210,29 +211,6 @@ class LogisticRegressionCV(PathModel):
                 stacklevel=3,
             )
 
-    def decision_function(self, X: Any, offset: Any = None) -> Array:
-        """The linear part: (n,) log odds of the second class, or (n, K) for more."""
-        eta = self._linear(X, offset)
-        return eta[:, 0] if eta.shape[1] == 1 else eta
-
-    def _linear(self, X: Any, offset: Any) -> Array:
-        X = self._gate(X, reset=False, sparse=("csr", "csc"))
-        eta = np.asarray(X @ self.coef_.T) + self.intercept_
-        return eta if offset is None else eta + offsets(offset, X.shape[0], self.classes_.size).reshape(eta.shape)
-
-    def predict_log_proba(self, X: Any, offset: Any = None) -> Array:
-        """Logarithms of the class probabilities, exact where the probabilities themselves would vanish."""
-        return log_probabilities(self._linear(X, offset))
-
-    def predict_proba(self, X: Any, offset: Any = None) -> Array:
-        """Class probabilities, one column per class in the order of `classes_`."""
-        return np.exp(self.predict_log_proba(X, offset))
-
-    def predict(self, X: Any, offset: Any = None) -> Array:
-        """The most probable class of each row, the first of them in a tie."""
-        eta = self._linear(X, offset)
-        return self.classes_[(eta[:, 0] > 0).astype(np.int64) if eta.shape[1] == 1 else np.argmax(eta, axis=1)]
-
 
 def logistic_path(
     X: Any,
@@ -273,7 +251,7 @@ def logistic_path(
     if early_stop not in (None, True, False):
         raise ParameterError(f"early_stop = {early_stop!r} is out of range", remedy="it must be True, False or None")
     table = gate._table(X, y, sample_weight, offset)
-    problem = table.problem()
+    problem = problem_of(table)
     stop = gate._automatic() if early_stop is None else bool(early_stop)
     found = problem.solve(gate._grid(problem), float(l1_ratio), tol, max_iter, early_stop=stop)
     gate._warn(found, "the path")

@@ -300,4 +300,5 @@ from assay.report import (  # noqa: E402, F401
     draw_select,
     draw_tree_results,
     draw_validation,
+    draw_words,
 )

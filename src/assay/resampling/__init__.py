@@ -14,6 +14,7 @@ from assay.resampling.folds import (
     one_standard_error,
     take,
 )
+from assay.resampling.partitions import Partition, Splits, partitions_of, row_numbers
 from assay.resampling.scheme import AllButOne, Scheme, corrected_variance_factor, nested, scheme_of, splits_of
 from assay.resampling.splitters import Bootstrap, FiveByTwo, Folds, Holdout, LeaveOneOut, Splitter, TimeFolds
 
@@ -24,7 +25,9 @@ __all__ = [
     "Folds",
     "Holdout",
     "LeaveOneOut",
+    "Partition",
     "Scheme",
+    "Splits",
     "Splitter",
     "TimeFolds",
     "corrected_variance_factor",
@@ -34,6 +37,8 @@ __all__ = [
     "is_partition",
     "nested",
     "one_standard_error",
+    "partitions_of",
+    "row_numbers",
     "scheme_of",
     "splits_of",
     "take",

@@ -6,7 +6,7 @@ the cuts stand at weighted quantiles of the values (weights equal repetition), b
     code(x) = number of cuts below x,  so that  code(x) <= k  exactly when  x <= cuts[k]
 
 A category is its own bin. One more code, `n_bins[j]`, stands for missing and unseen values. Codes are bytes, row by
-row, and 16-bit numbers where a column has more than 255 categories; of more than 65,535 the last ones share a bin.
+row, and 16-bit numbers where a column has more than 255 bins; of more than 65,535 categories the last share one.
 
 Cost: O(s log s) per column for the quantiles of s = min(n, 200,000) rows, and O(n p log max_bins) for the codes. The
 search for a code takes the same few steps for every value and no branch: the sign of cut - x says which half to take.
@@ -40,13 +40,18 @@ class Bins:
     | cuts        | per column its cuts, ascending, all in one array; none for categories                    |
     | starts      | cuts of column j are cuts[starts[j]:starts[j + 1]]                                       |
     | n_bins      | int32, codes 0 .. n_bins[j] - 1 are values; n_bins[j] itself means missing or unseen     |
-    | categorical | which columns are categories; their code is the category's                               |
+    | levels      | int64, how many categories a column has, 0 for numbers; the last bin holds those too many |
     """
 
     cuts: Array
     starts: Array
     n_bins: Array
-    categorical: Array
+    levels: Array
+
+    @property
+    def categorical(self) -> Array:
+        """Which columns are categories; their code is the category's."""
+        return self.levels > 0
 
     def encode(self, X: Array, *, n_jobs: int | None = None) -> Array:
         """Codes of any rows of the same columns, row by row."""
@@ -118,10 +123,14 @@ def bin_table(
             several(group)
     else:
         parallel(several, groups, n_jobs=n_jobs, work=50.0 * taken.size * p)
-    categorical = np.array([count > 0 for count in levels], dtype=bool)
     sizes = [min(count, MOST) if count else cuts.size + 1 for count, cuts in zip(levels, found, strict=True)]
     starts = np.concatenate([[0], np.cumsum([cuts.size for cuts in found])]).astype(np.int64)
-    bins = Bins(np.concatenate([*found, np.empty(0)]), starts, np.array(sizes, dtype=np.int32), categorical)
+    bins = Bins(
+        np.concatenate([*found, np.empty(0)]),
+        starts,
+        np.array(sizes, dtype=np.int32),
+        np.asarray(levels, dtype=np.int64),
+    )
     return Codes(bins.encode(X, n_jobs=n_jobs), bins)
 
 

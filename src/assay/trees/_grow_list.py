@@ -27,15 +27,12 @@ from assay.trees._grow_split import (
     Node,
     Rules,
     class_loss,
+    list_bits,
 )
 
 __all__ = ["collect", "keep", "ordered", "scan_classes", "scan_sums", "try_classes"]
 
 Array = np.ndarray
-# The place of a single bit from the top six bits of its product with a de Bruijn number.
-DE_BRUIJN = 0x03F79D71B4CB0A89
-PLACES = np.zeros(64, dtype=np.int64)
-PLACES[[(DE_BRUIJN << i & 2**64 - 1) >> 58 for i in range(64)]] = np.arange(64)
 
 
 @kernel
@@ -81,13 +78,7 @@ def collect(
             order[size] = b
             size += sums[b, 0] > 0.0
         return size
-    for k in range((gone >> 6) + 1):
-        word = bits[k]
-        bits[k] = np.uint64(0)
-        while word:
-            order[size] = (k << 6) + PLACES[((word & (~word + np.uint64(1))) * np.uint64(DE_BRUIJN)) >> np.uint64(58)]
-            size += 1
-            word &= word - np.uint64(1)
+    size = list_bits(bits, gone, order)
     return size - (order[size - 1] == gone)
 
 

@@ -14,7 +14,7 @@ __all__ = ["below", "divide", "level_words", "middle_cut", "sift", "summary", "w
 
 Array = np.ndarray
 # What is known of a column.
-BINS, CATEGORY, START, SIGN = range(4)
+BINS, LEVELS, START, SIGN = range(4)
 # What a node keeps while its tree grows: whole numbers (FEATURE is -1 in a leaf, CHILD -1 until it is split), reals.
 FEATURE, CHILD, MISSING, OFFSET, BEGIN, END, DEPTH, CUT, ROWS, KNOWN = range(10)
 THRESHOLD, WEIGHT, IMPURITY, SAVED, LOW, HIGH, LEFT, RIGHT = range(8)
@@ -215,7 +215,9 @@ def middle_cut(cuts: Array, a: int, b: int) -> float:
 
 
 @kernel
-def level_words(words: Array, offset: int, levels: int, first: bool, split: int, size: int, chosen: Array) -> None:
+def level_words(
+    words: Array, offset: int, levels: int, bins: int, first: bool, split: int, size: int, chosen: Array
+) -> None:
     """Set the bits of the categories that go to the first child; those not in the node go with missing values."""
     for k in range((levels + 31) // 32):
         words[offset + k] = np.uint32(0xFFFFFFFF) if first else np.uint32(0)
@@ -223,6 +225,12 @@ def level_words(words: Array, offset: int, levels: int, first: bool, split: int,
         bit = np.uint32(1) << np.uint32(chosen[i] & 31)
         at = offset + (chosen[i] >> 5)
         words[at] = words[at] | bit if i < split else words[at] & ~bit
+    if levels > bins:  # the last bin stands for all that are left
+        last = (words[offset + ((bins - 1) >> 5)] >> np.uint32((bins - 1) & 31)) & np.uint32(1)
+        for b in range(bins, levels):
+            bit = np.uint32(1) << np.uint32(b & 31)
+            at = offset + (b >> 5)
+            words[at] = words[at] | bit if last else words[at] & ~bit
 
 
 @kernel

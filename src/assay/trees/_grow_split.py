@@ -9,7 +9,8 @@ With W the node's weight, S its sum of w y, c its class weights, and L, R the tw
     error           gain = max c_L + max c_R - max c
 
 Two ways lead there without a comparison sort. Up to 64 rows are ranked by counting, for each, how many codes are
-smaller: a few vector instructions. More rows are added up bin by bin and the bins scanned from one end to the other.
+smaller: a few vector instructions. More rows are added up bin by bin, and the bins that hold any scanned in order; a
+bitmap remembers them where rows are few beside bins.
 These two know numbers without gaps, free of constraints; every other column goes the general way (`_grow_list`).
 The first place wins; a later one must be better by more than rounding.
 """
@@ -22,7 +23,17 @@ import numpy as np
 
 from assay.numerics.jit import kernel
 
-__all__ = ["Node", "Rules", "class_loss", "dense_classes", "dense_sums", "rank_rows", "small_classes", "small_sums"]
+__all__ = [
+    "Node",
+    "Rules",
+    "class_loss",
+    "dense_classes",
+    "dense_sums",
+    "list_bits",
+    "rank_rows",
+    "small_classes",
+    "small_sums",
+]
 
 Array = np.ndarray
 SQUARED, POISSON, ABSOLUTE, GINI, LOG_LOSS, ERROR = range(6)
@@ -33,6 +44,10 @@ CONSTANT, TRIED, FILLED, EMPTY = range(4)
 COLUMN, LAST, NEXT, LOST, SPLIT, SIZE = range(6)
 # Its saved loss, the weight of the first child, and both children's values.
 GAIN, FIRST, ONE, TWO = range(4)
+# The place of a single bit from the top six bits of its product with a de Bruijn number.
+DE_BRUIJN = 0x03F79D71B4CB0A89
+PLACES = np.zeros(64, dtype=np.int64)
+PLACES[[(DE_BRUIJN << i & 2**64 - 1) >> 58 for i in range(64)]] = np.arange(64)
 
 
 class Rules(NamedTuple):
@@ -90,7 +105,7 @@ def rank_rows(codes: Array, j: int, gone: int, index: Array, begin: int, n: int,
     for k in range(n):
         one = key[k]
         for i in range(padded):
-            rank[i] += np.int16(key[i] > one)
+            rank[i] += np.uint16(key[i] > one)
     for i in range(n):
         ranked[np.int64(rank[i]) & 63] = key[i]
     return TRIED
@@ -180,6 +195,20 @@ def small_classes(
 
 
 @kernel
+def list_bits(bits: Array, last: int, order: Array) -> int:
+    """List the set bits up to `last`, ascending, clear them, and say how many there are."""
+    size = 0
+    for k in range((last >> 6) + 1):
+        word = bits[k]
+        bits[k] = np.uint64(0)
+        while word:
+            order[size] = (k << 6) + PLACES[((word & (~word + np.uint64(1))) * np.uint64(DE_BRUIJN)) >> np.uint64(58)]
+            size += 1
+            word &= word - np.uint64(1)
+    return size
+
+
+@kernel
 def dense_sums(
     codes: Array,
     j: int,
@@ -189,6 +218,8 @@ def dense_sums(
     n: int,
     pairs: Array,
     sums: Array,
+    bits: Array,
+    order: Array,
     weight: float,
     rounding: float,
     least: float,
@@ -196,47 +227,56 @@ def dense_sums(
     gain: Array,
 ) -> int:
     """Add the rows up by their bins and scan these by squared error."""
+    few = 2 * n < gone
     for i in range(n):
         b: Any = np.int64(codes[index[begin + i], j])
         sums[b, 0] += pairs[i, 0]
         sums[b, 1] += pairs[i, 1]
+        if few:
+            bits[b >> 6] |= np.uint64(1) << np.uint64(b & 63)
+    size = _occupied(few, gone, sums, bits, order)
     if sums[gone, 0] > 0.0:
         return FILLED
-    low = 0
-    while sums[low, 0] == 0.0:
-        low += 1
-    high = gone - 1
-    while sums[high, 0] == 0.0:
-        high -= 1
     bar = (gain[GAIN] + rounding) / weight
     found = -1
     wl = 0.0
     sl = 0.0
-    for b in range(low, high):
+    for i in range(size - 1):
+        b = order[i]
         wl += sums[b, 0]
         sl += sums[b, 1]
         both = wl * (weight - wl)
-        # An empty bin repeats the place before it, which it cannot beat.
         if sl * sl > bar * both:
             if wl < least or weight - wl < least or both <= 0.0:
                 continue
-            found = b
+            found = i
             bar = sl * sl / both
             gain[GAIN] = bar * weight
             gain[FIRST] = wl
             bar += rounding / weight
     if found >= 0:
         place[COLUMN] = j
-        place[LAST] = found
+        place[LAST] = order[found]
         place[LOST] = -1
-        found += 1
-        while sums[found, 0] == 0.0:
-            found += 1
-        place[NEXT] = found
-    for b in range(low, high + 1):
+        place[NEXT] = order[found + 1]
+    for i in range(size):
+        b = order[i]
         sums[b, 0] = 0.0
         sums[b, 1] = 0.0
-    return CONSTANT if low == high else TRIED
+    return CONSTANT if size == 1 else TRIED
+
+
+@kernel
+def _occupied(few: bool, gone: int, sums: Array, bits: Array, order: Array) -> int:
+    """List the bins that hold rows, missing values aside: from a bitmap where they are few, else one by one."""
+    if few:
+        size = list_bits(bits, gone, order)
+        return size - (sums[gone, 0] > 0.0)
+    size = 0
+    for b in range(gone):
+        order[size] = b
+        size += sums[b, 0] > 0.0
+    return size
 
 
 @kernel
@@ -252,6 +292,8 @@ def dense_classes(
     left: Array,
     sums: Array,
     shares: Array,
+    bits: Array,
+    order: Array,
     weight: float,
     rounding: float,
     least: float,
@@ -260,25 +302,24 @@ def dense_classes(
 ) -> int:
     """Add the rows up by their bins and scan these by the Gini loss."""
     K = totals.size
+    few = 2 * n < gone
     for i in range(n):
         b: Any = np.int64(codes[index[begin + i], j])
         w = rows[begin + i, 0]
         sums[b, 0] += w
         shares[b, np.int64(rows[begin + i, 1])] += w
+        if few:
+            bits[b >> 6] |= np.uint64(1) << np.uint64(b & 63)
+    size = _occupied(few, gone, sums, bits, order)
     if sums[gone, 0] > 0.0:
         return FILLED
-    low = 0
-    while sums[low, 0] == 0.0:
-        low += 1
-    high = gone - 1
-    while sums[high, 0] == 0.0:
-        high -= 1
     bar = (gain[GAIN] + rounding) / weight
     found = -1
     wl = 0.0
     for k in range(K):
         left[k] = 0.0
-    for b in range(low, high):
+    for i in range(size - 1):
+        b = order[i]
         w = sums[b, 0]
         wl += w
         w /= weight
@@ -287,27 +328,25 @@ def dense_classes(
             left[k] += shares[b, k] - w * totals[k]
             squares += left[k] * left[k]
         both = wl * (weight - wl)
-        if squares > bar * both and sums[b, 0] > 0.0:
+        if squares > bar * both:
             if wl < least or weight - wl < least or both <= 0.0:
                 continue
-            found = b
+            found = i
             bar = squares / both
             gain[GAIN] = bar * weight
             gain[FIRST] = wl
             bar += rounding / weight
     if found >= 0:
         place[COLUMN] = j
-        place[LAST] = found
+        place[LAST] = order[found]
         place[LOST] = -1
-        found += 1
-        while sums[found, 0] == 0.0:
-            found += 1
-        place[NEXT] = found
-    for b in range(low, high + 1):
+        place[NEXT] = order[found + 1]
+    for i in range(size):
+        b = order[i]
         sums[b, 0] = 0.0
         for k in range(K):
             shares[b, k] = 0.0
-    return CONSTANT if low == high else TRIED
+    return CONSTANT if size == 1 else TRIED
 
 
 @kernel

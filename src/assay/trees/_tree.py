@@ -37,7 +37,7 @@ GROWTH: dict[str, Constraint] = {
     "max_features": none | one_of("sqrt", "log2") | integer(1) | real(0, 1, open_low=True),
     "categorical_features": categories,
     "monotonic_cst": monotone,
-    "max_bins": integer(2, 255),
+    "max_bins": integer(2, 65_535),
     "ccp_alpha": real(0),
     "random_state": seed,
     "n_jobs": jobs,
@@ -108,7 +108,7 @@ class Tree(TableEstimator):
             limits = limits_of(self, rows, float(rows if w is None else w.sum()))
             data = (y, w, self.criterion, classes, limits)
             if self.splitter == "hist":
-                return grow_binned(codes, *data, **options, seed=seed, counts=counts)
+                return grow_binned(codes, *data, **options, seed=seed, counts=counts, n_jobs=self.n_jobs)
             if self.multiway:
                 return grow_multiway(X, order, levels, *data, max_features=self.max_features_, seed=seed, counts=counts)
             return grow_exact(X, order, levels, *data, **options, seed=seed, counts=counts)

@@ -27,7 +27,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 
 from assay.base import Constraint, none, one_of, real
 from assay.errors import DataError, ParameterError
-from assay.labels import class_codes
+from assay.labels import class_codes, class_factors
 from assay.trees._boosted import SHARED, Boosted
 from assay.trees._influence import RelativeInfluence
 from assay.trees._losses import CLASS_LOSSES, NUMBER_LOSSES
@@ -340,33 +340,11 @@ class GradientBoostingClassifier(ClassifierMixin, Boosted):
             what = f"monotonic_cst needs two classes, and y holds {classes.size}"
             raise ParameterError(what, remedy="set monotonic_cst=None")
         self.classes_ = classes
-        w = self._class_weights(codes, w)
+        if self.class_weight is not None:
+            factors = class_factors(self.class_weight, classes, codes, w)[codes]
+            w = self._weights(factors if w is None else w * factors, codes.size)
         self._boost(X, codes.astype(np.float64), w, CLASS_LOSSES[self.loss](classes.size), codes)
         return self
-
-    def _class_weights(self, codes: Array, w: Array | None) -> Array | None:
-        """The weights times the factors of the classes."""
-        given = self.class_weight
-        if given is None:
-            return w
-        labels = self.classes_.tolist()
-        if isinstance(given, str):
-            mass = np.bincount(codes, weights=w, minlength=len(labels))
-            factors = mass.sum() / (len(labels) * mass)
-        else:
-            unknown = [key for key in given if key not in labels]
-            if unknown:
-                what = f"class_weight names {unknown[0]!r}, which is no class"
-                raise ParameterError(what, remedy=f"the classes are {', '.join(map(repr, labels[:6]))}")
-            factors = np.array([self._factor(given.get(label, 1.0), label) for label in labels])
-        return self._weights(factors[codes] if w is None else factors[codes] * w, codes.size)
-
-    @staticmethod
-    def _factor(value: Any, label: Any) -> float:
-        if not real(0).accepts(value):
-            what = f"class_weight of {label!r} is {value!r}"
-            raise ParameterError(what, remedy="give a number of 0 or more")
-        return float(value)
 
     def decision_function(self, X: Any) -> Array:
         """The score of the second class, or one column of scores per class."""

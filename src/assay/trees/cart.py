@@ -19,20 +19,18 @@ Breiman, Friedman, Olshen, Stone (1984), Classification and Regression Trees; Qu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 from assay.base import Constraint, none, one_of
-from assay.errors import DataError, ParameterError
-from assay.labels import class_codes
+from assay.labels import class_codes, class_factors
 from assay.trees._criteria import CLASSIFICATION, REGRESSION
 from assay.trees._target import numeric_target
 from assay.trees._tree import GROWTH, Tree
 
-__all__ = ["DecisionTreeClassifier", "DecisionTreeRegressor", "class_weights"]
+__all__ = ["DecisionTreeClassifier", "DecisionTreeRegressor"]
 
 Array = np.ndarray
 
@@ -61,7 +59,7 @@ class DecisionTreeRegressor(RegressorMixin, Tree):
     | min_impurity_decrease    | 0.0             | from 0 on                          | least saving of a split, per unit of the root's weight (early stopping) |
     | categorical_features     | "auto"          | "auto", None, columns              | columns that are categories; text always is |
     | monotonic_cst            | None            | -1, 0, 1 per column, or a dict     | predictions rise (1) or fall (-1) with a column |
-    | max_bins                 | 255             | 2 to 255                           | bins of a column, splitter="hist" |
+    | max_bins                 | 255             | 2 to 65,535                        | bins of a column, splitter="hist" |
     | ccp_alpha                | 0.0             | from 0 on                          | price per leaf by which the tree is pruned, as in scikit-learn |
     | random_state             | None            | seed                               | draws of columns; nothing else is random |
     | n_jobs                   | None            | threads                            | sorting and prediction; never changes a result |
@@ -161,7 +159,7 @@ class DecisionTreeClassifier(ClassifierMixin, Tree):
     | class_weight             | None    | "balanced", dict                   | weight of each class, times sample_weight; "balanced": all classes weigh the same |
     | categorical_features     | "auto"  | "auto", None, columns              | columns that are categories; text always is |
     | monotonic_cst            | None    | -1, 0, 1 per column, or a dict     | the second of two classes gets likelier (1) or rarer (-1) with a column |
-    | max_bins                 | 255     | 2 to 255                           | bins of a column, splitter="hist"       |
+    | max_bins                 | 255     | 2 to 65,535                        | bins of a column, splitter="hist"       |
     | ccp_alpha                | 0.0     | from 0 on                          | price per leaf by which the tree is pruned, as in scikit-learn |
     | random_state             | None    | seed                               | draws of columns; nothing else is random |
     | n_jobs                   | None    | threads                            | sorting and prediction; never changes a result |
@@ -231,7 +229,9 @@ class DecisionTreeClassifier(ClassifierMixin, Tree):
         table = self._table(X, reset=True)
         w = self._weights(sample_weight, len(table))
         self.classes_, codes = class_codes(y, len(table), w)
-        w = class_weights(self.class_weight, self.classes_, codes, w)
+        if self.class_weight is not None:
+            factors = class_factors(self.class_weight, self.classes_, codes, w)[codes]
+            w = factors if w is None else w * factors
         self.nodes_ = self._grow(table, codes.astype(np.int64), w, self.classes_.size)
         return self
 
@@ -249,27 +249,3 @@ class DecisionTreeClassifier(ClassifierMixin, Tree):
         """Their logarithms, minus infinity for a class without a row in the leaf."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
-
-
-def class_weights(asked: Any, classes: Array, codes: Array, w: Array | None) -> Array | None:
-    """Sample weights times class weights; "balanced" gives every class the same total.
-
-    >>> class_weights("balanced", np.array(["a", "b"]), np.array([0, 0, 0, 1]), None)
-    array([0.66666667, 0.66666667, 0.66666667, 2.        ])
-    """
-    if asked is None:
-        return w
-    base = np.ones(codes.size) if w is None else w
-    if isinstance(asked, str):
-        held = np.bincount(codes, base, minlength=classes.size)
-        return base * (base.sum() / (classes.size * held))[codes]
-    factor = np.ones(classes.size)
-    for label, value in asked.items():
-        if not isinstance(value, Real) or not 0 <= float(value) < np.inf:
-            what = f"class_weight of class {label!r} is {value!r}"
-            raise ParameterError(what, remedy="give each class a finite weight of zero or more")
-        factor[classes == label] = float(value)
-    weights = base * factor[codes]
-    if not weights.any():
-        raise DataError("class_weight leaves no row with weight", remedy="give at least one class a positive weight")
-    return weights

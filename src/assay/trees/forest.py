@@ -26,7 +26,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 
 from assay.base import Constraint, boolean, instance_of, integer, jobs, none, one_of, real, seed
 from assay.errors import DataError, ParameterError
-from assay.labels import class_codes
+from assay.labels import class_codes, class_factors
 from assay.trees._forest import Forest
 from assay.trees._limits import LIMITS
 from assay.trees._nodes import Nodes
@@ -46,7 +46,7 @@ SHARED: dict[str, Constraint] = {
     "bootstrap": boolean,
     "max_samples": SAMPLES,
     "oob_score": OOB_SCORE,
-    "max_bins": integer(2, 255),
+    "max_bins": integer(2, 65_535),
     "categorical_features": categories,
     "monotonic_cst": monotone,
     "warm_start": boolean,
@@ -60,7 +60,7 @@ class RandomForestRegressor(RegressorMixin, Forest):
     """The mean of many trees, each grown on bootstrap rows with m columns drawn at every node.
 
     Defaults that differ from scikit-learn's: `max_features="auto"` looks at p/3 columns (scikit-learn: all of them,
-    which is bagging), splits are found on at most 255 bins per column (`splitter="exact"` for all values), and the
+    which is bagging), splits are found on at most 1,023 bins per column (`splitter="exact"` for all values), and the
     out-of-bag error is always there.
 
         f(x) = (1/B) sum_b f_b(x)
@@ -80,7 +80,7 @@ class RandomForestRegressor(RegressorMixin, Forest):
     | bootstrap                | True            | True, False            | draw rows with replacement                |
     | max_samples              | None            | count or share         | rows drawn per tree; None: n              |
     | oob_score                | "auto"          | "auto", True, False    | out-of-bag figures; True insists on them  |
-    | max_bins                 | 255             | 2 to 255               | bins per column of numbers                |
+    | max_bins                 | 1023            | 2 to 65,535            | bins per column of numbers                |
     | categorical_features     | "auto"          | names, positions, mask | columns of categories; auto: text         |
     | monotonic_cst            | None            | -1, 0, 1 per column    | falling, free or rising                   |
     | warm_start               | False           | True, False            | keep the trees and add more               |
@@ -124,7 +124,7 @@ class RandomForestRegressor(RegressorMixin, Forest):
         bootstrap: bool = True,
         max_samples: Any = None,
         oob_score: Any = "auto",
-        max_bins: int = 255,
+        max_bins: int = 1023,
         categorical_features: Any = "auto",
         monotonic_cst: Any = None,
         warm_start: bool = False,
@@ -176,7 +176,7 @@ class RandomForestRegressor(RegressorMixin, Forest):
 class RandomForestClassifier(ClassifierMixin, Forest):
     """The class most trees agree on, each grown on bootstrap rows with m columns drawn at every node.
 
-    Defaults that differ from scikit-learn's: splits are found on at most 255 bins per column (`splitter="exact"` for
+    Defaults that differ from scikit-learn's: splits are found on at most 1,023 bins per column (`splitter="exact"` for
     all values), and the out-of-bag error is always there. m = sqrt(p) as in scikit-learn; m = p is bagging.
 
         P(class k | x) = (1/B) sum_b share of k in x's leaf of tree b      (vote="majority": share of trees that say k)
@@ -198,7 +198,7 @@ class RandomForestClassifier(ClassifierMixin, Forest):
     | vote                     | "probability" | "probability", "majority" | average shares, or count trees' votes     |
     | class_weight             | None          | a name or a dict          | weight of each class, see below           |
     | oob_score                | "auto"        | "auto", True, False       | out-of-bag figures; True insists on them  |
-    | max_bins                 | 255           | 2 to 255                  | bins per column of numbers                |
+    | max_bins                 | 1023          | 2 to 65,535               | bins per column of numbers                |
     | categorical_features     | "auto"        | names, positions, mask    | columns of categories; auto: text         |
     | monotonic_cst            | None          | -1, 0, 1 per column       | falling, free or rising P(second class)   |
     | warm_start               | False         | True, False               | keep the trees and add more               |
@@ -250,7 +250,7 @@ class RandomForestClassifier(ClassifierMixin, Forest):
         vote: str = "probability",
         class_weight: Any = None,
         oob_score: Any = "auto",
-        max_bins: int = 255,
+        max_bins: int = 1023,
         categorical_features: Any = "auto",
         monotonic_cst: Any = None,
         warm_start: bool = False,
@@ -330,33 +330,10 @@ class RandomForestClassifier(ClassifierMixin, Forest):
         asked = self.class_weight
         if asked is None:
             return None
-        if isinstance(asked, dict):
-            factors = _asked_weights(asked, self.classes_)
-            return lambda weights: factors
-
-        def balanced(weights: Array | None) -> Array:
-            sizes = np.bincount(target, weights, minlength=classes).astype(np.float64)
-            return np.divide(sizes.sum(), classes * sizes, out=np.zeros(classes), where=sizes > 0)
-
         if asked == "balanced_subsample":
-            return balanced
-        whole = balanced(w)
+            return lambda weights: class_factors("balanced", self.classes_, target, weights)
+        whole = class_factors(asked, self.classes_, target, w)
         return lambda weights: whole
-
-
-def _asked_weights(asked: dict[Any, float], classes: Array) -> Array:
-    """The weight of each class; 1 for those not named."""
-    known = classes.tolist()
-    for label, factor in asked.items():
-        if label not in known:
-            raise ParameterError(f"class_weight names {label!r}, which is no class of y", remedy=f"they are {known}")
-        if not real(0).accepts(factor):
-            what = f"class_weight of {label!r} is {factor!r}"
-            raise ParameterError(what, remedy="give each class a finite weight of zero or more")
-    factors = np.array([float(asked.get(label, 1.0)) for label in known])
-    if np.count_nonzero(factors) < 2:
-        raise ParameterError("class_weight leaves fewer than two classes", remedy="give two classes a positive weight")
-    return factors
 
 
 def _refuse_negative(y: Array, w: Array | None) -> None:

@@ -134,7 +134,7 @@ class PrunedTreeRegressor(PrunedTree, DecisionTreeRegressor):
     | min_impurity_decrease    | 0.0             | from 0 on                        | least saving of a split, per unit of the root's weight |
     | categorical_features     | "auto"          | "auto", None, columns            | columns that are categories; text always is |
     | monotonic_cst            | None            | -1, 0, 1 per column, or a dict   | predictions rise (1) or fall (-1) with a column |
-    | max_bins                 | 255             | 2 to 255                         | bins of a column, splitter="hist"   |
+    | max_bins                 | 255             | 2 to 65,535                      | bins of a column, splitter="hist"   |
     | random_state             | None            | seed                             | folds, and draws of columns         |
     | n_jobs                   | None            | threads                          | folds, sorting, prediction; never changes a result |
 
@@ -233,7 +233,7 @@ class PrunedTreeClassifier(PrunedTree, DecisionTreeClassifier):
     | class_weight             | None    | "balanced", dict                 | weight of each class, times sample_weight, in growing, pruning and errors |
     | categorical_features     | "auto"  | "auto", None, columns            | columns that are categories; text always is |
     | monotonic_cst            | None    | -1, 0, 1 per column, or a dict   | the second of two classes gets likelier (1) or rarer (-1) with a column |
-    | max_bins                 | 255     | 2 to 255                         | bins of a column, splitter="hist"           |
+    | max_bins                 | 255     | 2 to 65,535                      | bins of a column, splitter="hist"           |
     | random_state             | None    | seed                             | folds, and draws of columns                 |
     | n_jobs                   | None    | threads                          | folds, sorting, prediction; never changes a result |
 
