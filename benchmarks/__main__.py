@@ -1,4 +1,4 @@
-"""`python -m benchmarks [family|all] [--only substring] [--repeats N] [--no-write]`."""
+"""`python -m benchmarks [family|all] [--only substring [--renew]] [--repeats N] [--no-write]`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Time assay beside its peers.")
     parser.add_argument("family", nargs="?", default="all", choices=["all", *runner.families()])
     parser.add_argument("--only", default="", metavar="SUBSTRING", help="only cases named so; nothing is written")
+    parser.add_argument("--renew", action="store_true", help="with --only: write the rows of these cases")
     parser.add_argument("--repeats", type=int, default=None, metavar="N", help="rounds, instead of each case's own")
     parser.add_argument("--no-write", action="store_true", help="leave docs/benchmarks.md as it is")
     asked = parser.parse_args(arguments)
@@ -36,9 +37,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         contests = runner.run_all(package, chosen, repeats=asked.repeats, tell=tell)
         print(f"\n{family}\n{table.as_text(contests)}\n", flush=True)
-        sections[family] = table.as_markdown(family, contests)
+        if asked.only and DOCUMENT.exists():
+            sections[family] = table.renewed(DOCUMENT, family, contests)
+        else:
+            sections[family] = table.as_markdown(family, contests)
         failed |= any(contest.failed for contest in contests)
-    if sections and not asked.no_write and not asked.only:
+    if sections and not asked.no_write and (asked.renew or not asked.only):
         table.write(DOCUMENT, sections)
         tell(f"wrote {DOCUMENT}")
     if failed:

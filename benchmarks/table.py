@@ -118,6 +118,31 @@ def as_markdown(family: str, contests: Sequence[Contest]) -> str:
     return f"## {family}\n\n{made}\n\n{body}\n"
 
 
+def renewed(path: Path, family: str, contests: Sequence[Contest]) -> str:
+    """The family's section in the document with the rows of these contests renewed, and a line that says so."""
+    new = as_markdown(family, contests)
+    found = re.search(rf"(?ms)^## {re.escape(family)}\n.*?(?=^## |\Z)", path.read_text(encoding="utf-8"))
+    if found is None:
+        return new
+    cases = _by_case(found[0]) | _by_case(new)
+    head, rows_at = found[0].rstrip(), found[0].index("\n| ---")
+    head = head[: head.index("\n", rows_at + 1)]
+    said = f"Renewed {date.today().isoformat()}: {'; '.join(contest.case.name for contest in contests)}."
+    top, table = head.split("\n| case |", 1)
+    return f"{top.rstrip()}\n\n{said}\n\n| case |{table}\n" + "\n".join(cases.values()) + "\n"
+
+
+def _by_case(section: str) -> dict[str, str]:
+    """The rows of each case in a section."""
+    found: dict[str, str] = {}
+    name = ""
+    for line in section.split("| --- |\n", 1)[1].splitlines():
+        if line.startswith("| "):
+            name = line.split(" | ", 1)[0] if not line.startswith("|  |") else name
+            found[name] = f"{found[name]}\n{line}" if line.startswith("|  |") else line
+    return found
+
+
 def write(path: Path, sections: Mapping[str, str]) -> None:
     """Replace the sections of the families that ran and keep the others; write beside and rename over."""
     old = path.read_text(encoding="utf-8") if path.exists() else ""

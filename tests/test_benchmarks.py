@@ -280,6 +280,18 @@ def test_the_command_runs_prints_and_writes(toy_command, capsys):
     assert "bad toy" in toy_command.read_text()
 
 
+def test_some_cases_are_renewed_and_the_others_stay(toy_command):
+    command.main(["toys", "--repeats", "1"])
+    before = toy_command.read_text()
+    command.main(["toys", "--only", "bad", "--repeats", "1", "--renew"])
+    after = toy_command.read_text()
+    assert "Renewed" in after and "Renewed" not in before
+    kept = [line for line in before.splitlines() if line.startswith("| quick toy")]
+    assert kept and all(line in after.splitlines() for line in kept)
+    assert after.count("| bad toy |") == before.count("| bad toy |") == 1
+    assert after.index("| quick toy") < after.index("| bad toy")
+
+
 def test_the_command_does_less_when_asked(toy_command, capsys):
     assert command.main(["all", "--only", "QUICK", "--repeats", "1"]) == 0
     assert "bad toy" not in capsys.readouterr().out

@@ -221,7 +221,7 @@ def _check_discriminant(model: Any, width: int | None) -> None:
     if rule is None:
         return
     K, p = len(model.classes_), width or 0
-    sizes = {"frame.centre": (p,), "frame.unit": (p,), "offset": (K,)}
+    sizes: dict[str, tuple[int, ...]] = {"frame.centre": (p,), "frame.unit": (p,), "offset": (K,)}
     if hasattr(rule, "slope"):
         sizes |= {"slope": (p, K)}
     elif hasattr(rule, "shift"):

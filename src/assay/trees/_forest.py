@@ -245,6 +245,10 @@ class Forest(TableEstimator):
         raise NotImplementedError
 
 
+AT_ONCE = 1 << 16
+"""Nodes for which room is made at a time in a small forest."""
+
+
 @dataclass(frozen=True, eq=False)
 class _Grower:
     """Grows the tree of a seed."""
@@ -273,8 +277,8 @@ class _Grower:
 class _Gathered:
     """Nodes of trees that are finished in any order, joined in their own order as soon as they can be.
 
-    The arrays grow in place, a thirty-second at a time, and a tree is let go once it is copied, so that all trees are
-    never held twice.
+    The arrays grow in place, while small to twice their size and then by a thirty-second, and a tree is let go once it
+    is copied, so that all trees are never held twice.
     """
 
     def __init__(self, before: Nodes | None) -> None:
@@ -303,7 +307,7 @@ class _Gathered:
                 self._columns[name] = column.copy()
             kept = self._columns[name]
             if high > len(kept):
-                kept.resize((high + high // 32, *kept.shape[1:]), refcheck=False)
+                kept.resize((high + max(high // 32, min(high, AT_ONCE)), *kept.shape[1:]), refcheck=False)
             part = kept[low:high]
             part[...] = column
             if name == "first":

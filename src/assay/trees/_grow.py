@@ -42,6 +42,8 @@ CRITERIA = {
     "entropy": LOG_LOSS,
     "error": ERROR,
 }
+ROOM = 4096
+"""Nodes for which there is room at first, if there are rows for so many."""
 SHARED = 20_000
 """From this many rows on, the branches of one tree are worth sharing out."""
 
@@ -142,8 +144,9 @@ class _Growth:
         general = None if self.plain else _general_space(room)
         medians = _median_space(room, n) if rules.criterion == ABSOLUTE else None
         done = np.zeros(6, dtype=np.int64)
-        ints, reals, value = np.empty((256, 10), np.int32), np.empty((256, 8)), np.empty((256, rules.classes))
-        waiting, words = np.empty(256, np.int64), np.empty(most, np.uint32)
+        start = min(2 * n + 1, ROOM)
+        ints, reals, value = np.empty((start, 10), np.int32), np.empty((start, 8)), np.empty((start, rules.classes))
+        waiting, words = np.empty(start, np.int64), np.empty(most, np.uint32)
         ints[0], (reals[0, LOW], reals[0, HIGH]) = 0, bounds
         ints[0, END], ints[0, DEPTH] = n, depth
         while not done[FINISHED]:

@@ -141,6 +141,7 @@ class _Scores:
                     lambda at: self.loss.fill(y, w, self.raw, self.gradient, self.hessian, at, min(n, at + BLOCK)),
                     range(0, n, BLOCK),
                     n_jobs=self.n_jobs,
+                    work=float(n),
                 )
             )
         return self.loss.scale * (total + self.base) / self.weight
@@ -159,6 +160,7 @@ class _Scores:
                 lambda at: _advance(self.raw[k], value, leaf, at, min(n, at + BLOCK)),
                 range(0, n, BLOCK),
                 n_jobs=self.n_jobs,
+                work=float(n),
             )
 
 
