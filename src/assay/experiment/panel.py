@@ -216,7 +216,7 @@ _CLASSIFICATION = (
         "sparse logistic",
         "classification",
         "lasso-penalised logistic regression, its penalty by cross-validation (one-standard-error rule)",
-        _lazy("assay.linear", "LogisticRegressionCV", rule="1se"),
+        _lazy("assay.linear", "LogisticRegressionCV", rule="1se", alphas=50),
         22,
         _MORE,
         lambda n, p: 600.0 * n * p,
