@@ -285,9 +285,11 @@ def test_some_cases_are_renewed_and_the_others_stay(toy_command):
     before = toy_command.read_text()
     command.main(["toys", "--only", "bad", "--repeats", "1", "--renew"])
     after = toy_command.read_text()
-    assert "Renewed" in after and "Renewed" not in before
+    assert "Renewed" in after
+    assert "Renewed" not in before
     kept = [line for line in before.splitlines() if line.startswith("| quick toy")]
-    assert kept and all(line in after.splitlines() for line in kept)
+    assert kept
+    assert all(line in after.splitlines() for line in kept)
     assert after.count("| bad toy |") == before.count("| bad toy |") == 1
     assert after.index("| quick toy") < after.index("| bad toy")
 
