@@ -41,7 +41,8 @@ def pictures() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def ours(data: Any, k: int = 10) -> tuple[np.ndarray, np.ndarray]:
     X, y, Q = data
-    return KNeighborsClassifier(k, n_jobs=JOBS).fit(X, y).kneighbors(Q)  # type: ignore[return-value]
+    distance, row = KNeighborsClassifier(k, n_jobs=JOBS).fit(X, y).kneighbors(Q)
+    return distance, row
 
 
 def theirs(algorithm: str) -> Any:
