@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from assay.numerics.team import join, meet, new_gate
+from assay.numerics.jit import kernel
+from assay.numerics.team import CALL, OVER, follow, lead, meet, new_gate, take
 from assay.numerics.threads import parallel
 from assay.trees import _boost
 from assay.trees._binning import bin_table
@@ -16,6 +16,13 @@ from assay.trees._boost import BoostLimits, Workspace, grow_boosted
 from assay.trees._predict import leaf_indices
 
 Array = np.ndarray
+
+
+def grown(work, g, h, limits, **options):
+    """A tree on one score's gradients, with leaves that no other tree writes over."""
+    nodes, leaf = grow_boosted(work, g[None], None if h is None else h[None], limits, **options)
+    work.dismiss()
+    return nodes, leaf.copy()
 
 
 class Oracle:
@@ -173,7 +180,7 @@ def test_every_node_is_the_best_split(case, curved):
     h = np.random.default_rng(2).uniform(0.05, 0.25, y.size) if curved else None
     g = -(y - y.mean())
     oracle = Oracle(codes, levels, g, h, BoostLimits(**limits))
-    nodes, leaf = grow_boosted(Workspace(codes, levels), g, h, BoostLimits(**limits))
+    nodes, leaf = grown(Workspace(codes, levels), g, h, BoostLimits(**limits))
     if limits["max_leaves"] == 0:  # another order of splitting, the same leaves
         assert nodes.leaves == sum("children" not in node for node in oracle.nodes)
         mine = np.sort(nodes.value[nodes.feature < 0, 0])
@@ -193,7 +200,7 @@ def test_monotone_constraints(signs, curved):
     h = np.random.default_rng(4).uniform(0.05, 0.25, y.size) if curved else None
     limits = BoostLimits(max_leaves=14, min_leaf=4, l2=0.5)
     oracle = Oracle(codes, levels, -y, h, limits, monotone=np.array(signs))
-    nodes, _ = grow_boosted(Workspace(codes, levels), -y, h, limits, monotone=np.array(signs))
+    nodes, _ = grown(Workspace(codes, levels), -y, h, limits, monotone=np.array(signs))
     same(nodes, oracle, codes)
     for j, sign in enumerate(signs):  # along each constrained column the steps never turn
         rows = np.repeat(X[:20], 60, axis=0)
@@ -212,7 +219,7 @@ def test_samples_of_rows_and_columns(curved):
     h = rng.uniform(0.05, 0.25, y.size) if curved else None
     limits = BoostLimits(max_leaves=10, min_leaf=4)
     oracle = Oracle(codes, levels, -y, h, limits, rows=rows, columns=columns)
-    nodes, leaf = grow_boosted(Workspace(codes, levels), -y, h, limits, rows=rows, columns=columns)
+    nodes, leaf = grown(Workspace(codes, levels), -y, h, limits, rows=rows, columns=columns)
     same(nodes, oracle, codes)
     np.testing.assert_array_equal(leaf, leaf_indices(nodes, X)[:, 0])  # rows outside the sample too
     assert set(nodes.feature) <= {-1, 0, 2, 4}
@@ -224,8 +231,8 @@ def test_weights_equal_repetition():
     codes = bin_table(X, levels, times.astype(float), max_bins=255)
     again = bin_table(np.repeat(X, times, axis=0), levels, max_bins=255)
     limits = BoostLimits(max_leaves=15, min_leaf=1, l2=0.3)
-    one, leaf = grow_boosted(Workspace(codes, levels), -y * times, times.astype(float), limits)
-    two, copies = grow_boosted(Workspace(again, levels), np.repeat(-y, times), None, limits)
+    one, leaf = grown(Workspace(codes, levels), -y * times, times.astype(float), limits)
+    two, copies = grown(Workspace(again, levels), np.repeat(-y, times), None, limits)
     np.testing.assert_array_equal(one.feature, two.feature)
     np.testing.assert_array_equal(one.threshold, two.threshold)
     np.testing.assert_allclose(one.value, two.value, rtol=1e-12)
@@ -237,8 +244,8 @@ def test_weights_equal_repetition():
 def test_scale_of_the_gradient_changes_nothing(scale):
     X, y, levels = table(300, 4, 9)
     work = Workspace(bin_table(X, levels), levels)
-    one, leaf = grow_boosted(work, y, None, BoostLimits(max_leaves=8, min_leaf=5))
-    two, there = grow_boosted(work, y * scale, None, BoostLimits(max_leaves=8, min_leaf=5))
+    one, leaf = grown(work, y, None, BoostLimits(max_leaves=8, min_leaf=5))
+    two, there = grown(work, y * scale, None, BoostLimits(max_leaves=8, min_leaf=5))
     np.testing.assert_array_equal(leaf, there)
     np.testing.assert_allclose(two.value, one.value * scale, rtol=1e-12)
 
@@ -248,7 +255,7 @@ def test_one_huge_gradient_does_not_drown_the_others():
     y[17] = 1e9
     rows = np.setdiff1d(np.arange(2000), [17]).astype(np.int32)
     work = Workspace(bin_table(X, levels), levels)
-    nodes, leaf = grow_boosted(work, -y, None, BoostLimits(max_leaves=31, min_leaf=1))
+    nodes, leaf = grown(work, -y, None, BoostLimits(max_leaves=31, min_leaf=1))
     for t in np.unique(leaf[rows]):
         inside = np.flatnonzero(leaf == t)
         assert nodes.value[t, 0] == pytest.approx(y[inside].mean(), rel=1e-9)
@@ -260,7 +267,7 @@ def test_one_huge_gradient_does_not_drown_the_others():
 def test_nothing_to_split(gradient):
     X, _, levels = table(50, 3, 11)
     work = Workspace(bin_table(X, levels), levels)
-    nodes, leaf = grow_boosted(work, gradient, None, BoostLimits(min_leaf=1))
+    nodes, leaf = grown(work, gradient, None, BoostLimits(min_leaf=1))
     assert nodes.size == 1
     assert nodes.value[0, 0] == pytest.approx(-gradient.mean())
     assert (leaf == 0).all()
@@ -270,17 +277,17 @@ def test_constant_and_empty_columns_and_few_rows():
     X = np.column_stack([np.ones(6), np.full(6, np.nan), np.arange(6.0)])
     y = np.array([0, 0, 0, 1, 1, 1.0])
     work = Workspace(bin_table(X, [0, 0, 0]), [0, 0, 0])
-    nodes, leaf = grow_boosted(work, -y, None, BoostLimits(min_leaf=1, max_leaves=2))
+    nodes, leaf = grown(work, -y, None, BoostLimits(min_leaf=1, max_leaves=2))
     assert nodes.feature[0] == 2
     np.testing.assert_allclose(nodes.value[leaf, 0], y)
-    one, _ = grow_boosted(Workspace(bin_table(X[:1], [0, 0, 0]), [0, 0, 0]), -y[:1], None, BoostLimits())
+    one, _ = grown(Workspace(bin_table(X[:1], [0, 0, 0]), [0, 0, 0]), -y[:1], None, BoostLimits())
     assert one.size == 1
 
 
 def test_missing_against_all_others():
     X = np.array([[1.0], [1.0], [np.nan], [np.nan]])
     y = np.array([0.0, 0.0, 1.0, 1.0])
-    nodes, leaf = grow_boosted(Workspace(bin_table(X, [0]), [0]), -y, None, BoostLimits(min_leaf=1))
+    nodes, leaf = grown(Workspace(bin_table(X, [0]), [0]), -y, None, BoostLimits(min_leaf=1))
     assert nodes.threshold[0] == np.inf
     assert nodes.missing[0] == 1
     np.testing.assert_array_equal(leaf_indices(nodes, X)[:, 0], leaf)
@@ -295,12 +302,13 @@ def test_threads_never_change_a_bit(curved, growth, monkeypatch):
     monkeypatch.setattr(_boost, "TEAM_WORK", 0)
     h = np.random.default_rng(13).uniform(0.05, 0.25, y.size) if curved else None
     limits = BoostLimits(max_leaves=31, growth=growth)
-    one, leaf = grow_boosted(Workspace(codes, levels, 1), -y, h, limits)
+    one, leaf = grown(Workspace(codes, levels, 1), -y, h, limits)
     for jobs in (2, 3, 7):
         work = Workspace(codes, levels, jobs)
         assert work.team == jobs
-        for _ in range(3):
-            two, there = grow_boosted(work, -y, h, limits)
+        gradient, hessian = np.stack([y, -y]), None if h is None else np.stack([h, h])
+        for _ in range(5):  # the same helpers for all of them
+            two, there = grow_boosted(work, gradient, hessian, limits, score=1)
             np.testing.assert_array_equal(leaf, there)
             for name in ("feature", "threshold", "value", "gain", "weight", "missing", "words"):
                 np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
@@ -310,32 +318,51 @@ def test_sums_that_cannot_be_kept_are_made_again(monkeypatch):
     X, y, levels = table(3000, 5, 14, levels=((2, 30),))
     codes = bin_table(X, levels)
     limits = BoostLimits(max_leaves=40, min_leaf=5)
-    one, leaf = grow_boosted(Workspace(codes, levels), -y, None, limits)
+    one, leaf = grown(Workspace(codes, levels), -y, None, limits)
     monkeypatch.setattr(_boost, "POOL_BYTES", 100_000)
-    two, there = grow_boosted(Workspace(codes, levels), -y, None, limits)
+    two, there = grown(Workspace(codes, levels), -y, None, limits)
     np.testing.assert_array_equal(leaf, there)
     np.testing.assert_array_equal(one.value, two.value)
 
 
-def test_teams_of_any_size_meet():
-    gate = new_gate()
-    assert join(gate, 1) == (0, 1)
-    assert join(gate, 1)[0] == -1  # too late
+def test_teams_of_any_size_meet_and_take_each_piece_once():
+    @kernel
+    def work(gate, leads, seen, taken):
+        rank, size = 0, 1
+        if leads:
+            size = lead(gate, 3)
+        else:
+            rank, size, seen = follow(gate, seen)
+        if rank >= 0:
+            for _ in range(100):
+                meet(gate, size)
+                k = take(gate)
+                while k < taken.size:
+                    taken[k] += 1
+                    k = take(gate)
+                meet(gate, size)
+        return rank, size, seen
 
-    def enter(gate, barrier):
-        barrier.wait()
-        rank, size = join(gate, 3)
-        for _ in range(200 if rank >= 0 else 0):
-            meet(gate, size)
-        return rank, size
+    gate, taken = new_gate(), np.zeros(50, dtype=np.int64)
+    assert work(gate, True, 0, taken) == (0, 1, 0)  # nobody came
+    assert (taken == 100).all()
+    assert work(gate, False, 0, taken) == (-1, 0, 1)  # too late for that call, and there is no other
 
-    for _ in range(20):
-        gate, barrier = new_gate(), threading.Barrier(3)
-        with ThreadPoolExecutor(3) as pool:
-            came = list(pool.map(enter, [gate] * 3, [barrier] * 3))
-        members = [rank for rank, _ in came if rank >= 0]
-        assert sorted(members) == list(range(len(members)))
-        assert {size for rank, size in came if rank >= 0} == {len(members)}
+    def helper():
+        came, seen = [], 0
+        while gate[CALL] != OVER:
+            rank, size, seen = work(gate, False, seen, taken)
+            came += [(seen, rank, size)] if rank >= 0 else []
+        return came
+
+    with ThreadPoolExecutor(2) as pool:
+        helpers = [pool.submit(helper) for _ in range(2)]
+        sizes = [work(gate, True, 0, taken)[1] for _ in range(20)]
+        gate[CALL] = OVER
+    assert (taken == 100 * 21).all()
+    came = [one for each in helpers for one in each.result()]
+    for call, size in enumerate(sizes, 2):
+        assert sorted(rank for there, rank, _ in came if there == call) == list(range(1, size))
 
 
 def test_fits_inside_tasks_do_not_wait_for_threads_that_never_come(monkeypatch):
@@ -344,7 +371,7 @@ def test_fits_inside_tasks_do_not_wait_for_threads_that_never_come(monkeypatch):
     codes = bin_table(X, levels)
 
     def fit(k):
-        return grow_boosted(Workspace(codes, levels, 2), -y, None, BoostLimits())[0].value
+        return grown(Workspace(codes, levels, 2), -y, None, BoostLimits())[0].value
 
     first, *others = parallel(fit, range(6), n_jobs=2)
     for value in others:
@@ -358,5 +385,5 @@ def test_many_levels_share_the_last_bin(monkeypatch):
     rng = np.random.default_rng(16)
     X = rng.integers(0, 90, (3000, 1)).astype(float)
     y = (X[:, 0] % 3 == 0) + 0.1 * rng.normal(size=3000)
-    nodes, leaf = grow_boosted(Workspace(bin_table(X, [90]), [90]), -y, None, BoostLimits(min_leaf=1))
+    nodes, leaf = grown(Workspace(bin_table(X, [90]), [90]), -y, None, BoostLimits(min_leaf=1))
     np.testing.assert_array_equal(leaf_indices(nodes, X)[:, 0], leaf)

@@ -1,20 +1,24 @@
 """A team: several threads that run one kernel together and wait for each other inside it, without Python.
 
 Growing a boosted tree asks for a hundred short steps, each worth a few threads and each needing the one before. Sent
-through a pool, a step's hand-over would cost more than the step. Here every thread enters the same nogil kernel once
-and meets the others at barriers, a few tenths of a microsecond each, made of the processor's atomic operations:
+through a pool, a step's hand-over would cost more than the step. Here a caller and its helpers (`threads.Crew`) enter
+the same nogil kernel and meet at barriers, a few tenths of a microsecond each, made of the processor's atomic
+operations:
 
-    rank, size = join(gate, wanted)     who am I, and how many are we? rank -1: too late, go home
+    size = lead(gate, wanted)           the caller, rank 0: how many are we?
+    rank, size, seen = follow(gate, s)  a helper waits for a call later than s; rank -1: nobody called, go home
     ... my share ...
     meet(gate, size)                    nobody passes before all have come; what was written before is seen after
+    k = take(gate)                      0, 1, 2, ... since the last meeting, each number for one member only
 
-No promise of threads is needed. The first to come waits a short while for the others and then closes the door; those
-who came are the team, and whoever comes later returns at once. A pool that is busy or runs its tasks one after
-another thus gives a team of one, never a deadlock. Nobody waits for a thread that has not begun to run the kernel.
-Waiting threads spin at first and then hand their core over at every look, so more threads than cores still advance.
+A helper stays in the kernel from one call to the next, for waking a thread costs as much as a tenth of a small tree.
+No promise of threads is needed: the caller waits a short while for the others and then closes the door; those who came
+are the team, and whoever comes later waits for the next call. A pool that is busy thus gives a team of one, never a
+deadlock. Nobody waits for a thread that has not begun to run the kernel. Waiting threads spin at first and then hand
+their core over at every look, so more threads than cores still advance; a helper that is not called for a while leaves.
 
 Work must be shared out so that no result depends on the size of the team: each number is computed by one member
-alone, whoever that is.
+alone, whoever that is, or is a sum of whole numbers, which is the same in any order.
 """
 
 from __future__ import annotations
@@ -29,21 +33,23 @@ from numba.extending import intrinsic as numba_intrinsic
 
 from assay.numerics.jit import kernel
 
-__all__ = ["add_pair", "join", "meet", "new_gate", "prefetch"]
+__all__ = ["CALL", "OVER", "add_pair", "follow", "lead", "meet", "new_gate", "prefetch", "take"]
 
 Array = np.ndarray
 intrinsic: Any = numba_intrinsic  # its first argument is filled in by Numba, which its types do not say
 
 # Each counter stands in a cache line of its own.
-COMERS, TEAM, WAITING, ROUND = 0, 8, 16, 24
-CLOSED = 1 << 32
+COMERS, TEAM, WAITING, ROUND, TICKET, CALL = 0, 8, 16, 24, 32, 40
+CLOSED, OVER = 1 << 32, -1
 PATIENCE = 400
 """Looks before a waiting thread hands over its core; about ten microseconds."""
+LEAVE = 40_000
+"""Looks before a helper leaves whom nobody calls; several milliseconds."""
 
 
 def new_gate() -> Array:
-    """The counters of one team; a new one for each entry into a kernel."""
-    return np.zeros(32, dtype=np.int64)
+    """The counters of one team; `gate[CALL] = OVER` sends its helpers home."""
+    return np.zeros(48, dtype=np.int64)
 
 
 def _place(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
@@ -141,39 +147,60 @@ def add_pair(typing: Any, array: Any, index: Any, one: Any, two: Any) -> Any:
 
 
 @kernel
-def join(gate: Array, wanted: int) -> tuple[int, int]:
-    """This thread's rank and the size of its team; rank -1 for one who came too late."""
-    rank = _fetch_add(gate, COMERS, 1)
-    if rank >= CLOSED:
-        return -1, 0
-    if rank > 0:
-        looks = 0
-        size = _look(gate, TEAM)
-        while size == 0:
-            looks += 1
-            if looks > PATIENCE:
-                _hand_over()
-            size = _look(gate, TEAM)
-        return rank, size
+def lead(gate: Array, wanted: int) -> int:
+    """Call the helpers; the size of the team, the caller included."""
+    _tell(gate, TICKET, 0)
+    if wanted == 1:
+        return 1
+    _tell(gate, TEAM, 0)
+    _tell(gate, COMERS, 1)
+    _fetch_add(gate, CALL, 1)
     looks = 0
-    # The first one waits for a few tenths of a millisecond at most.
-    while _look(gate, COMERS) < wanted and looks < 3 * PATIENCE:
+    # A few tenths of a millisecond at most.
+    while _look(gate, COMERS) < wanted and looks < 10 * PATIENCE:
         looks += 1
         if looks > PATIENCE:
             _hand_over()
     size = _fetch_add(gate, COMERS, CLOSED)
     _tell(gate, TEAM, size)
-    return 0, size
+    return size
+
+
+@kernel
+def follow(gate: Array, seen: int) -> tuple[int, int, int]:
+    """Wait for a call after number `seen`: this thread's rank, the size of its team, the number of the call."""
+    looks = 0
+    while looks < LEAVE:
+        call = _look(gate, CALL)
+        if call == OVER:
+            break
+        if call != seen:
+            seen = call
+            rank = _fetch_add(gate, COMERS, 1)
+            if rank < CLOSED:
+                size = _look(gate, TEAM)
+                while size == 0:
+                    looks += 1
+                    if looks > PATIENCE:
+                        _hand_over()
+                    size = _look(gate, TEAM)
+                return rank, size, _look(gate, CALL)
+        looks += 1
+        if looks > PATIENCE:
+            _hand_over()
+    return -1, 0, seen
 
 
 @kernel
 def meet(gate: Array, size: int) -> None:
     """Wait until every member of the team has come here."""
     if size == 1:
+        gate[TICKET] = 0
         return
     now = _look(gate, ROUND)
     if _fetch_add(gate, WAITING, 1) == size - 1:
         _tell(gate, WAITING, 0)
+        _tell(gate, TICKET, 0)
         _tell(gate, ROUND, now + 1)
         return
     looks = 0
@@ -181,3 +208,9 @@ def meet(gate: Array, size: int) -> None:
         looks += 1
         if looks > PATIENCE:
             _hand_over()
+
+
+@kernel
+def take(gate: Array) -> int:
+    """The next piece of work that nobody has taken since the team last met."""
+    return _fetch_add(gate, TICKET, 1)

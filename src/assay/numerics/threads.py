@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
 import threadpoolctl
 
-__all__ = ["SMALL_WORK", "cores", "one_blas_thread", "one_openmp_thread", "parallel", "workers"]
+__all__ = ["SMALL_WORK", "Crew", "cores", "one_blas_thread", "one_openmp_thread", "parallel", "workers"]
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -66,26 +66,58 @@ def parallel(
         if threads <= 1 or work < SMALL_WORK or getattr(_inside, "task", False):
             return [function(task) for task in tasks]
 
-        def guarded(task: Item) -> Outcome:
-            if not getattr(_inside, "limited", False):
-                # Some builds of BLAS count threads per calling thread, so each of ours asks for one, once.
-                with _blas_lock:
-                    _hold_blas()
-                _inside.limited = True
-            _inside.task = True
-            try:
-                return function(task)
-            finally:
-                _inside.task = False
+        return _finish([_pool(threads).submit(_guarded, function, task) for task in tasks])
 
-        futures = [_pool(threads).submit(guarded, task) for task in tasks]
-        try:
-            return [future.result() for future in futures]
-        finally:
-            # After an error no task may outlive this call: it would write into the caller's arrays.
-            for future in futures:
-                future.cancel()
-            wait(futures)
+
+class Crew:
+    """Helpers in threads of the pool who run one function beside the caller, again and again (see `numerics.team`).
+
+    | parameter | default | range       | meaning                                                                    |
+    |-----------|---------|-------------|----------------------------------------------------------------------------|
+    | function  |         | () -> Any   | what a helper does; it returns when it has nothing to do for a while       |
+    | size      |         | >= 1        | the caller and its helpers                                                 |
+    """
+
+    def __init__(self, function: Callable[[], Any], size: int) -> None:
+        self._function, self._size = function, size
+        self._helpers: list[Future[Any]] = []
+
+    def muster(self) -> int:
+        """Send for the helpers who are not there; how many threads may come, the caller included."""
+        if self._size == 1 or getattr(_inside, "task", False):
+            return 1
+        gone = [helper for helper in self._helpers if helper.done()]
+        self._helpers = [helper for helper in self._helpers if not helper.done()]
+        for helper in gone:
+            helper.result()
+        while len(self._helpers) < self._size - 1:
+            # Not those of `parallel`, which must not find its threads waiting for calls.
+            self._helpers.append(_pool(-self._size).submit(_guarded, lambda _: self._function(), None))
+        return self._size
+
+
+def _guarded(function: Callable[[Item], Outcome], task: Item) -> Outcome:
+    """A task in a thread of the pool."""
+    if not getattr(_inside, "limited", False):
+        # Some builds of BLAS count threads per calling thread, so each of ours asks for one, once.
+        with _blas_lock:
+            _hold_blas()
+        _inside.limited = True
+    _inside.task = True
+    try:
+        return function(task)
+    finally:
+        _inside.task = False
+
+
+def _finish(futures: Sequence[Future[Outcome]]) -> list[Outcome]:
+    """What the tasks return. After an error none of them may outlive the call: it would write into its arrays."""
+    try:
+        return [future.result() for future in futures]
+    finally:
+        for future in futures:
+            future.cancel()
+        wait(futures)
 
 
 @contextmanager
@@ -151,9 +183,10 @@ def _controller() -> Any:
 
 
 def _pool(threads: int) -> ThreadPoolExecutor:
+    """The pool of so many threads, or with a minus sign that of as many helpers."""
     with _pool_lock:
         if threads not in _pools:
-            _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="assay")
+            _pools[threads] = ThreadPoolExecutor(abs(threads), thread_name_prefix="assay")
         return _pools[threads]
 
 

@@ -23,8 +23,8 @@ add up to the same in any order and subtract without rest, gradient and count fi
 both: half the time of sums in floating point. A row's rounding is of the size of the errors that sums of a million
 floating-point numbers make. Steps are then computed in floating point from the gradients of the leaf's own rows.
 
-Threads. The whole tree is one kernel that a team of threads runs together (`numerics.team`). Each member adds up and
-searches columns of its own, so the same tree follows for any number of threads, to the bit.
+Threads. The whole tree is one kernel that a team of threads runs together (`numerics.team`). Sums are of whole numbers
+and each column is searched by one member, so the same tree follows for any number of threads, to the bit.
 
 Friedman (2001), Annals of Statistics 29, 1189-1232; Chen and Guestrin (2016), KDD, 785-794; Ke et al. (2017), NeurIPS
 30, 3146-3154; Fisher (1958), JASA 53, 789-798.
@@ -32,14 +32,15 @@ Friedman (2001), Annals of Statistics 29, 1189-1232; Chen and Guestrin (2016), K
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from assay.numerics.team import new_gate
-from assay.numerics.threads import parallel, workers
+from assay.numerics.team import CALL, OVER, new_gate
+from assay.numerics.threads import Crew, parallel, workers
 from assay.trees._binning import Codes
 from assay.trees._boost_grow import PIECES, grow, send
 from assay.trees._boost_scan import BEGIN, BIN, END, FEATURE, FIRST, GAIN, MISSING, STEP, WEIGHT
@@ -82,7 +83,7 @@ class BoostLimits:
 
 
 class Workspace:
-    """What all trees of one fit share: the codes by blocks of columns, and room for sums and rows.
+    """What all trees of one fit share: the codes row by row and column by column, and room for sums and rows.
 
     | parameter | default | range             | meaning                                                        |
     |-----------|---------|-------------------|----------------------------------------------------------------|
@@ -90,8 +91,8 @@ class Workspace:
     | levels    |         | p whole numbers   | categories of each column, 0 for a column of numbers           |
     | n_jobs    | None    | None or whole     | threads of the team                                            |
 
-    One workspace serves one call of `grow_boosted` at a time. It holds the codes twice more, once by blocks of columns
-    (with one thread the given ones) and once column by column.
+    One workspace serves one call of `grow_boosted` at a time. Beside the given codes it holds them column by column. As
+    long as it grows trees on the same gradients, helpers stay with it between trees; `dismiss` sends them home at once.
     """
 
     def __init__(self, codes: Codes, levels: Sequence[int], n_jobs: int | None = None) -> None:
@@ -100,10 +101,10 @@ class Workspace:
         self.codes, self.levels = codes, np.asarray(levels, dtype=np.int64)
         self.rows, self.columns = n, p
         self.team = max(1, min(workers(n_jobs), p)) if n * p >= TEAM_WORK else 1
-        self.blocks = np.linspace(0, p, self.team + 1).astype(np.int64)
-        self.cells = values.reshape(-1) if self.team == 1 else np.empty(n * p, dtype=values.dtype)
+        self.cells = values.reshape(-1)
         self.by_column = np.empty((p, n), dtype=values.dtype)
-        parallel(self._copy_block, range(self.team), n_jobs=n_jobs, work=float(n * p))
+        blocks = np.linspace(0, p, self.team + 1).astype(np.int64).tolist()
+        parallel(self._turn, itertools.pairwise(blocks), n_jobs=n_jobs, work=float(n * p))
         bins = codes.bins
         self.offsets = np.concatenate([[0], np.cumsum(bins.n_bins.astype(np.int64) + 1)])
         words = [
@@ -113,44 +114,54 @@ class Workspace:
         self.every = np.arange(n, dtype=np.int32)
         self.order = np.empty(n, dtype=np.int32)
         self.buffers = np.empty((2, n), dtype=np.int32)
-        self.pool, self.packed = np.empty((0, 0), dtype=np.int64), np.empty(0, dtype=np.int64)
+        self.active, self.bound = np.empty(p, dtype=np.uint8), np.empty(p, dtype=np.int64)
+        self.numbers, self.counts = np.empty(7), np.empty(9, dtype=np.int64)
+        self.leaf_of_row = np.empty(n, dtype=np.int32)
+        self._asked: tuple[Any, ...] = (None, None, 0)
+        self.gate, self.crew = new_gate(), Crew(lambda: None, 1)
         widest = int(bins.n_bins.max(initial=0)) + 1
+        self.own = np.empty((self.team, 2 * int(self.offsets[-1]) if self.team > 1 else 0), dtype=np.int64)
         self.gains = np.empty((self.team, widest))
         self.sums = np.empty((self.team, 3, widest), dtype=np.int64)
         self.tables = np.empty((self.team, widest), dtype=np.uint8)
-        self.bits = np.zeros((2, max(1, int(self.word_starts[-1]))), dtype=np.uint32)
+        self.spare_bits = np.zeros((2, max(1, int(self.word_starts[-1]))), dtype=np.uint32)
 
-    def _copy_block(self, k: int) -> None:
-        low, high = int(self.blocks[k]), int(self.blocks[k + 1])
-        if self.team > 1:
-            block = self.cells[self.rows * low : self.rows * high].reshape(self.rows, high - low)
-            block[:] = self.codes.values[:, low:high]
-        self.by_column[low:high] = self.codes.values[:, low:high].T
+    def _turn(self, block: tuple[int, int]) -> None:
+        columns = slice(*block)
+        self.by_column[columns] = self.codes.values[:, columns].T
 
-    def room(self, leaves: int, lanes: int) -> tuple[Array, Array]:
-        """Space for the sums of so many nodes at once and one more that is never kept, and for the gradients."""
-        size = 2 * int(self.offsets[-1])
-        slots = 1 + max(1, min(leaves, POOL_BYTES // (8 * size)))
-        if self.pool.shape[0] < slots:
-            self.pool = np.empty((slots, size), dtype=np.int64)
-        if self.packed.size < lanes * self.rows:
-            self.packed = np.empty(lanes * self.rows, dtype=np.int64)
-        return self.pool, self.packed
+    def dismiss(self) -> None:
+        """Send the helpers home."""
+        self.gate[CALL] = OVER
 
-    def tree(self, size: int) -> tuple[Array, Array, Array, tuple[Array, ...]]:
-        """Numbers, whole numbers and category bits of so many nodes, and what the team tells each other."""
+    def arguments(self, gradient: Array, hessian: Array | None, leaves: int) -> tuple[Any, ...]:
+        """What the kernel works with: the same for every tree on these gradients, so that helpers may stay in it."""
+        asked, known = (gradient, hessian, leaves), self._asked
+        if asked[0] is known[0] and asked[1] is known[1] and asked[2] == known[2]:
+            return self._arguments
+        self.dismiss()
+        size, lanes = 2 * int(self.offsets[-1]), 1 if hessian is None else 2
+        nodes, bins = 2 * leaves - 1, self.codes.bins
+        # Beside the sums that are kept there are two places whose sums are not.
+        pool = np.empty((2 + max(1, min(leaves, POOL_BYTES // (8 * size))), size), dtype=np.int64)
+        self.real, self.whole = np.empty((nodes, 5)), np.empty((nodes, 12), dtype=np.int64)
         words = int(np.diff(self.word_starts).max(initial=1))
-        shared = (
-            np.empty((2, self.columns)),
-            np.empty((2, self.columns, 4), dtype=np.int64),
-            np.zeros((self.team + 1, 16), dtype=np.int64),
-            np.empty(size + 1, dtype=np.int64),
-            np.empty(self.pool.shape[0], dtype=np.int64),
-            np.empty((PIECES, 2)),
-            np.empty((PIECES, 2), dtype=np.int64),
-        )
-        bits = np.zeros((size if self.word_starts[-1] else 1, words), dtype=np.uint32)
-        return np.zeros((size, 5)), np.zeros((size, 12), dtype=np.int64), bits, shared
+        self.bits = np.empty((nodes if self.word_starts[-1] else 1, words), dtype=np.uint32)
+        self.gate = new_gate()
+        self._asked = asked
+        self._arguments: tuple[Any, ...] = (
+            self.gate, self.cells, self.by_column.reshape(-1), self.offsets, bins.n_bins, bins.categorical,
+            self.word_starts, gradient, gradient if hessian is None else hessian,
+            np.empty(lanes * self.rows, dtype=np.int64), self.active, self.bound, self.numbers, self.counts, self.order,
+            self.buffers, pool, self.own, self.gains, self.sums, self.tables, self.spare_bits, self.real, self.whole,
+            self.bits, np.empty((2, self.columns)), np.empty((2, self.columns, 4), dtype=np.int64),
+            np.empty((self.team + 1, 16), dtype=np.int64), np.empty(nodes + 1, dtype=np.int64),
+            np.empty(pool.shape[0], dtype=np.int64), np.empty((PIECES, 2)), np.empty((PIECES, 2), dtype=np.int64),
+            self.leaf_of_row,
+        )  # fmt: skip
+        arguments = self._arguments
+        self.crew = Crew(lambda: grow(False, 0, *arguments), self.team)
+        return arguments
 
 
 def grow_boosted(
@@ -159,6 +170,7 @@ def grow_boosted(
     hessian: Array | None,
     limits: BoostLimits,
     *,
+    score: int = 0,
     rows: Array | None = None,
     columns: Array | None = None,
     monotone: Array | None = None,
@@ -168,65 +180,54 @@ def grow_boosted(
     | parameter | default | range              | meaning                                                            |
     |-----------|---------|--------------------|--------------------------------------------------------------------|
     | work      |         | Workspace          | the binned table and room to work in                               |
-    | gradient  |         | n numbers, float64 | of the loss at the present scores, times the row's weight          |
-    | hessian   |         | n numbers or None  | likewise, not negative; None: 1 for every row                      |
+    | gradient  |         | K x n, float64     | of the loss at the present scores, times the row's weight          |
+    | hessian   |         | K x n, 1 x n, None | likewise, not negative; None: 1 for every row                      |
     | limits    |         | BoostLimits        | when growth stops                                                  |
+    | score     | 0       | 0 to K - 1         | which of the gradients                                             |
     | rows      | None    | int32, ascending   | the sample the tree is grown on; None: all rows                    |
     | columns   | None    | p truth values     | columns that may be split; None: all                               |
     | monotone  | None    | p of -1, 0, 1      | direction of each column                                           |
 
     In the nodes, `weight` is the sum of hessians, `impurity` 0 and `value` the step -G / (H + l2). Where a column's
-    missing values stand against all others, the threshold is infinity.
+    missing values stand against all others, the threshold is infinity. The leaves of the rows are written over by the
+    workspace's next tree.
 
     >>> from assay.trees._binning import bin_table
     >>> X = np.array([[1.0], [2.0], [3.0], [4.0]])
     >>> work = Workspace(bin_table(X, [0]), [0])
-    >>> nodes, leaf = grow_boosted(work, np.array([1.0, 1.0, -1.0, -1.0]), None, BoostLimits(min_leaf=1))
+    >>> nodes, leaf = grow_boosted(work, np.array([[1.0, 1.0, -1.0, -1.0]]), None, BoostLimits(min_leaf=1))
     >>> float(nodes.threshold[0]), nodes.value[leaf, 0].tolist()
     (2.5, [-1.0, -1.0, 1.0, 1.0])
     """
-    n, p, bins = work.rows, work.columns, work.codes.bins
-    sampled, lanes = n if rows is None else rows.size, 1 if hessian is None else 2
+    sampled, lanes = work.rows if rows is None else rows.size, 1 if hessian is None else 2
     most = _most_leaves(limits, sampled)
-    active = np.ones(p, dtype=np.uint8) if columns is None else np.asarray(columns, dtype=bool).astype(np.uint8)
-    bound = np.zeros(p, dtype=np.int64) if monotone is None else np.asarray(monotone, dtype=np.int64)
+    arguments = work.arguments(gradient, hessian, most)
+    work.active[:] = True if columns is None else columns
+    work.bound[:] = 0 if monotone is None else monotone
     if rows is None:
         work.order[:] = work.every
-        leaf_of_row = np.empty(n, dtype=np.int32)
     else:
         work.order[:sampled] = rows
-        leaf_of_row = np.full(n, -1, dtype=np.int32)
-    pool, packed = work.room(most, lanes)
-    real, whole, bits, shared = work.tree(2 * most - 1)
+        work.leaf_of_row[:] = -1
+    for blank in (work.real, work.whole, work.bits):
+        blank[:] = 0
     mode = 2 if limits.max_leaves == 0 else int(limits.growth == "depth")
-    numbers = np.array([limits.min_hessian, limits.l2, limits.min_gain, limits.smoothing, 0.0, 1.0, 0.0])
-    counts = np.array(
-        [most, limits.max_depth, limits.min_leaf, mode, lanes, int(sampled).bit_length(), bound.any(), sampled],
-        dtype=np.int64,
-    )
-    by_column = work.by_column.reshape(-1)
-    arguments: tuple[Any, ...] = (
-        new_gate(), work.team, work.cells, by_column, work.blocks, work.offsets, bins.n_bins, bins.categorical,
-        work.word_starts, gradient, gradient if hessian is None else hessian, packed, active, bound, numbers, counts,
-        work.order, work.buffers, pool, work.gains, work.sums, work.tables, work.bits, real, whole, bits, *shared,
-        leaf_of_row,
-    )  # fmt: skip
-    if work.team == 1:
-        made = grow(*arguments)
-    else:
-        made = max(parallel(lambda _: int(grow(*arguments)), range(work.team), n_jobs=work.team))
+    work.numbers[:] = limits.min_hessian, limits.l2, limits.min_gain, limits.smoothing, 0.0, 1.0, 0.0
+    bits, bounded = int(sampled).bit_length(), work.bound.any()
+    work.counts[:] = most, limits.max_depth, limits.min_leaf, mode, lanes, bits, bounded, sampled, score
+    made = grow(True, work.crew.muster(), *arguments)
     if rows is not None:
-        _send_others(work, whole, bits, leaf_of_row)
-    return _nodes(work, real[:made], whole[:made], bits), leaf_of_row
+        _send_others(work)
+    return _nodes(work, work.real[:made], work.whole[:made], work.bits), work.leaf_of_row
 
 
-def _send_others(work: Workspace, whole: Array, bits: Array, leaf_of_row: Array) -> None:
+def _send_others(work: Workspace) -> None:
     """Find the leaves of the rows that were not in the sample."""
     bins = work.codes.bins
 
     def part(k: int) -> None:
         rows = slice(k * work.rows // work.team, (k + 1) * work.rows // work.team)
-        send(work.codes.values[rows], bins.n_bins, bins.categorical, whole, bits, leaf_of_row[rows])
+        send(work.codes.values[rows], bins.n_bins, bins.categorical, work.whole, work.bits, work.leaf_of_row[rows])
 
     if work.team == 1:
         part(0)

@@ -1,7 +1,9 @@
 """A boosted tree from root to leaves: one kernel that a team of threads runs together.
 
 The first member leads: it keeps the nodes, chooses the columns' best split and takes the next node. All members divide
-the rows, add up their columns and search them. They meet after each of these steps.
+the rows, add them up and search the columns, and meet after each of these steps. In a large node they share the rows,
+each adding up a few hundred at a time into sums of its own, for a row's cells lie together and are fetched once; in a
+small one they share the columns, which saves a meeting.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import math
 import numpy as np
 
 from assay.numerics.jit import kernel
-from assay.numerics.team import join, meet
+from assay.numerics.team import follow, lead, meet, take
 from assay.trees._boost_scan import (
     BEGIN,
     BIN,
@@ -41,6 +43,7 @@ from assay.trees._boost_scan import (
     ROUNDING,
     ROWS,
     SCALE,
+    SCORE,
     SLOT,
     SPARE,
     STEP,
@@ -59,111 +62,140 @@ Array = np.ndarray
 
 PIECES = 64
 """Pieces of rows whose float sums are added in a fixed order, whoever made them."""
+SHARED, TURN = 4096, 512
+"""From so many rows on they are shared when they are added up, so many at a time."""
+DIVIDED = 3072
+"""From so many rows on they are shared when they are divided."""
 
 
 @kernel
 def grow(
-    gate: Array, wanted: int, cells: Array, by_column: Array, blocks: Array, offsets: Array, n_bins: Array,
-    categorical: Array, word_starts: Array, gradient: Array, hessian: Array, packed: Array, active: Array, bound: Array,
-    numbers: Array, counts: Array, order: Array, buffers: Array, pool: Array, gains: Array, sums: Array,
-    tables: Array, spare_bits: Array, real: Array, whole: Array, bits: Array, found: Array, place: Array, told: Array,
-    heap: Array, free: Array, float_parts: Array, whole_parts: Array, leaf_of_row: Array,
+    leads: bool, wanted: int, gate: Array, cells: Array, by_column: Array, offsets: Array, n_bins: Array,
+    categorical: Array, word_starts: Array, gradients: Array, hessians: Array, packed: Array, active: Array,
+    bound: Array, numbers: Array, counts: Array, order: Array, buffers: Array, pool: Array, own: Array, gains: Array,
+    sums: Array, tables: Array, spare_bits: Array, real: Array, whole: Array, bits: Array, found: Array, place: Array,
+    told: Array, heap: Array, free: Array, float_parts: Array, whole_parts: Array, leaf_of_row: Array,
 ) -> int:  # fmt: skip
-    """Grow the tree together with whoever else joins; return the number of nodes."""
-    rank, size = join(gate, wanted)
-    if rank < 0:
-        return 0
-    n, lanes = gradient.size, counts[LANES]
-    news = told[0]
-    _pack(gate, rank, size, gradient, hessian, order, numbers, counts, float_parts, whole_parts, packed)
-    freed = queued = 0
-    leaves = 1
-    if rank == 0:
-        for k in range(pool.shape[0] - 1, 1, -1):
-            free[freed] = k
-            freed += 1
-        for k in range(PIECES):
-            whole[0, SUM_G] += whole_parts[k, 0]
-            whole[0, SUM_H] += whole_parts[k, 1]
-        whole[0, END], whole[0, FEATURE] = counts[ROWS], -1
-        real[0, LOW], real[0, HIGH] = -np.inf, np.inf
-        news[NODE], news[CHILD], news[SPARE], news[MADE] = -1, 0, 1, 1
-        news[DEEPER] = counts[MAX_LEAVES] > 1 and counts[MAX_DEPTH] > 0 and numbers[SCALE] > 0.0
-    meet(gate, size)
+    """Grow one tree as the leader and return the number of its nodes, or help with one tree after another."""
+    seen, records = np.int64(0), np.empty(2)
     while True:
-        # The children are known to all; find how each of them is best split.
-        parent, child = news[NODE], news[CHILD]
-        sides = 1 if parent < 0 else 2
-        subtract = parent >= 0 and whole[max(parent, 0), SLOT] > 0
-        small = child
-        if sides == 2 and whole[child, END] - whole[child, BEGIN] > whole[child + 1, END] - whole[child + 1, BEGIN]:
-            small = child + 1
-        large = 2 * child + 1 - small if sides == 2 else child
-        large_slot = whole[parent, SLOT] if subtract else 0
-        enough = 2 * counts[MIN_LEAF] if news[DEEPER] else n + 1
-        look_small = whole[small, END] - whole[small, BEGIN] >= enough
-        look_large = sides == 2 and whole[large, END] - whole[large, BEGIN] >= enough
-        for b in range(rank, blocks.size - 1, size):
-            for side in range(sides):
-                node, slot, look = (small, news[SPARE], look_small) if side == 0 else (large, large_slot, look_large)
-                minus = side == 1 and subtract
-                if not minus and (look or (look_large and subtract)):
-                    sum_up(
-                        cells, n * blocks[b], blocks[b], blocks[b + 1], offsets, active, order, whole[node, BEGIN],
-                        whole[node, END], packed, lanes, pool[slot],
-                    )  # fmt: skip
-                if look:
-                    record = 0.0
-                    for j in range(blocks[b], blocks[b + 1]):
-                        if active[j]:
-                            if minus:
-                                mine, others = pool[slot], pool[news[SPARE]]
-                                for k in range(lanes * offsets[j], lanes * offsets[j + 1]):
-                                    mine[k] -= others[k]
-                            record = search(
-                                side, j, pool[slot], offsets[j], n_bins[j], categorical[j], node, real, whole, numbers,
-                                counts, bound[j], gains[rank], sums[rank], found, place, spare_bits, word_starts[j],
-                                record,
-                            )  # fmt: skip
-        meet(gate, size)
+        rank, size = np.int64(0), np.int64(1)
+        if leads:
+            size = lead(gate, wanted)
+        else:
+            rank, size, seen = follow(gate, seen)
+            if rank < 0:
+                return 0
+        gradient, hessian = gradients[counts[SCORE]], hessians[min(counts[SCORE], hessians.shape[0] - 1)]
+        n, p, lanes = gradient.size, n_bins.size, counts[LANES]
+        news = told[0]
+        _pack(gate, rank, size, gradient, hessian, order, numbers, counts, float_parts, whole_parts, packed)
+        freed = queued = 0
+        leaves = 1
         if rank == 0:
-            # Choose among the columns, then take the next node to split.
+            for k in range(pool.shape[0] - 2, 1, -1):
+                free[freed] = k
+                freed += 1
+            for k in range(PIECES):
+                whole[0, SUM_G] += whole_parts[k, 0]
+                whole[0, SUM_H] += whole_parts[k, 1]
+            whole[0, END], whole[0, FEATURE] = counts[ROWS], -1
+            real[0, LOW], real[0, HIGH] = -np.inf, np.inf
+            news[NODE], news[CHILD], news[SPARE], news[MADE] = -1, 0, 1, 1
+            news[DEEPER] = counts[MAX_LEAVES] > 1 and counts[MAX_DEPTH] > 0 and numbers[SCALE] > 0.0
+        meet(gate, size)
+        while True:
+            # The children are known to all; find how each of them is best split.
+            parent, child = news[NODE], news[CHILD]
+            sides = 1 if parent < 0 else 2
+            subtract = parent >= 0 and whole[max(parent, 0), SLOT] > 0
+            small = child
+            if sides == 2 and whole[child, END] - whole[child, BEGIN] > whole[child + 1, END] - whole[child + 1, BEGIN]:
+                small = child + 1
+            large = 2 * child + 1 - small if sides == 2 else child
+            enough = 2 * counts[MIN_LEAF] if news[DEEPER] else n + 1
+            look_small = whole[small, END] - whole[small, BEGIN] >= enough
+            look_large = sides == 2 and whole[large, END] - whole[large, BEGIN] >= enough
+            # The sums of a node are kept where there is room; the first and the last place are used again at once.
+            small_sums = pool[news[SPARE]]
+            large_sums = pool[whole[parent, SLOT] if subtract else pool.shape[0] - 1]
+            low, high = p * rank // size, p * (rank + 1) // size
+            shared = size > 1 and whole[small, END] - whole[small, BEGIN] >= SHARED and (subtract or not look_large)
             for side in range(sides):
-                node, slot, look = (small, news[SPARE], look_small) if side == 0 else (large, large_slot, look_large)
-                if look and _choose(
-                    side, node, active, found, place, numbers, counts, real, whole, bits, spare_bits, word_starts
-                ):
-                    whole[node, SLOT] = slot
-                    _push(heap, queued, node, real, whole, counts[MODE])
-                    queued += 1
-                elif slot > 0:
-                    free[freed] = slot
-                    freed += 1
-            if queued == 0 or leaves == counts[MAX_LEAVES]:
-                news[NODE] = -2
-                for k in range(queued):
-                    whole[heap[k], FEATURE] = -1
-            else:
-                node = heap[0]
-                queued -= 1
-                _drop(heap, queued, real, whole, counts[MODE])
-                leaves += 1
-                news[NODE], news[CHILD], news[SPARE] = node, news[MADE], 0
-                news[MADE] += 2
-                news[DEEPER] = leaves < counts[MAX_LEAVES] and whole[node, DEPTH] + 1 < counts[MAX_DEPTH]
-                if freed > 0:
-                    freed -= 1
-                    news[SPARE] = free[freed]
+                node = large if side else small
+                if look_large and not subtract if side else look_small or (look_large and subtract):
+                    mine = large_sums if side else (own[rank] if shared and rank else small_sums)
+                    from_, to = (0, p) if shared else (low, high)
+                    mine[lanes * offsets[from_] : lanes * offsets[to]] = 0
+                    begin, end = whole[node, BEGIN], whole[node, END]
+                    turn = begin + TURN * take(gate) if shared else begin
+                    while turn < end:
+                        until = min(turn + TURN, end) if shared else end
+                        sum_up(cells, p, from_, to, offsets, active, order, turn, until, packed, lanes, mine)
+                        turn = begin + TURN * take(gate) if shared else end
+            if shared:
+                meet(gate, size)
+            records[:] = 0.0
+            for j in range(low, high if look_small or look_large else low):
+                if not active[j]:
+                    continue
+                first, last = lanes * offsets[j], lanes * offsets[j + 1]
+                if shared:
+                    for r in range(1, size):
+                        for k in range(first, last):
+                            small_sums[k] += own[r, k]
+                if look_large and subtract:
+                    for k in range(first, last):
+                        large_sums[k] -= small_sums[k]
+                for side in range(2):
+                    if look_large if side else look_small:
+                        records[side] = search(
+                            side, j, large_sums if side else small_sums, offsets[j], n_bins[j], categorical[j],
+                            large if side else small, real, whole, numbers, counts, bound[j], gains[rank], sums[rank],
+                            found, place, spare_bits, word_starts[j], records[side],
+                        )  # fmt: skip
+            meet(gate, size)
+            if rank == 0:
+                # Choose among the columns, then take the next node to split.
+                for side in range(sides):
+                    node, look = (small, look_small) if side == 0 else (large, look_large)
+                    slot = news[SPARE] if side == 0 else whole[parent, SLOT]
+                    if look and _choose(
+                        side, node, active, found, place, numbers, counts, real, whole, bits, spare_bits, word_starts
+                    ):
+                        whole[node, SLOT] = slot
+                        _push(heap, queued, node, real, whole, counts[MODE])
+                        queued += 1
+                    elif slot > 0:
+                        free[freed] = slot
+                        freed += 1
+                if queued == 0 or leaves == counts[MAX_LEAVES]:
+                    news[NODE] = -2
+                    for k in range(queued):
+                        whole[heap[k], FEATURE] = -1
+                else:
+                    node = heap[0]
+                    queued -= 1
+                    _drop(heap, queued, real, whole, counts[MODE])
+                    leaves += 1
+                    news[NODE], news[CHILD], news[SPARE] = node, news[MADE], 0
+                    news[MADE] += 2
+                    news[DEEPER] = leaves < counts[MAX_LEAVES] and whole[node, DEPTH] + 1 < counts[MAX_DEPTH]
+                    if freed > 0:
+                        freed -= 1
+                        news[SPARE] = free[freed]
+            meet(gate, size)
+            if news[NODE] < 0:
+                break
+            _divide(
+                gate, rank, size, news[NODE], news[CHILD], by_column, n, n_bins, categorical, order, buffers,
+                tables[rank], told, numbers, counts, bound, real, whole, bits,
+            )  # fmt: skip
+            meet(gate, size)
+        _finish(rank, size, news[MADE], order, gradient, hessian, numbers, counts, real, whole, leaf_of_row)
         meet(gate, size)
-        if news[NODE] < 0:
-            break
-        _divide(
-            gate, rank, size, news[NODE], news[CHILD], by_column, n, n_bins, categorical, order, buffers,
-            tables[rank], told, numbers, counts, bound, real, whole, bits,
-        )  # fmt: skip
-        meet(gate, size)
-    _finish(rank, size, news[MADE], order, gradient, hessian, numbers, counts, real, whole, leaf_of_row)
-    return news[MADE]
+        if leads:
+            return news[MADE]
 
 
 @kernel
@@ -181,11 +213,9 @@ def _pack(
         g = h = 0.0
         low, high = part * rows // PIECES, (part + 1) * rows // PIECES
         if every:
-            for i in range(low, high):
-                g += abs(gradient[i])
+            g, h = _sum_of_sizes(gradient, low, high), 0.0
             if lanes == 2:
-                for i in range(low, high):
-                    h += hessian[i]
+                h = _sum_of_sizes(hessian, low, high)
         else:
             for i in range(low, high):
                 row = np.int64(order[i])
@@ -238,6 +268,19 @@ def _pack(
                     b += r
         whole_parts[part, 0], whole_parts[part, 1] = a, b
     meet(gate, size)
+
+
+@kernel
+def _sum_of_sizes(values: Array, low: int, high: int) -> float:
+    """The sum of |values|, as four sums side by side: none has to wait until another's addition is done."""
+    a = b = c = d = 0.0
+    whole = low + (high - low) // 4 * 4
+    for i in range(low, whole, 4):
+        a, b = a + abs(values[i]), b + abs(values[i + 1])
+        c, d = c + abs(values[i + 2]), d + abs(values[i + 3])
+    for i in range(whole, high):
+        a += abs(values[i])
+    return (a + b) + (c + d)
 
 
 @kernel
@@ -319,7 +362,7 @@ def _divide(
 ) -> None:  # fmt: skip
     """Put the rows of a node in the order of its children, each in the old order, and write the children down."""
     column, begin, end = whole[node, FEATURE], whole[node, BEGIN], whole[node, END]
-    parts = size if end - begin >= 8192 else 1
+    parts = size if end - begin >= DIVIDED else 1
     if rank >= parts:
         return
     nb = np.int64(n_bins[column])

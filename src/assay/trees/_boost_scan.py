@@ -22,7 +22,7 @@ BEGIN, END, DEPTH, FIRST, FEATURE, BIN, MISSING, SLOT, SUM_G, SUM_H, LEFT_G, LEF
 NODE, CHILD, DEEPER, SPARE, MADE = range(5)
 # Limits and units as numbers, and as whole numbers.
 MIN_HESSIAN, L2, MIN_GAIN, SMOOTHING, UNIT_G, UNIT_H, SCALE = range(7)
-MAX_LEAVES, MAX_DEPTH, MIN_LEAF, MODE, LANES, BITS, BOUNDED, ROWS = range(8)
+MAX_LEAVES, MAX_DEPTH, MIN_LEAF, MODE, LANES, BITS, BOUNDED, ROWS, SCORE = range(9)
 
 NEAR, CHUNK = 65_536, 4096
 """Bytes of sums that are filled at a time, and by how many rows."""
@@ -31,18 +31,16 @@ ROUNDING = 1e-12
 
 @kernel
 def sum_up(
-    cells: Array, start: int, low: int, high: int, offsets: Array, active: Array, order: Array, begin: int, end: int,
+    cells: Array, columns: int, low: int, high: int, offsets: Array, active: Array, order: Array, begin: int, end: int,
     packed: Array, lanes: int, sums: Array,
 ) -> None:  # fmt: skip
-    """Sums of gradient, hessian and rows per bin of the columns low to high, two rows at a time.
+    """Add gradient, hessian and number of rows to the bins of the columns low to high, two rows at a time.
 
     A few thousand rows are added to as many columns as have their sums near the processor, then to the next columns.
     Unsigned indices spare a test for each access, and rows are asked for some steps ahead, for those of a deep node
     are far apart.
     """
-    sums[lanes * offsets[low] : lanes * offsets[high]] = 0
-    one, base, width = np.uint64(1), np.uint64(start), np.uint64(high - low)
-    first = np.uint64(low)
+    one, width = np.uint64(1), np.uint64(columns)
     dense = True
     for j in range(low, high):
         dense = dense and active[j] != 0
@@ -55,37 +53,37 @@ def sum_up(
             to += 1
             while to < high and 8 * lanes * (offsets[to + 1] - offsets[come]) <= NEAR:
                 to += 1
-            j0, j1 = np.uint64(come - low), np.uint64(to - low)
+            j0, j1 = np.uint64(come), np.uint64(to)
             for i in range(np.uint64(chunk), stop, np.uint64(2)):
                 other = min(i + one, stop - one)
                 r0, r1 = np.uint64(order[i]), np.uint64(order[other])
-                a0, a1 = base + r0 * width, base + r1 * width
+                a0, a1 = r0 * width, r1 * width
                 ahead = np.uint64(order[min(i + np.uint64(16), last)])
-                prefetch(cells, np.int64(base + ahead * width + j0))
+                prefetch(cells, np.int64(ahead * width + j0))
                 prefetch(packed, np.int64(ahead) * lanes)
                 ahead = np.uint64(order[min(i + np.uint64(17), last)])
-                prefetch(cells, np.int64(base + ahead * width + j0))
+                prefetch(cells, np.int64(ahead * width + j0))
                 prefetch(packed, np.int64(ahead) * lanes)
                 # An odd last row stands as its own neighbour with nothing to add.
                 if lanes == 1:
                     g0, g1 = packed[r0], packed[r1] if other > i else 0
                     if dense:
                         for j in range(j0, j1):
-                            at = np.uint64(offsets[first + j])
+                            at = np.uint64(offsets[j])
                             sums[at + np.uint64(cells[a0 + j])] += g0
                             sums[at + np.uint64(cells[a1 + j])] += g1
                     else:
                         for j in range(j0, j1):
-                            if active[first + j]:
-                                at = np.uint64(offsets[first + j])
+                            if active[j]:
+                                at = np.uint64(offsets[j])
                                 sums[at + np.uint64(cells[a0 + j])] += g0
                                 sums[at + np.uint64(cells[a1 + j])] += g1
                 else:
                     g0, h0 = packed[r0 + r0], packed[r0 + r0 + one]
                     g1, h1 = (packed[r1 + r1], packed[r1 + r1 + one]) if other > i else (0, 0)
                     for j in range(j0, j1):
-                        if dense or active[first + j]:
-                            at = np.uint64(offsets[first + j])
+                        if dense or active[j]:
+                            at = np.uint64(offsets[j])
                             add_pair(sums, (at + np.uint64(cells[a0 + j])) << one, g0, h0)
                             add_pair(sums, (at + np.uint64(cells[a1 + j])) << one, g1, h1)
 

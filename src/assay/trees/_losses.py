@@ -229,7 +229,6 @@ class Binary(Loss):
 
     def fill_one(self, y: Array, w: Array, raw: Array, g: Array, h: Array) -> float:
         """p - y and p (1 - p)."""
-        np.exp(np.minimum(raw, 0.0, out=g), out=g)
         np.abs(raw, out=h)
         np.exp(np.negative(h, out=h), out=h)
         logs = float(w @ np.log1p(h)) if w.size else 0.0

@@ -176,7 +176,10 @@ def boost(rows: Rows, loss: Loss, plan: Plan, *, watch: Rows | None = None, stag
         work = Workspace(codes, plan.levels, plan.n_jobs)
         here = _Scores(rows, loss, stages, plan.n_jobs)
         there = None if watch is None else _Scores(watch, loss, stages, plan.n_jobs)
-        _loop(here, there, work, plan, stages)
+        try:
+            _loop(here, there, work, plan, stages)
+        finally:
+            work.dismiss()
         return stages
 
 
@@ -186,6 +189,7 @@ def _loop(here: _Scores, there: _Scores | None, work: Workspace, plan: Plan, sta
     w = here.rows.w
     drawn = max(1, round(plan.subsample * n))
     known = stages.rounds > 0
+    hessian = here.hessian if not loss.flat else (None if w.size == 0 else w[None])
     for t in track(range(stages.rounds, plan.rounds), "trees"):
         loss.begin(here.rows.y, w, here.raw)
         score = here.refresh()
@@ -194,9 +198,8 @@ def _loop(here: _Scores, there: _Scores | None, work: Workspace, plan: Plan, sta
         known = True
         rows, columns = plan.draw(ROWS, t, n, drawn), _mask(plan.draw(COLUMNS, t, p, plan.columns), p)
         for k in range(loss.outputs):
-            hessian = here.hessian[k] if not loss.flat else (None if w.size == 0 else w)
             tree, leaf = grow_boosted(
-                work, here.gradient[k], hessian, plan.limits, rows=rows, columns=columns, monotone=plan.monotone
+                work, here.gradient, hessian, plan.limits, score=k, rows=rows, columns=columns, monotone=plan.monotone
             )
             value = tree.value[:, 0]
             if loss.renews:
@@ -329,8 +332,9 @@ def _choose(uniform: Array, chosen: Array) -> None:
 
 @kernel
 def _advance(raw: Array, value: Array, leaf: Array, start: int, stop: int) -> None:
-    for i in range(start, stop):
-        raw[i] += value[leaf[i]]
+    # Unsigned, an index needs no look whether it counts from the end.
+    for i in range(np.uint64(start), np.uint64(stop)):
+        raw[i] += value[np.uint32(leaf[i])]
 
 
 @kernel
