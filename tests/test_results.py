@@ -80,6 +80,16 @@ def test_summary_says_facts_p_values_and_notes():
     assert "nan" not in text.lower()
 
 
+def test_summary_prints_every_column_of_p_values_as_such():
+    table = pd.DataFrame({"statistic": [1e-20], "p_value": [0.0123456], "lr_p_value": [1e-20]}, index=["age"])
+    assert str(Summary("Logistic regression", table, {"rows": 100})).splitlines()[-2].split() == [
+        "age",
+        "1e-20",
+        "0.0123",
+        "<2e-16",
+    ]
+
+
 def test_html_escapes_names_from_the_data():
     evil = "<script>alert(1)</script>"
     table = pd.DataFrame({"estimate": [1.0]}, index=[evil])

@@ -182,7 +182,7 @@ class TestResult(Result):
     def _columns(self) -> list[str]:
         known = ["n"] if np.ndim(self.null) else ["n", "null"]  # the line above the table has said these
         frame = self.to_frame().drop(columns=[*known, *(["df"] if self.df is None else [])], errors="ignore")
-        shown = {name: [(format_p if name == "p_value" else _say)(v) for v in frame[name]] for name in frame}
+        shown = {name: [_cell(name, value) for value in frame[name]] for name in frame}
         return pd.DataFrame(shown, index=frame.index).to_string(justify="right").splitlines()
 
     def to_frame(self) -> pd.DataFrame:
@@ -427,8 +427,7 @@ class Summary(Result):
         heading = _two_columns([(name, _fact(name, value)) for name, value in self.facts.items()])
         frame = self.table.copy()
         for column in frame.columns:
-            form = format_p if column == "p_value" else _say
-            frame[column] = [form(value) for value in frame[column]]
+            frame[column] = [_cell(column, value) for value in frame[column]]
         body = frame.to_string(justify="right")
         rule = "-" * max(len(line) for line in [*heading, *body.splitlines(), self.title])
         return "\n".join([self.title, rule, *heading, rule, body, rule, *self.notes])
@@ -470,6 +469,11 @@ def _spread(value: Value) -> str:
 
 def _fact(name: str, value: Any) -> str:
     return format_p(value) if name.endswith("p-value") else _say(value)
+
+
+def _cell(column: Any, value: Any) -> str:
+    """A value of a table: every column called p_value, or something before it, holds p-values."""
+    return format_p(value) if str(column).endswith("p_value") else _say(value)
 
 
 def _say(value: Any) -> str:
