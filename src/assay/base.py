@@ -22,6 +22,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from assay.errors import AssayError, DataError, DataTypeError, ParameterError
+from assay.levels import refuse_kind
 
 __all__ = [
     "Constraint",
@@ -336,12 +337,7 @@ def _is_regular(rows: Any) -> bool:
 
 def _refuse_column(column: Any, where: str) -> None:
     kind = getattr(column.dtype, "kind", "O")
-    if kind == "c":
-        what = f"Complex data not supported: {where} holds complex numbers"
-        raise DataError(what, remedy="pass real and imaginary parts as two columns")
-    if kind in "Mm":
-        remedy = "turn it into numbers first, for instance days since a start"
-        raise DataTypeError(f"{where} holds dates or times", remedy=remedy)
+    refuse_kind(kind, where)
     if isinstance(column.dtype, np.dtype) and kind in "biuf":
         return
     missing = np.asarray(pd.isna(column))

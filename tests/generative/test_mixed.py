@@ -250,3 +250,13 @@ def test_pickles_and_clones():
     again = pickle.loads(pickle.dumps(model))
     assert_array_equal(again.predict_proba(frame), model.predict_proba(frame))
     assert_array_equal(clone(model).fit(frame, y, sample_weight=w).predict_proba(frame), model.predict_proba(frame))
+
+
+def test_polars_frames_keep_their_names():
+    import polars
+
+    frame, y, _ = people(gaps=0)
+    frame["grade"] = frame["grade"].astype(object)
+    model = MixedNB(kinds=KINDS).fit(polars.from_pandas(frame), y)
+    assert_array_equal(model.feature_names_in_, frame.columns)
+    assert_array_equal(model.predict(polars.from_pandas(frame)), MixedNB(kinds=KINDS).fit(frame, y).predict(frame))

@@ -28,9 +28,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from assay.base import Constraint, array_like, instance_of, integer, none, real
 from assay.errors import DataError
 from assay.generative._categorical_nb import padded_sum
-from assay.generative._columns import as_frame, encode, infer, levels_of, named_kinds
+from assay.generative._columns import encode, infer, levels_of, named_kinds
 from assay.generative._diagonal import chan
 from assay.generative._naive import LogOdds, NaiveBayes, column_name, given_priors, log0
+from assay.levels import as_frame
 
 __all__ = ["MixedNB"]
 
@@ -136,7 +137,9 @@ class MixedNB(LogOdds, NaiveBayes):
             self._check_parameters()
         else:
             check_is_fitted(self)
-        frame = as_frame(X)
+        if hasattr(X, "to_pandas"):  # polars, pyarrow
+            X = X.to_pandas()
+        frame = as_frame(X, plain="iuf")
         if frame is None:
             values = self._gate(X, reset=reset, finite=False)
             return pd.DataFrame(values, columns=X.columns if isinstance(X, pd.DataFrame) else None, copy=False)

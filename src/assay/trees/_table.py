@@ -7,7 +7,6 @@ training; a level never seen is missing. Ordered pandas categoricals keep their 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from assay.base import Constraint, Estimator, array_like, none, one_of
 from assay.errors import DataError, DataTypeError, ParameterError
+from assay.levels import as_frame, as_numbers, as_places, column_index, refuse_objects, sorted_levels
 from assay.numerics.jit import kernel
 
-__all__ = ["TableEstimator", "categories", "column_index", "monotone"]
+__all__ = ["TableEstimator", "categories", "monotone"]
 
 Array = np.ndarray
 
@@ -56,7 +56,7 @@ class TableEstimator(Estimator):
                 f"{type(self).__name__} was passed a sparse X: Sparse data was passed, but dense data is required",
                 remedy="pass X.toarray()",
             )
-        frame = _frame(X)
+        frame = as_frame(X, plain="biuf")
         if frame is None:
             values = self._gate(X, reset=reset, finite=False)
             if reset:
@@ -99,11 +99,11 @@ class TableEstimator(Estimator):
         # A closed array is another type to the compiler: open, every table runs through the same kernels.
         X = np.require(X, requirements=("C", "W"))
         self._refuse_infinite(X)
-        coded = [j for j, levels in enumerate(self.levels_) if levels is not None]
+        coded = {j: levels for j, levels in enumerate(self.levels_) if levels is not None}
         if coded:
             X = X.copy()
-            for j in coded:
-                X[:, j] = _code(pd.Series(X[:, j]), self.levels_[j], self._column(j))
+            for j, levels in coded.items():
+                X[:, j] = as_places(pd.Series(X[:, j]), levels, self._column(j))
         return X
 
     # Tables with other things in them.
@@ -124,7 +124,10 @@ class TableEstimator(Estimator):
         out = np.empty(frame.shape)
         for j, levels in enumerate(self.levels_):
             column, where = frame.iloc[:, j], f"column {frame.columns[j]!r}"  # a number where there are no names
-            out[:, j] = _number(column, where) if levels is None else _code(column, levels, where)
+            if levels is None:
+                out[:, j] = as_numbers(column, where, amiss="", remedy="it held numbers in training")
+            else:
+                out[:, j] = as_places(column, levels, where)
         self._refuse_infinite(out)
         return out
 
@@ -180,16 +183,6 @@ class TableEstimator(Estimator):
         return tags
 
 
-def column_index(key: Any, names: Sequence[str], parameter: str) -> int:
-    """The position of a column given by name or by position."""
-    if isinstance(key, str) and key in names:
-        return list(names).index(key)
-    if isinstance(key, Integral) and not isinstance(key, bool) and -len(names) <= int(key) < len(names):
-        return int(key) % len(names)
-    known = ", ".join(map(repr, names[:6])) + (", ..." if len(names) > 6 else "")
-    raise ParameterError(f"{parameter} names {key!r}, which is no column", remedy=f"the columns are {known}")
-
-
 def _chosen(asked: Any, names: Sequence[str], auto: Sequence[int]) -> set[int]:
     """The columns taken as categories."""
     if asked is None:
@@ -203,21 +196,6 @@ def _chosen(asked: Any, names: Sequence[str], auto: Sequence[int]) -> set[int]:
             raise ParameterError(what, remedy="give one True or False per column")
         return {j for j, entry in enumerate(entries) if entry} | set(auto)
     return {column_index(entry, names, "categorical_features") for entry in entries} | set(auto)
-
-
-def _frame(X: Any) -> pd.DataFrame | None:
-    """A table with kinds of columns, or None where the plain gate for numbers will do."""
-    if isinstance(X, pd.DataFrame):
-        plain = all(isinstance(kind, np.dtype) and kind.kind in "biuf" for kind in X.dtypes)
-        return None if plain else X
-    array = np.asarray(X, dtype=object) if isinstance(X, list | tuple) and _has_text(X) else X
-    if isinstance(array, np.ndarray) and array.dtype.kind in "OUS" and array.ndim == 2 and array.size:
-        return pd.DataFrame(array).infer_objects()
-    return None
-
-
-def _has_text(rows: Any) -> bool:
-    return any(isinstance(cell, str) for row in rows if isinstance(row, list | tuple) for cell in row)
 
 
 def _levels(column: pd.Series, where: str) -> tuple[Array | None, bool]:
@@ -235,58 +213,9 @@ def _levels(column: pd.Series, where: str) -> tuple[Array | None, bool]:
 
 
 def _unique(column: pd.Series, where: str) -> Array:
-    present = column[~pd.isna(column)]
-    for row, value in zip(np.flatnonzero(~pd.isna(column)), present, strict=True):
-        if not isinstance(value, str | bytes | Real | np.bool_):
-            what = f"{where} holds a {type(value).__name__} in row {row}: "
-            raise DataTypeError(f"{what}argument must be a string or a number", remedy="convert it to text or numbers")
-    found = pd.unique(present)
-    try:
-        return np.sort(np.asarray(found))
-    except TypeError:
-        return np.asarray(sorted(found, key=lambda value: (type(value).__name__, value)), dtype=object)
-
-
-def _number(column: pd.Series, where: str) -> Array:
-    """A column of numbers with gaps."""
-    kind = column.dtype
-    if pd.api.types.is_datetime64_any_dtype(kind) or pd.api.types.is_timedelta64_dtype(kind):
-        remedy = "turn it into numbers first, for instance days since a start"
-        raise DataTypeError(f"{where} holds dates or times", remedy=remedy)
-    if pd.api.types.is_complex_dtype(kind):
-        what = f"Complex data not supported: {where} holds complex numbers"
-        raise DataError(what, remedy="pass real and imaginary parts as two columns")
-    if isinstance(kind, np.dtype) and kind.kind in "biuf":
-        return column.to_numpy(dtype=np.float64)
-    missing = np.asarray(pd.isna(column))
-    out = np.full(len(column), np.nan)
-    for row in np.flatnonzero(~missing):
-        value = column.iloc[row]
-        try:
-            if isinstance(value, str | bytes):
-                raise DataError(f"{where} holds the text {value!r} in row {row}", remedy="it held numbers in training")
-            out[row] = float(value)
-        except (TypeError, ValueError) as error:
-            if isinstance(error, DataError):
-                raise
-            what = f"{where} holds a {type(value).__name__} in row {row}: {error}"
-            raise DataTypeError(what, remedy="convert the column to numbers") from error
-    return out
-
-
-def _code(column: pd.Series, levels: Array | None, where: str) -> Array:
-    """Each value's place among the levels; NaN where it is missing or was never seen."""
-    assert levels is not None
-    values = column.astype(object) if isinstance(column.dtype, pd.CategoricalDtype) else column
-    missing = np.asarray(pd.isna(values))
-    text = len(levels) > 0 and all(isinstance(level, str) for level in levels)
-    if text and not missing.all() and pd.api.types.is_numeric_dtype(values.dtype):
-        row = int(np.argmin(missing))
-        what = f"{where} holds the number {values.iloc[row]!r} in row {row}, but text in training"
-        raise DataError(what, remedy="pass it as text, as in training")
-    place = pd.Index(levels).get_indexer(pd.Index(values)).astype(np.float64)
-    place[(place < 0) | missing] = np.nan
-    return place
+    if column.dtype.kind not in "biuf":
+        refuse_objects(column, where)
+    return sorted_levels(column)
 
 
 @kernel
