@@ -32,7 +32,7 @@ from assay import metrics
 from assay.calibration import CalibratedClassifier, IsotonicMap, LogisticMap, Reliability, calibrate
 from assay.errors import AssayError, AssayWarning, DataError, ParameterError
 from assay.results import Interval
-from tests.naive import isotonic_by_min_max, platt_by_optimiser
+from tests.naive.calibration import isotonic_by_min_max, platt_by_optimiser
 
 MAPS = [IsotonicMap, LogisticMap]
 EXACT = IsotonicMap(ends="exact")

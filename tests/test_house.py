@@ -152,6 +152,14 @@ def test_only_public_names_of_other_packages_are_used(file):
 
 
 @every_file
+def test_what_another_room_uses_has_a_public_name(file):
+    room = file.relative_to(SOURCE).with_suffix("").parts[0]
+    others = [name for name in imports(file) if name.startswith("assay.") and name.split(".")[1] != room]
+    private = [name for name in others if name.split(".")[-1].startswith("_") and not name.endswith("__")]
+    assert private == []
+
+
+@every_file
 def test_kernels_are_compiled_in_one_way(file):
     if file.name in ("jit.py", "team.py"):  # how kernels are compiled, and how threads meet inside one
         return

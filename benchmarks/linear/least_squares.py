@@ -63,7 +63,7 @@ def rss_per_row(coef: np.ndarray, data: Data) -> float:
 
 def relative_error(coef: np.ndarray, data: Data) -> float:
     """Largest relative error of a coefficient, against exact rational arithmetic."""
-    from tests.naive import exact_least_squares
+    from tests.naive.numerics import exact_least_squares
 
     truth = np.array([float(v) for v in exact_least_squares(*data)[0]])
     return float(np.max(np.abs(coef / truth - 1.0)))

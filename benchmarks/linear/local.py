@@ -39,7 +39,7 @@ def distance_to_definition(fraction: float) -> Callable[[np.ndarray, Data], floa
     """The largest error over fifty rows, against weighted least squares written out."""
 
     def quality(fitted: np.ndarray, data: Data) -> float:
-        from tests.naive import kth_nearest_distance, local_smoother_row
+        from tests.naive.linear import kth_nearest_distance, local_smoother_row
 
         x, y = data
         k = int(fraction * len(x) + 1e-10)

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from assay.errors import DataError, DataTypeError, ParameterError
 from assay.evaluation.bands import bootstrap_band
-from tests.naive import sup_t_band
+from tests.naive.evaluation import sup_t_band
 
 GRID = np.linspace(-1, 1, 7)
 

@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 from assay.errors import DataError, DataTypeError, ParameterError
 from assay.evaluation._decompose import indicator_parts, squared_parts, vote_parts, vote_spread
 from assay.evaluation.bias_variance import bias_variance
-from tests.naive import domingos_decomposition, kohavi_wolpert_decomposition, squared_decomposition
+from tests.naive.evaluation import domingos_decomposition, kohavi_wolpert_decomposition, squared_decomposition
 
 SIGMA = 0.4
 

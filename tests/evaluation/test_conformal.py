@@ -23,7 +23,7 @@ from assay.errors import AssayWarning, DataError, DataTypeError, ParameterError
 from assay.evaluation import _conformal as rules
 from assay.evaluation.conformal import Conformal, conformal
 from assay.resampling import Folds, Holdout, LeaveOneOut, TimeFolds
-from tests.naive import adaptive_score, conformal_quantile, cv_plus_interval, cv_plus_set
+from tests.naive.evaluation import adaptive_score, conformal_quantile, cv_plus_interval, cv_plus_set
 
 
 def line(n, seed=0, p=2):

@@ -16,7 +16,7 @@ from sklearn.svm import LinearSVC
 
 from assay.errors import DataError, DataTypeError, ParameterError
 from assay.evaluation.dependence import partial_dependence
-from tests.naive import dependence_lines
+from tests.naive.evaluation import dependence_lines
 
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
 

@@ -21,7 +21,7 @@ from assay.evaluation._shuffle import permutations
 from assay.evaluation.importance import permutation_importance
 from assay.numerics.seeds import seed_sequence
 from assay.resampling import Folds
-from tests.naive import shuffled_importance
+from tests.naive.evaluation import shuffled_importance
 
 
 class Known(RegressorMixin, BaseEstimator):

@@ -19,8 +19,8 @@ from assay.evaluation._learner import rows_of
 from assay.evaluation._refits import bootstrap_counts, bootstrap_rows, row_influence
 from assay.evaluation.optimism import bootstrap_error, no_information_rate
 from assay.metrics import get_metric
-from tests.naive import bootstrap_632_plus, efron_tibshirani_influence
-from tests.naive import no_information_rate as by_pairs
+from tests.naive.evaluation import bootstrap_632_plus, efron_tibshirani_influence
+from tests.naive.evaluation import no_information_rate as by_pairs
 
 
 class NearestMean(ClassifierMixin, BaseEstimator):

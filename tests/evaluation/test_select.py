@@ -37,7 +37,7 @@ from assay.linear import Ridge
 from assay.metrics import get_metric
 from assay.progress import listen
 from assay.resampling import Folds, LeaveOneOut, scheme_of
-from tests.naive import grid_search_by_loops, one_standard_error_by_definition
+from tests.naive.evaluation import grid_search_by_loops, one_standard_error_by_definition
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

@@ -25,7 +25,7 @@ from assay.linear import LinearRegression, Ridge
 from assay.metrics import accuracy, error, mse, recall
 from assay.progress import listen
 from assay.resampling import Bootstrap, FiveByTwo, Folds, Holdout, LeaveOneOut, TimeFolds
-from tests.naive import cross_validation_by_loop, nested_cross_validation
+from tests.naive.evaluation import cross_validation_by_loop, nested_cross_validation
 
 rng = np.random.default_rng(20)
 X = rng.normal(size=(90, 4))

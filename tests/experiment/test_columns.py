@@ -28,7 +28,7 @@ from assay.experiment._dates import PARTS, date_parts
 from assay.experiment.columns import ENCODINGS, Columns
 from assay.experiment.data import read_table
 from assay.linear import Ridge
-from tests.naive import dummies_by_definition, standardised_by_definition
+from tests.naive.experiment import dummies_by_definition, standardised_by_definition
 
 N = 200
 rng = np.random.default_rng(9)

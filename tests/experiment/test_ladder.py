@@ -23,7 +23,7 @@ from assay.experiment.looks import (
     release,
 )
 from assay.experiment.seal import make_seal, seal_rows
-from tests.naive import guarded_ladder_answers, ladder_answers
+from tests.naive.experiment import guarded_ladder_answers, ladder_answers
 
 WORKERS = multiprocessing.get_context("forkserver")
 WORKERS.set_forkserver_preload(["tests.experiment.test_ledger", "tests.experiment.test_ladder"])

@@ -18,7 +18,7 @@ from assay.errors import DataTypeError, LedgerError, ParameterError
 from assay.experiment import _schema
 from assay.experiment._json import decode, encode
 from assay.experiment.ledger import Entry, Ledger, home
-from tests.naive import chain_digest
+from tests.naive.experiment import chain_digest
 
 # One import for all workers, and none of this process's threads in them.
 WORKERS = multiprocessing.get_context("forkserver")

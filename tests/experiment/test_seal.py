@@ -20,7 +20,7 @@ from assay.experiment._digests import canonical, labels, uniform
 from assay.experiment.ledger import Ledger
 from assay.experiment.seal import Seal, known_seals, make_seal, row_digests, seal_rows, side
 from assay.experiment.vault import Vault
-from tests.naive import cell_content, stratum_threshold_counts
+from tests.naive.experiment import cell_content, stratum_threshold_counts
 
 
 def table(n=300, seed=0):

@@ -10,7 +10,7 @@ from scipy import stats
 from assay.errors import DataError, DataTypeError, ParameterError
 from assay.inference import Bootstrap, bootstrap
 from assay.inference._bootstrap import draw_indices
-from tests.naive import bca_by_definition
+from tests.naive.inference import bca_by_definition
 
 METHODS = ("bca", "percentile", "basic", "studentised", "normal")
 CALLS = {

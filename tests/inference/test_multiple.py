@@ -13,7 +13,7 @@ from statsmodels.stats.multitest import multipletests
 from assay.errors import DataError, ParameterError
 from assay.inference import _many, adjust_pvalues, family_wise_error_rate
 from assay.inference.multiple import FEW, _by_definition
-from tests.naive import adjusted_p_by_definition
+from tests.naive.inference import adjusted_p_by_definition
 
 PEERS = {
     "holm": "holm",

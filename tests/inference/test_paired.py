@@ -10,7 +10,7 @@ from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 
 from assay.errors import DataError, ParameterError
 from assay.inference import corrected_t_test, cv_t_test, five_by_two_test, mcnemar_test, t_test
-from tests.naive import (
+from tests.naive.inference import (
     corrected_t_by_definition,
     five_by_two_by_definition,
     mcnemar_by_enumeration,

@@ -9,7 +9,7 @@ from scipy import stats
 from assay.errors import DataError, ParameterError
 from assay.inference import permutation, permutation_test
 from assay.results import TestResult
-from tests.naive import permutation_p_by_definition
+from tests.naive.inference import permutation_p_by_definition
 
 ALTERNATIVES = ("two-sided", "less", "greater")
 RULES = {

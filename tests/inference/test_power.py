@@ -7,7 +7,7 @@ from statsmodels.stats.power import NormalIndPower, TTestIndPower, TTestPower
 
 from assay.errors import ParameterError
 from assay.inference import binomial_test, cohens_h, power, sample_size, t_test
-from tests.naive import binomial_power_by_definition
+from tests.naive.inference import binomial_power_by_definition
 
 WORDS = {"two-sided": "two-sided", "less": "smaller", "greater": "larger"}
 

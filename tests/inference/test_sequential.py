@@ -14,7 +14,7 @@ from scipy import stats
 from assay.bayes import neyman_pearson
 from assay.errors import DataError, ParameterError
 from assay.inference import alpha_spending, bootstrap, confidence_sequence, e_process, peeking, permutation_test
-from tests.naive import betting_interval_by_definition
+from tests.naive.inference import betting_interval_by_definition
 
 
 def test_peeking_as_published():

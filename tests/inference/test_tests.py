@@ -12,7 +12,7 @@ from statsmodels.stats.weightstats import ztest as statsmodels_z
 from assay.errors import DataError, DataTypeError, ParameterError
 from assay.inference import binomial_test, t_test, z_test
 from assay.results import TestResult
-from tests.naive import binomial_two_sided_by_definition
+from tests.naive.inference import binomial_two_sided_by_definition
 
 ALTERNATIVES = ("two-sided", "less", "greater")
 TOL = 1e-10

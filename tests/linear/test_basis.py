@@ -16,7 +16,7 @@ from sklearn.preprocessing import PolynomialFeatures, SplineTransformer
 
 from assay.errors import DataError, ParameterError
 from assay.linear import PolynomialBasis, RadialBasis, SplineBasis
-from tests.naive import bspline_value
+from tests.naive.linear import bspline_value
 
 ALL = [
     PolynomialBasis(degree=3),

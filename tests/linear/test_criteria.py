@@ -22,7 +22,7 @@ from assay.linear.criteria import (
     validation_errors,
 )
 from assay.numerics.moments import Moments, about_zero, summarize
-from tests.naive import subset_rss
+from tests.naive.linear import subset_rss
 
 
 @pytest.fixture

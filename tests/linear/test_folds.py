@@ -25,7 +25,7 @@ from assay.linear import _fold_products as products_module
 from assay.linear import _folds as folds_module
 from assay.numerics import threads
 from assay.resampling import partitions_of
-from tests.naive import predictions_by_refitting
+from tests.naive.linear import predictions_by_refitting
 
 
 def problem(n=150, p=6, seed=0, noise=1.0):

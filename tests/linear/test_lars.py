@@ -14,7 +14,7 @@ from sklearn.linear_model import LinearRegression, lars_path
 from assay.errors import CollinearityWarning, ConvergenceWarning, DataError, ParameterError
 from assay.linear import Lars
 from assay.linear import LinearRegression as LeastSquares
-from tests.naive import least_angle_steps
+from tests.naive.linear import least_angle_steps
 
 
 def table(n: int, p: int, seed: int = 0, noise: float = 1.0) -> tuple[np.ndarray, np.ndarray]:

@@ -17,7 +17,7 @@ from sklearn.linear_model import LinearRegression as PeerLeastSquares
 import assay.linear._lasso_design as design_module
 from assay.errors import AssayError, ConvergenceWarning, DataError, ParameterError
 from assay.linear import ElasticNet, Lasso
-from tests.naive import elastic_net_by_descent, elastic_net_gap, elastic_net_kkt_violation
+from tests.naive.linear import elastic_net_by_descent, elastic_net_gap, elastic_net_kkt_violation
 
 
 def table(n=60, p=12, seed=0, rho=0.6, active=4):

@@ -13,7 +13,7 @@ import assay.linear._lasso_design as design_module
 from assay.errors import ParameterError
 from assay.linear import Lasso, enet_path, lasso_path
 from tests.linear.test_lasso import form, table  # noqa: F401  (form is a fixture)
-from tests.naive import elastic_net_gap, elastic_net_kkt_violation
+from tests.naive.linear import elastic_net_gap, elastic_net_kkt_violation
 
 
 def test_agrees_with_the_exact_homotopy():

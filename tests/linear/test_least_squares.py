@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from assay.errors import CollinearityWarning, DataError, ParameterError
 from assay.linear import LinearRegression
-from tests.naive import exact_least_squares
+from tests.naive.numerics import exact_least_squares
 
 KINDS = ["classical", "HC0", "HC1", "HC2", "HC3"]
 

@@ -16,7 +16,7 @@ from assay.errors import DataError, ParameterError
 from assay.linear import LocalRegression
 from assay.linear._local import CHUNK
 from assay.progress import listen
-from tests.naive import kth_nearest_distance, local_smoother_row
+from tests.naive.linear import kth_nearest_distance, local_smoother_row
 
 KERNELS = ("gaussian", "tricube")
 

@@ -20,7 +20,7 @@ from assay.errors import AssayError, ConvergenceWarning, DataError, ParameterErr
 from assay.linear import _ridge_rows
 from assay.linear._ridge import block_pivoting
 from assay.linear.ridge import Ridge, RidgeCV, ridge_path
-from tests.naive import nonnegative_ridge, ridge_coefficients, ridge_hat_matrix, ridge_leave_one_out
+from tests.naive.linear import nonnegative_ridge, ridge_coefficients, ridge_hat_matrix, ridge_leave_one_out
 
 
 def problem(n, p, seed=0, k=None, offset=2.0):

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from assay.errors import AssayWarning, ConvergenceWarning, DataError, ParameterError
 from assay.linear import SIS, IterativeSIS, Lars
 from assay.linear._screen import Target, partial
-from tests.naive import correlation_with, partial_correlation_with
+from tests.naive.linear import correlation_with, partial_correlation_with
 
 
 def table(n: int = 40, p: int = 30, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ from sklearn.datasets import load_diabetes
 
 from assay.errors import ConvergenceWarning, DataError, ParameterError
 from assay.linear import Stagewise, Stepwise
-from tests.naive import (
+from tests.naive.linear import (
     backward_stepwise_by_refitting,
     forward_stepwise_by_refitting,
     stagewise_by_rows,

@@ -15,7 +15,7 @@ from sklearn.datasets import load_diabetes
 from assay.errors import CollinearityWarning, ConvergenceWarning, DataError, ParameterError
 from assay.linear import BestSubset
 from assay.linear._leaps import leaps
-from tests.naive import best_subsets_by_enumeration, subset_rss
+from tests.naive.linear import best_subsets_by_enumeration, subset_rss
 
 
 def correlated(n, p, rho=0.5, true=5, seed=0, size=0.3):

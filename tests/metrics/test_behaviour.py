@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 import assay.metrics as am
 from assay.errors import AssayError, DataError, DataTypeError, ParameterError
-from tests.naive import confusion_by_counting, within_cluster_variation_by_pairs
+from tests.naive.metrics import confusion_by_counting, within_cluster_variation_by_pairs
 
 LABELS = (am.accuracy, am.error, am.precision, am.f1, am.mcc, am.balanced_accuracy, am.risk, am.adjusted_rand)
 VALUES = (am.mse, am.rmse, am.mae, am.median_absolute_error, am.r2, am.quantile_loss, am.deviance)

@@ -6,7 +6,12 @@ from scipy import stats
 
 import assay.metrics as am
 from assay.inference import mean_interval, proportion_interval
-from tests.naive import auc_by_pairs, calibration_error_by_bins, delong_variance_by_definition, infinitesimal_jackknife
+from tests.naive.metrics import (
+    auc_by_pairs,
+    calibration_error_by_bins,
+    delong_variance_by_definition,
+    infinitesimal_jackknife,
+)
 
 FALSE_ALARM = 1e-6
 

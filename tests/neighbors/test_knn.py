@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from assay.errors import AssayError, DataError, ParameterError
 from assay.neighbors import KNeighborsClassifier, KNeighborsRegressor
-from tests.neighbors import naive
+from tests.naive import neighbors as naive
 
 
 @parametrize_with_checks(

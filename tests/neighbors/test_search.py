@@ -13,7 +13,7 @@ from assay.neighbors import _heap
 from assay.neighbors._distances import make_space
 from assay.neighbors._search import FAR, Index, _make_sieve, _query_side
 from assay.neighbors._sift import error_share, level
-from tests.neighbors import naive
+from tests.naive import neighbors as naive
 
 PLAIN = ("euclidean", "manhattan", "chebyshev", "minkowski")
 ALL = (*PLAIN, "cosine", "mahalanobis", "hamming")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.numerics.double_double import add, div, mul, refine, root, two_prod, two_sum
-from tests.naive import exact_least_squares
+from tests.naive.numerics import exact_least_squares
 
 numbers = st.floats(-1e100, 1e100).filter(lambda v: v == 0 or abs(v) > 1e-100)
 

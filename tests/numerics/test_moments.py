@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from assay.errors import DataError
 from assay.numerics import moments
 from assay.numerics.moments import Moments, all_but_one, merge, summarize
-from tests.naive import centred_moments
+from tests.naive.numerics import centred_moments
 
 FIELDS = ("weight", "n", "mx", "my", "xx", "xy", "yy")
 

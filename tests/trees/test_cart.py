@@ -18,7 +18,7 @@ from assay.trees._multiway import grow_multiway
 from assay.trees._nodes import UNSEEN
 from assay.trees._predict import leaf_indices
 from assay.trees.cart import DecisionTreeClassifier, DecisionTreeRegressor
-from tests.trees import naive
+from tests.naive import trees as naive
 
 REGRESSION = ("squared_error", "absolute_error", "poisson")
 CLASSIFICATION = ("gini", "log_loss", "error")

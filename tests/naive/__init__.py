@@ -1,0 +1,1 @@
+"""Slow, obvious versions of everything fast: the definitions, no cleverness; one file per room."""
