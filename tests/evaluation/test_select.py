@@ -18,8 +18,10 @@ from scipy import sparse
 from scipy.stats import loguniform, randint
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier, is_regressor
 from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.ensemble import RandomForestRegressor as PeerForestRegressor
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.linear_model import Ridge as PeerRidge
+from sklearn.metrics import log_loss, mean_absolute_error, mean_squared_error, roc_auc_score, zero_one_loss
 from sklearn.model_selection import GridSearchCV, KFold, ParameterSampler, RandomizedSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
@@ -37,6 +39,7 @@ from assay.linear import Ridge
 from assay.metrics import get_metric
 from assay.progress import listen
 from assay.resampling import Folds, LeaveOneOut, scheme_of
+from assay.trees import RandomForestClassifier
 from tests.naive.evaluation import grid_search_by_loops, one_standard_error_by_definition
 
 mpl.use("Agg")
@@ -527,6 +530,52 @@ def test_leave_one_out_and_holdout_are_searched():
     assert np.isfinite(held.std_error)
     with pytest.raises(ParameterError, match="r2 has no value on a single row"):
         search(ridge, X, Y, space, cv=LeaveOneOut(), metric="r2")
+
+
+@pytest.mark.parametrize(("metric", "figure"), [("mse", mean_squared_error), ("mae", mean_absolute_error)])
+def test_out_of_bag_numbers_are_those_of_a_fit_to_all_rows(metric, figure):
+    forest = PeerForestRegressor(40, oob_score=True, random_state=0)
+    found = SearchCV(forest, {"min_samples_leaf": [1, 5, 30]}, cv="oob", metric=metric).fit(X, Y)
+    models = [clone(forest).set_params(min_samples_leaf=leaf).fit(X, Y) for leaf in (1, 5, 30)]
+    assert_allclose(found.result_.table["estimate"], [figure(Y, model.oob_prediction_) for model in models])
+    assert found.best_index_ == int(np.argmin(found.result_.table["estimate"]))
+    # The chosen one was fitted to all rows already, and is not fitted again.
+    assert_array_equal(found.predict(X), models[found.best_index_].predict(X))
+    apart = [np.abs(Y - model.oob_prediction_) ** (2 if metric == "mse" else 1) for model in models]
+    assert_allclose(found.result_.table["std_error"], [np.std(loss, ddof=1) / np.sqrt(Y.size) for loss in apart])
+    assert "out-of-bag predictions of 120 rows" in str(found.result_)
+
+
+@pytest.mark.parametrize(
+    ("metric", "figure"), [("error", zero_one_loss), ("log_loss", log_loss), ("auc", roc_auc_score)]
+)
+def test_out_of_bag_classes_in_a_pipeline_with_text_labels_and_weights(metric, figure):
+    labels = np.array(["no", "yes"])[YC]
+    w = None if metric == "auc" else np.linspace(0.5, 2.0, YC.size)
+    pipe = make_pipeline(StandardScaler(), RandomForestClassifier(n_estimators=60, random_state=0))
+    space = {"randomforestclassifier__min_samples_leaf": [5, 15]}
+    found = SearchCV(pipe, space, cv="oob", metric=metric).fit(XC, labels, sample_weight=w)
+    for leaf, estimate in zip((5, 15), found.result_.table["estimate"], strict=True):
+        model = RandomForestClassifier(n_estimators=60, min_samples_leaf=leaf, random_state=0)
+        shares = model.fit(StandardScaler().fit_transform(XC), labels, w).oob_decision_function_
+        said = np.array(["no", "yes"])[shares.argmax(axis=1)]
+        options = {} if w is None else {"sample_weight": w}
+        assert estimate == pytest.approx(figure(labels, said if metric == "error" else shares[:, 1], **options))
+
+
+def test_out_of_bag_needs_rows_out_of_bag_that_stand_for_themselves():
+    space = {"min_samples_leaf": [1, 5]}
+    with pytest.raises(DataError, match="has no out-of-bag predictions; set bootstrap=True"):
+        SearchCV(PeerForestRegressor(5, random_state=0), space, cv="oob").fit(X, Y)
+    one = RandomForestClassifier(n_estimators=1, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the forest says itself that some rows are never out of bag
+        with pytest.raises(DataError, match=r"is in the sample of every part of the ensemble.*raise n_estimators"):
+            SearchCV(one, space, cv="oob").fit(XC, YC)
+    with pytest.raises(ParameterError, match="rows of one group stand on both sides"):
+        SearchCV(RandomForestClassifier(), space, cv="oob").fit(XC, YC, groups=np.arange(YC.size) // 2)
+    with pytest.raises(ParameterError, match="cv = 'bag' is unknown"):
+        SearchCV(RandomForestClassifier(), space, cv="bag").fit(XC, YC)
 
 
 def test_frames_sparse_tables_text_labels_and_lists():

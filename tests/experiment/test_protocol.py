@@ -17,6 +17,7 @@ from sklearn.linear_model import LinearRegression
 import assay
 from assay.errors import DataError, LearnerError, ParameterError, SealError
 from assay.experiment import Study, predict_table, run
+from assay.experiment.panel import assemble, learners
 from assay.experiment.vault import Vault
 
 
@@ -71,6 +72,20 @@ def test_a_whole_study_of_classes(tmp_path):
     again = predict_table(tmp_path / "model.assay", classes())
     assert set(again["prediction"]) <= {"yes", "no"}
     assert {"set", "probability of no", "probability of yes"} <= set(again.columns)
+
+
+def test_forests_are_tuned_out_of_bag_unless_rows_belong_together():
+    forest = next(one for one in learners("regression") if one.name == "random forest")
+    options = {"tune": True, "metric": "mse", "shape": (100, 3)}
+    assert assemble(forest, {"a": "number"}, **options).cv == "oob"
+    assert assemble(forest, {"a": "number"}, exchangeable=False, **options).cv == 5
+    frame = numbers(seed=1).assign(site=np.arange(120) // 4)
+    plain = Study(numbers(), "y", panel="standard", learners=["random forest"])
+    grouped = Study(frame, "y", panel="standard", learners=["random forest"], group="site")
+    for study, cv in ((plain, "oob"), (grouped, 5)):
+        study.evaluate()
+        assert study.data.estimator(study.plan, study.data.learners[1]).cv == cv
+        assert study.leaderboard.settings["random forest"][0]["model__min_samples_leaf"] in (1, 5)
 
 
 def test_the_test_rows_are_out_of_reach_until_the_set_is_opened(monkeypatch):

@@ -243,6 +243,26 @@ def fold_predictions(estimator: Any, rows: Rows, splits: Any, need: str) -> list
     return [part[:, 1] for part in parts] if two else parts
 
 
+def out_of_bag(model: Any, metric: Metric, classes: Array | None) -> Array:
+    """What the metric needs, for every training row from the parts of an ensemble that have not seen it."""
+    while hasattr(model, "steps"):
+        model = model.steps[-1][1]
+    found = getattr(model, "oob_prediction_" if classes is None else "oob_decision_function_", None)
+    if found is None:
+        what = f"{type(model).__name__} has no out-of-bag predictions"
+        raise DataError(what, remedy="set bootstrap=True and oob_score=True where it has them, or search on folds")
+    found = np.asarray(found)
+    gone = np.isnan(found).reshape(len(found), -1).any(axis=1)
+    if gone.any():
+        what = f"row {int(np.argmax(gone))} is in the sample of every part of the ensemble, so it is never out of bag"
+        raise DataError(what, remedy="raise n_estimators")
+    if classes is None:
+        return found
+    if metric.needs == "labels":
+        return np.asarray(model.classes_)[np.argmax(found, axis=1)]
+    return found[:, 1] if classes.size == 2 else found
+
+
 def _is_probability(found: Array) -> bool:
     return bool((found >= 0).all() and np.allclose(found.sum(axis=1), 1.0))
 

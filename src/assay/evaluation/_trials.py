@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from assay.errors import DataError
-from assay.evaluation._learner import Rows, fit_rows, fold_predictions, predictions, run, score
+from assay.evaluation._learner import Rows, fit_rows, fold_predictions, out_of_bag, predictions, run, score
 from assay.metrics._metric import Metric
 from assay.metrics._scorer import class_options
 from assay.resampling import take
@@ -37,15 +37,28 @@ class Trial:
     failed: str = ""
     of_type: bool = False
     losses: Sequence[Array] = ()
+    model: Any = None
 
 
 class Trials:
-    """The work of a search: called with a candidate and the folds to try it on. It can be sent to other processes."""
+    """The work of a search: called with a candidate and the folds to try it on. It can be sent to other processes.
+
+    With `bagged` the one fold holds all rows, on both sides: each candidate is fitted to them and judged by its own
+    out-of-bag predictions.
+    """
 
     def __init__(
-        self, estimator: Any, settings: Sequence[Mapping[str, Any]], rows: Rows, splits: Any, metric: Metric
+        self,
+        estimator: Any,
+        settings: Sequence[Mapping[str, Any]],
+        rows: Rows,
+        splits: Any,
+        metric: Metric,
+        *,
+        bagged: bool = False,
     ) -> None:
         self.estimator, self.settings, self.rows, self.splits, self.metric = estimator, settings, rows, splits, metric
+        self.bagged = bagged
         # Where single rows take the place of folds, the choice is made on their losses.
         self.keep = metric.losses is not None and (len(splits) == 1 or len(splits[0][1]) == 1)
         # Tasks run fold by fold, so the rows of the last fold are those of the next candidate as a rule.
@@ -60,9 +73,14 @@ class Trials:
         start, at = perf_counter(), folds[0]
         scores: list[float] = []
         kept: list[Any] = []
+        model: Any = None
         try:
             learner = self._learner(candidate)
-            quick = self._quick(learner)
+            if self.bagged:
+                model = fit_rows(learner, self.rows)
+                quick: Any = [out_of_bag(model, self.metric, self.rows.classes)]
+            else:
+                quick = fold_predictions(learner, self.rows, self.splits, self.metric.needs)
             for at in folds:
                 y, predicted, weights = self._predict(learner, at) if quick is None else self._known(quick, at)
                 scores.append(self._score(y, predicted, weights))
@@ -72,16 +90,12 @@ class Trials:
             reason = f"fold {at}: {type(error).__name__}: {' '.join(str(error).split()).rstrip('.')}"
             kind = isinstance(error, TypeError) and not isinstance(error, ValueError)
             return Trial(candidate, (), (), perf_counter() - start, reason, kind)
-        return Trial(candidate, folds, scores, perf_counter() - start, losses=kept)
+        return Trial(candidate, folds, scores, perf_counter() - start, losses=kept, model=model)
 
     def _learner(self, candidate: int) -> Any:
         if candidate not in self._learners:
             self._learners[candidate] = set_in(self.estimator, self.settings[candidate])
         return self._learners[candidate]
-
-    def _quick(self, learner: Any) -> Any:
-        """Predictions for all folds at once, from an estimator that can and will give them."""
-        return fold_predictions(learner, self.rows, self.splits, self.metric.needs)
 
     def _known(self, quick: Any, at: int) -> tuple[Array, Array, Array | None]:
         test, w = self.splits[at][1], self.rows.weights
@@ -126,4 +140,5 @@ def _joined(candidate: int, parts: Sequence[Trial]) -> Trial:
         return replace(bad, seconds=seconds)
     # The parts come in the order of their folds.
     scores = [value for part in parts for value in part.scores]
-    return Trial(candidate, (), scores, seconds, losses=[rows for part in parts for rows in part.losses])
+    losses = [rows for part in parts for rows in part.losses]
+    return Trial(candidate, (), scores, seconds, losses=losses, model=parts[0].model)

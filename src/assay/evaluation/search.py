@@ -9,7 +9,8 @@ whole procedure (search, choice, refit) on outer folds that the search never see
     optimism = (nested estimate - own estimate of the chosen candidate), counted so that positive means too rosy
 
 Cost: settings x folds fits, and one more; nested, that many times the outer folds. An estimator that offers
-`predict_folds` is asked once per setting instead of fitted once per fold.
+`predict_folds` is asked once per setting instead of fitted once per fold. With `cv="oob"` a bagged ensemble is judged
+by its out-of-bag predictions: one fit per setting, and the chosen one is there already.
 Stone (1974), JRSS B 36, 111-147; Varma and Simon (2006), BMC Bioinformatics 7:91; Cawley and Talbot (2010), JMLR 11.
 """
 
@@ -35,7 +36,7 @@ from assay.evaluation._trials import Trial, Trials, set_in, try_all
 from assay.evaluation.select import RULES, Selection, choose, panel_of
 from assay.evaluation.validate import cross_validate
 from assay.metrics._metric import Metric
-from assay.resampling import scheme_of, splits_of, take
+from assay.resampling import Scheme, scheme_of, splits_of, take
 
 __all__ = ["Search", "SearchCV", "search"]
 
@@ -58,7 +59,7 @@ class SearchCV(MetaEstimatorMixin, BaseEstimator):
     | space        |         | dict or list of dicts      | what to try of each parameter (below)                |
     | method       | "grid"  | "grid", "random"           | every point of the space, or draws from it           |
     | n_candidates | None    | >= 1                       | how many draws; None: 20                             |
-    | cv           | 5       | a number, splitter, pairs  | the folds, the same for all candidates               |
+    | cv           | 5       | number, splitter, pairs, "oob" | the folds, the same for all candidates (below)   |
     | metric       | None    | name or `Metric`           | None: error rate of classes, mse of numbers          |
     | rule         | "best"  | "best", "one_se", "within" | see `select`                                         |
     | percent      | 2.0     | >= 0                       | with "within": how much worse than the best          |
@@ -73,6 +74,10 @@ class SearchCV(MetaEstimatorMixin, BaseEstimator):
     pairs in a list are compared one after another; a function of the parameters gives a number that grows with
     complexity. A parameter that is None, without a limit, is the most complex. Equally good candidates: the simpler,
     then the first. A candidate that fails is listed with its reason and stops no other.
+
+    `cv="oob"`, for forests and bagging (the estimator, or the last step of a pipeline), takes each row's prediction
+    from the trees that have not seen it instead of from folds (Breiman 1996). A pipeline's earlier steps have seen
+    all rows, so they should not look at the target; rows that belong together in groups need folds.
 
     Cawley and Talbot (2010), JMLR 11, 2079-2107.
 
@@ -127,16 +132,14 @@ class SearchCV(MetaEstimatorMixin, BaseEstimator):
         metric = choose_metric(self.metric, rows)
         if rows.weights is not None and not metric.weighted:
             raise ParameterError(f"{metric.name} has no weighted form", remedy="leave sample_weight out")
-        splits = splits_of(
-            self.cv, rows.X, rows.y, groups=rows.groups, classes=rows.classes is not None, random_state=seed
-        )
-        if metric.losses is None and len(splits) == rows.n:
-            what = f"{metric.name} has no value on a single row, so leave-one-out cannot give it"
-            raise ParameterError(what, remedy="use fewer folds, such as cv=5")
-        trials = try_all(Trials(self.estimator, settings, rows, splits, metric), self.n_jobs)
-        found = self._judge(settings, trials, rows, splits, metric, order, given)
+        splits, scheme = self._splits(rows, metric, seed)
+        bagged = scheme.kind == "out-of-bag"
+        trials = try_all(Trials(self.estimator, settings, rows, splits, metric, bagged=bagged), self.n_jobs)
+        found = self._judge(settings, trials, rows, splits, scheme, metric, order, given)
         if self.refit:
-            found = replace(found, model=fit_rows(set_in(self.estimator, found.best), rows))
+            there = trials[found.index].model
+            model = fit_rows(set_in(self.estimator, found.best), rows) if there is None else there
+            found = replace(found, model=model)
         # The one change of this object, made when nothing can fail or be interrupted any more.
         self.result_ = found
         return self
@@ -159,12 +162,31 @@ class SearchCV(MetaEstimatorMixin, BaseEstimator):
             raise DataError("one row cannot be split into folds, and n_samples = 1", remedy="pass more rows")
         return rows
 
+    def _splits(self, rows: Rows, metric: Metric, seed: int) -> tuple[Any, Scheme]:
+        """The folds, or all rows on both sides where each has its out-of-bag prediction."""
+        if isinstance(self.cv, str):
+            if self.cv != "oob":
+                raise ParameterError(f"cv = {self.cv!r} is unknown", remedy='use a number, a splitter, pairs or "oob"')
+            if rows.groups is not None:
+                what = "out of bag, rows of one group stand on both sides"
+                raise ParameterError(what, remedy="search on folds that keep groups together, such as cv=5")
+            every = np.arange(rows.n)
+            return [(every, every)], Scheme("out-of-bag", 1, 1, float(rows.n), float(rows.n), rows.n)
+        splits = splits_of(
+            self.cv, rows.X, rows.y, groups=rows.groups, classes=rows.classes is not None, random_state=seed
+        )
+        if metric.losses is None and len(splits) == rows.n:
+            what = f"{metric.name} has no value on a single row, so leave-one-out cannot give it"
+            raise ParameterError(what, remedy="use fewer folds, such as cv=5")
+        return splits, scheme_of(splits, rows.n)
+
     def _judge(
         self,
         settings: Sequence[dict[str, Any]],
         trials: Sequence[Trial],
         rows: Rows,
         splits: Any,
+        scheme: Scheme,
         metric: Metric,
         order: Array,
         given: str,
@@ -177,7 +199,6 @@ class SearchCV(MetaEstimatorMixin, BaseEstimator):
             kind = DataTypeError if first.of_type else DataError
             what = f"no candidate could be fitted: {names[0]} failed in {first.failed}"
             raise kind(what, remedy="correct the table or the space")
-        scheme = scheme_of(splits, rows.n)
         scores = np.array([trials[at].scores for at in good])
         losses = [trials[at].losses or None for at in good]
         panel = panel_of([names[at] for at in good], scores, losses, splits, rows.weights, scheme, metric)
@@ -327,7 +348,7 @@ def search(
     | space        |         | dict or list of dicts      | what to try of each parameter, as in `SearchCV`      |
     | method       | "grid"  | "grid", "random"           | every point of the space, or draws from it           |
     | n_candidates | None    | >= 1                       | how many draws; None: 20                             |
-    | cv           | 5       | a number, splitter, pairs  | the folds, the same for all candidates               |
+    | cv           | 5       | number, splitter, pairs, "oob" | the folds, as in `SearchCV`                      |
     | metric       | None    | name or `Metric`           | None: error rate of classes, mse of numbers          |
     | rule         | "best"  | "best", "one_se", "within" | see `select`                                         |
     | percent      | 2.0     | >= 0                       | with "within": how much worse than the best          |

@@ -142,7 +142,7 @@ def panel_of(
     """
     w = np.ones(scores.shape[1])
     factor = float(corrected_variance_factor(scheme))
-    by_rows = scheme.kind in ("holdout", "leave-one-out") and all(part is not None for part in losses)
+    by_rows = scheme.kind in ("holdout", "leave-one-out", "out-of-bag") and all(part is not None for part in losses)
     if by_rows:
         scores = np.array([np.concatenate(part) for part in losses])
         w = np.ones(scores.shape[1]) if weights is None else weights[np.concatenate(held_out(splits))]

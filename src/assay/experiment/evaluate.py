@@ -48,7 +48,10 @@ class Data:
         """The learner with its preprocessing and search."""
         kinds = {name: plan.kinds[name] for name in plan.features}
         seed, shape = plan.seed, (self.rows.n, len(kinds))
-        return assemble(learner, kinds, tune=plan.tuned, metric=self.metrics[0], shape=shape, seed=seed)
+        loose = plan.group is None and plan.time is None
+        return assemble(
+            learner, kinds, tune=plan.tuned, metric=self.metrics[0], shape=shape, seed=seed, exchangeable=loose
+        )
 
 
 def data_of(plan: Plan, train: pd.DataFrame, digests: Array) -> Data:

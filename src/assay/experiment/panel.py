@@ -38,6 +38,7 @@ class Learner:
     |-----------|--------------------------------------------------------------------------------------------------|
     | make      | `make(seed)` gives the unfitted estimator with its defaults                                      |
     | space     | parameters to try, each with a few values; empty for learners that tune themselves or not at all |
+    | judged    | how they are compared: "folds" inside the training rows, or "oob", by out-of-bag predictions     |
     | simple    | which parameter values are simpler, for ties: pairs (name, "low" or "high")                      |
     | order     | its place in the order of simplicity, the simplest first                                         |
     | panels    | the panels it belongs to                                                                         |
@@ -57,6 +58,7 @@ class Learner:
     encode: str = "onehot"
     scale: bool = True
     own: bool = True
+    judged: str = "folds"
 
     @property
     def candidates(self) -> int:
@@ -146,7 +148,7 @@ _REGRESSION = (
     Learner(
         "random forest",
         "regression",
-        "200 trees on a third of the columns each",
+        "200 trees on a third of the columns each, judged out of bag",
         _lazy("assay.trees", "RandomForestRegressor", n_estimators=200),
         60,
         _ALL,
@@ -155,6 +157,7 @@ _REGRESSION = (
         (("min_samples_leaf", "high"),),
         "native",
         scale=False,
+        judged="oob",
     ),
     Learner(
         "boosting",
@@ -253,7 +256,7 @@ _CLASSIFICATION = (
     Learner(
         "random forest",
         "classification",
-        "200 trees on the root of the number of columns each",
+        "200 trees on the root of the number of columns each, judged out of bag",
         _lazy("assay.trees", "RandomForestClassifier", n_estimators=200, min_samples_leaf=5),
         60,
         _ALL,
@@ -262,6 +265,7 @@ _CLASSIFICATION = (
         (("min_samples_leaf", "high"),),
         "native",
         scale=False,
+        judged="oob",
     ),
     Learner(
         "boosting",
@@ -374,21 +378,23 @@ def assemble(
     shape: tuple[int, int],
     seed: int = 0,
     inner: int = 5,
+    exchangeable: bool = True,
 ) -> Any:
     """The learner as it enters a fold: preprocessing, the model, and around both a search where it has a space.
 
     The number of candidates is capped by the declared cost of a fit, never by a clock, so that the same command tries
     the same candidates on every machine.
 
-    | parameter | default | meaning                                                          |
-    |-----------|---------|------------------------------------------------------------------|
-    | learner   |         | from `panel`                                                     |
-    | kinds     |         | the kind of every column                                         |
-    | tune      |         | whether to search its space                                      |
-    | metric    |         | what the search minimises or maximises                           |
-    | shape     |         | rows and columns of the table                                    |
-    | seed      | 0       | for learners that draw numbers, and for the inner folds          |
-    | inner     | 5       | inner folds                                                      |
+    | parameter    | default | meaning                                                                       |
+    |--------------|---------|-------------------------------------------------------------------------------|
+    | learner      |         | from `panel`                                                                  |
+    | kinds        |         | the kind of every column                                                      |
+    | tune         |         | whether to search its space                                                   |
+    | metric       |         | what the search minimises or maximises                                        |
+    | shape        |         | rows and columns of the table                                                 |
+    | seed         | 0       | for learners that draw numbers, and for the inner folds                       |
+    | inner        | 5       | inner folds                                                                   |
+    | exchangeable | True    | False for rows in groups or in time, which cannot be left out one by one      |
 
     >>> assemble(learners("regression")[0], {"x": "number"}, tune=True, metric="mse", shape=(10, 1)).steps[0][0]
     'columns'
@@ -398,7 +404,8 @@ def assemble(
     pipe = Pipeline([("columns", columns), ("model", learner.make(seed))])
     if not tune or not learner.space:
         return pipe
-    allowed = int(max(2.0, BUDGET / (inner * learner.cost(*shape))))
+    bagged = exchangeable and learner.judged == "oob"
+    allowed = int(max(2.0, BUDGET / ((1 if bagged else inner) * learner.cost(*shape))))
     space = {f"model__{name}": list(values) for name, values in learner.space.items()}
     simple = [(f"model__{name}", way) for name, way in learner.simple]
     few = allowed < learner.candidates
@@ -407,7 +414,7 @@ def assemble(
         space,
         method="random" if few else "grid",
         n_candidates=allowed if few else None,
-        cv=inner,
+        cv="oob" if bagged else inner,
         metric=metric,
         simplicity=simple,
         random_state=seed,

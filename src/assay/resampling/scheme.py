@@ -85,6 +85,7 @@ class Scheme:
             "bootstrap": f"{self.n_splits} bootstrap samples of {self.n} rows",
             "time-ordered": f"{self.n_splits} test parts in the order of time of {self.n} rows",
             "repeated holdout": f"{self.n_splits} random holdouts of {self.n} rows",
+            "out-of-bag": f"out-of-bag predictions of {self.n} rows",
         }
         return words.get(self.kind, f"{self.n_splits} splits of {self.n} rows")
 
