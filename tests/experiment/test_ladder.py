@@ -20,8 +20,8 @@ from assay.experiment.looks import (
     plan_level,
     predictions_digest,
     record_look,
-    release,
 )
+from assay.experiment.releases import release
 from assay.experiment.seal import make_seal, seal_rows
 from tests.naive.experiment import guarded_ladder_answers, ladder_answers
 

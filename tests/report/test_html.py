@@ -16,7 +16,7 @@ import pytest
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-import assay.report._learned
+import assay.report._asked
 from assay.experiment.data import read_table
 from assay.experiment.protocol import run
 from assay.report._check_words import ABOUT
@@ -233,7 +233,7 @@ def test_a_part_that_fails_is_a_sentence(regression, monkeypatch):
     def broken(*args, **more):
         raise RuntimeError("no <importance> today\nsecond line")
 
-    monkeypatch.setattr(assay.report._learned, "permutation_importance", broken)
+    monkeypatch.setattr(assay.report._asked, "permutation_importance", broken)
     text = render(regression)
     assert not Reader(text).problems
     assert "could not be made (RuntimeError: no &lt;importance&gt; today)" in text

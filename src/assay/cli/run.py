@@ -6,8 +6,6 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,14 +31,11 @@ from assay.cli.options import (
     learner_names,
     option,
     share,
-    study_names,
 )
-from assay.errors import DataError, ParameterError, SealError, StoreError
+from assay.cli.session import finish, load, refuse_unwritable, session, whole
+from assay.errors import DataError, ParameterError
 
-__all__ = ["demo", "full_name", "load", "open_", "predict", "recall", "refuse_unwritable", "resume", "run"]
-
-KEPT = "command.json"
-"""Where a study's folder says how it was started, so that it is resumed in the same way."""
+__all__ = ["demo", "open_", "predict", "resume", "run"]
 
 
 def run(
@@ -154,8 +149,8 @@ def run(
         "despite": tuple(despite or ()),
     }
     refuse_unwritable(out_)
-    with _session(json_, n_jobs) as shown:
-        _whole(shown, table, target, options, out_, json_, explain, open_test=not no_open)
+    with session(json_, n_jobs) as shown:
+        whole(shown, table, target, options, out_, json_, explain, open_test=not no_open)
 
 
 def resume(
@@ -174,12 +169,12 @@ def resume(
     A study begun with --no-open stays sealed; `assay open` opens it.
     """
     budget = duration(time_budget)
-    with _session(json_, n_jobs) as shown:
+    with session(json_, n_jobs) as shown:
         study, told = load(name, shown, n_jobs)
         study.time_budget = budget
         study.despite = tuple(despite or told.get("despite", ()))
         open_test = not no_open and told.get("open", True)
-        _finish(study, shown, out_ or told.get("out"), json_, explain, open_test=open_test, reason=reason)
+        finish(study, shown, out_ or told.get("out"), json_, explain, open_test=open_test, reason=reason)
 
 
 def open_(
@@ -192,10 +187,10 @@ def open_(
     explain: Explain = False,
 ) -> None:
     """Open the test set of a study that was left sealed; the ledger records the look first."""
-    with _session(json_, n_jobs) as shown:
+    with session(json_, n_jobs) as shown:
         study, told = load(name, shown, n_jobs)
         study.despite = tuple(despite or ())
-        _finish(study, shown, out_ or told.get("out"), json_, explain, open_test=True, reason=reason)
+        finish(study, shown, out_ or told.get("out"), json_, explain, open_test=True, reason=reason)
 
 
 def demo(
@@ -219,11 +214,11 @@ def demo(
     path.parent.mkdir(parents=True, exist_ok=True)
     frame.to_csv(path, index=False)
     before = os.environ.get("ASSAY_HOME")
-    with tempfile.TemporaryDirectory(prefix="assay-demo-") as home, _session(json_, n_jobs) as shown:
+    with tempfile.TemporaryDirectory(prefix="assay-demo-") as home, session(json_, n_jobs) as shown:
         os.environ["ASSAY_HOME"] = home
         try:
             options = {"panel": panel, "n_jobs": n_jobs}
-            _whole(shown, str(path), "diagnosis", options, out_, json_, explain, again="assay demo")
+            whole(shown, str(path), "diagnosis", options, out_, json_, explain, again="assay demo")
         finally:
             os.environ.pop("ASSAY_HOME") if before is None else os.environ.update(ASSAY_HOME=before)
 
@@ -266,175 +261,6 @@ def predict(
     said = ["No limits: the study kept no out-of-fold predictions." if made.coverage is None else f"{made.coverage}."]
     for words in [*said, *(f"note: {note}." for note in made.notes)]:  # beside the table, not in it
         out.notices().print(out.clean(words[0].upper() + words[1:], 2 * out.LONGEST), soft_wrap=True)
-
-
-# Sessions.
-
-
-@contextmanager
-def _session(quiet: bool, n_jobs: int | None = None) -> Iterator[live.Live]:
-    """Live progress and collected warnings around a command that computes."""
-    shown = live.Live(quiet)
-    with live.heard(quiet), live.compiling(shown.console, quiet, apart=n_jobs not in (None, 1)):
-        yield shown
-
-
-def _whole(
-    shown: live.Live,
-    table: str,
-    target: str,
-    options: dict[str, Any],
-    out_: str | None,
-    quiet: bool,
-    explain: bool,
-    *,
-    open_test: bool = True,
-    again: str | None = None,
-) -> None:
-    """A study from its table on, told while it goes."""
-    with shown:
-        from assay.cli import tell
-        from assay.experiment.keeping import write_beside
-        from assay.experiment.protocol import Study
-
-        study = Study(table, target, says=shown.says, **options)
-    if not quiet:
-        tell.columns(study.table, target, explain)
-    with shown:
-        try:
-            study.seal()
-        except SealError as error:  # these rows cannot be parted as asked: the table or the options are at fault
-            raise DataError(error.what, remedy=error.remedy) from error
-    where = None if out_ is None else str(Path(out_).absolute())
-    kept = {"open": open_test, "out": where, "despite": list(study.despite)}
-    write_beside(study.folder / KEPT, json.dumps(kept).encode())
-    _finish(study, shown, out_, quiet, explain, open_test=open_test, again=again)
-
-
-def _finish(
-    study: Any,
-    shown: live.Live,
-    out_: str | None,
-    quiet: bool,
-    explain: bool,
-    *,
-    open_test: bool,
-    reason: str | None = None,
-    again: str | None = None,
-) -> None:
-    """What is left of a sealed study, told step by step, and its files."""
-    from assay.cli import tell
-
-    folder = out_ or Path("out") / study.name
-    refuse_unwritable(str(folder))  # a look whose report could not be written would be wasted
-    live.working_on(again or f"assay resume {study.name}")
-    shown.expect(study)
-    steps: list[tuple[Callable[[], Any], Callable[..., None]]] = [
-        (study.seal, tell.seal),
-        (lambda: study.checks, tell.checks),
-        (study.evaluate, tell.leaderboard),
-        (study.compare, tell.comparisons),
-        (study.select, tell.selection),
-        (lambda: _opening(study, open_test, reason), tell.opened),
-    ]
-    for work, words in steps:
-        with shown:
-            work()
-        if not quiet:
-            words(study, explain)
-    with shown:
-        _publish(study, folder, lost=again is not None)
-    if quiet:
-        out.document(study.summary())
-    else:
-        tell.verdict(study)
-        tell.files(study)
-    left = study.unanswered() if open_test else ()
-    if left:
-        _say_stopped(study.name, left)
-
-
-def _say_stopped(name: str, left: Any) -> None:
-    """Why the test set was not opened, and how to go on; the study is kept, but not what was asked for."""
-    first = left[0]
-    codes = " ".join(f"--despite {check.code}" for check in left)
-    more = f" and {len(left) - 1} more" if len(left) > 1 else ""
-    what = f"the test set was kept sealed, because a check is serious: {first.title} [{first.code}]{more}"
-    out.complain(f"{what}; {first.remedy}, or, if it is in order, go on with: assay open {name} {codes}")
-    raise typer.Exit(1)
-
-
-def _publish(study: Any, folder: Any, *, lost: bool) -> None:
-    """The files; if they cannot be written, the study is kept and only they have to be made again."""
-    try:
-        study.publish(folder)
-    except (DataError, StoreError) as error:
-        if lost:
-            raise
-        remedy = f"the study itself is kept, so write its files elsewhere with: assay report {study.name} --out DIR"
-        raise type(error)(error.what, remedy=remedy) from error
-
-
-def _opening(study: Any, open_test: bool, reason: str | None) -> None:
-    try:
-        study.finish(open_test=open_test, reason=reason)
-    except SealError as error:
-        if not (error.remedy or "").startswith("give a reason"):
-            raise
-        remedy = f'give a reason with: assay open {study.name} --reason "..."'
-        raise SealError(error.what, remedy=remedy) from error
-
-
-def load(name: str, shown: live.Live, n_jobs: int | None = None) -> tuple[Any, dict[str, Any]]:
-    """A study by the first letters of its name, and how it was started."""
-    with shown:
-        from assay.experiment.protocol import Study
-
-        study = Study.load(full_name(name), n_jobs=n_jobs, says=shown.says)
-    try:
-        told = json.loads((study.folder / KEPT).read_text())
-    except (OSError, ValueError):
-        told = {}
-    return study, told if isinstance(told, dict) else {}
-
-
-def full_name(name: str) -> str:
-    """The study that these first letters name."""
-    known = study_names()
-    if name in known:
-        return name
-    found = [one for one in known if one.startswith(name)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise ParameterError(f"{name!r} begins {len(found)} studies: {', '.join(found)}", remedy="type more letters")
-    raise ParameterError(f"there is no study {name!r}", remedy="assay history lists what there is")
-
-
-def recall(name: str, shown: live.Live) -> tuple[Any, dict[str, Any]]:
-    """A finished study as it stands; its test set is scored again only if it was opened, which costs no look."""
-    study, told = load(name, shown)
-    looked = any(study.ledger.entries(kind, study.name) for kind in ("look", "replay"))
-    with shown:
-        shown.expect(study)
-        study.finish(open_test=looked)
-    return study, told
-
-
-# Files.
-
-
-def refuse_unwritable(folder: str | None) -> None:
-    """Say before the work, not after it, that its results could not be written."""
-    path = Path("out" if folder is None else folder).absolute()
-    there = next(one for one in (path, *path.parents) if one.exists())
-    blocked = next((one for one in (path / "model.assay", path / "report.html") if one.is_dir()), None)
-    if blocked is not None:
-        raise DataError(f"{blocked} is a directory, not a file", remedy="choose another --out")
-    if not there.is_dir():
-        raise DataError(f"{there} is a file, not a directory", remedy="choose another --out")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise DataError(f"nothing can be written to {there}", remedy="choose another directory with --out")
 
 
 def _write_table(frame: Any, path: Path) -> None:

@@ -14,7 +14,7 @@ import typer
 from assay import __version__
 from assay.cli import live, out
 from assay.cli.options import Explain, Id, Json, Out
-from assay.cli.run import full_name, load, recall, refuse_unwritable
+from assay.cli.session import full_name, load, recall, refuse_unwritable
 from assay.errors import AssayError, ParameterError
 
 __all__ = ["doctor", "history", "learners", "report", "show", "verify"]

@@ -6,12 +6,15 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from assay.errors import DataError
 from assay.experiment._profile import Column, Target
 
-__all__ = ["SEVERITIES", "Check", "Facts", "idle", "listed", "passed", "plural", "verb"]
+__all__ = ["SEVERITIES", "Check", "Facts", "check_names", "idle", "listed", "passed", "plural", "verb"]
 
 SEVERITIES = ("info", "warning", "serious")
 
@@ -115,3 +118,14 @@ def _key(column: Column) -> bytes:
     place[np.argsort(first_seen, kind="stable")] = np.arange(first_seen.size)
     shifted = column.codes - (column.codes.min(initial=0))
     return b"c" + hashlib.blake2b(place[shifted].tobytes() + bytes([column.missing > 0]), digest_size=16).digest()
+
+
+def check_names(frame: Any, kinds: Mapping[str, str], wanted: list[str]) -> None:
+    """Refuse what is no frame, has no rows, or lacks a column that was named."""
+    if not isinstance(frame, pd.DataFrame):
+        raise DataError("the training rows are not a frame", remedy="pass the frame of read_table(...)")
+    if len(frame) == 0:
+        raise DataError("there are no training rows", remedy="pass at least one row")
+    for name in [*wanted, *kinds]:
+        if name not in frame.columns:
+            raise DataError(f"the table has no column {name!r}", remedy="check the name, and that kinds fit the table")

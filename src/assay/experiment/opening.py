@@ -15,10 +15,11 @@ import pandas as pd
 from assay.errors import DataError
 from assay.evaluation._learner import predictions
 from assay.experiment._clusters import grouped_interval
-from assay.experiment.checks import compare_parts
 from assay.experiment.ladder import Release
-from assay.experiment.looks import Look, opened_rows_in, record_look, release
+from assay.experiment.looks import Look, opened_rows_in, record_look
 from assay.experiment.outcome import Opened
+from assay.experiment.parts import compare_parts
+from assay.experiment.releases import release
 from assay.experiment.vault import Vault
 from assay.metrics import get_metric
 from assay.metrics._scorer import class_options

@@ -24,7 +24,7 @@ from assay.evaluation import Comparison, Selection, compare, select
 from assay.experiment import keeping, record
 from assay.experiment._warned import collected
 from assay.experiment.checks import Check, Checks, check_table
-from assay.experiment.data import Table, read_table
+from assay.experiment.data import Table
 from assay.experiment.evaluate import Data, data_of, evaluate, refit
 from assay.experiment.journal import Journal
 from assay.experiment.ledger import home
@@ -32,6 +32,7 @@ from assay.experiment.opening import open_test_set
 from assay.experiment.outcome import Leaderboard, Opened
 from assay.experiment.panel import BASELINE
 from assay.experiment.plan import RULES, Plan, infer_task, learners_of, metrics_for, name_of
+from assay.experiment.question import read_parts
 from assay.experiment.seal import Sealed, row_digests, seal_rows
 from assay.experiment.vault import Vault
 from assay.numerics.threads import one_blas_thread
@@ -119,12 +120,8 @@ class Study:
         self.n_jobs, self.time_budget = n_jobs, time_budget
         self.started = clock.monotonic()
         self.says("reading the table")
-        table = read_table(source, kinds=kinds, target=target)
-        given = None if test is None else read_table(test, kinds=kinds, target=target)
-        self.notes: list[str] = list(table.notes)
-        table = self._with_target(table, target)
-        given = None if given is None else self._with_target(given, target)
-        self._refuse_columns(table, given, group, time)
+        table, given, notes = read_parts(source, test, target, kinds=kinds, group=group, time=time)
+        self.notes: list[str] = notes
         found = infer_task(table.frame[target], table.kinds[target]) if task == "auto" else task
         if found == "regression" and table.frame[target].dtype.kind not in "biuf":
             what = f"the target {target!r} holds {table.kinds[target]} values, not numbers"
@@ -405,33 +402,6 @@ class Study:
         self.seal()
         assert self.name is not None
         return home() / "studies" / self.name
-
-    def _with_target(self, table: Table, target: str) -> Table:
-        if target not in table.frame.columns:
-            known = ", ".join(repr(name) for name in list(table.frame.columns)[:8])
-            raise DataError(f"there is no column {target!r} in {table.name}", remedy=f"choose the target among {known}")
-        there = table.frame[target].notna().to_numpy()
-        if there.all():
-            return table
-        if not there.any():
-            raise DataError(f"the target {target!r} is missing in every row", remedy="choose another target")
-        missing = int((~there).sum())
-        words = f"{missing} rows without a target were left out"
-        if words not in self.notes:
-            self.notes.append(words)
-        frame = table.frame.loc[there].reset_index(drop=True)
-        return Table(frame, table.kinds, table.reasons, table.name, table.notes)
-
-    def _refuse_columns(self, table: Table, test: Table | None, group: str | None, time: str | None) -> None:
-        for role, name in (("group", group), ("time", time)):
-            if name is not None and name not in table.frame.columns:
-                raise DataError(f"there is no column {name!r} for {role}", remedy="check its name")
-        if len(table.frame.columns) < 2:
-            raise DataError("the table holds the target alone", remedy="add columns to predict it from")
-        if test is not None:
-            gone = [name for name in table.frame.columns if name not in test.frame.columns]
-            if gone:
-                raise DataError(f"the test file lacks column {gone[0]!r}", remedy="give it the columns of the table")
 
 
 def run(source: Any, target: str, *, out: Any = None, open_test: bool = True, **options: Any) -> Study:

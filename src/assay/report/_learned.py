@@ -1,8 +1,4 @@
-"""What the selected model learned: coefficients, its tree, importances and partial dependence.
-
-Importances and dependence are about the columns of the table, so they ask the whole pipeline. What they may cost is
-fixed by the size of the table and the learner's declared cost, never by a clock: the same study gives the same page.
-"""
+"""What the selected model learned: its coefficients, its tree, and what it says when asked (`_asked.py`)."""
 
 from __future__ import annotations
 
@@ -14,11 +10,11 @@ import pandas as pd
 from sklearn.tree import export_text, plot_tree
 from threadpoolctl import threadpool_limits
 
-from assay.evaluation import Dependence, Importance, partial_dependence, permutation_importance
-from assay.evaluation._learner import fit_rows
+from assay.evaluation import Importance
 from assay.experiment.panel import BASELINE
+from assay.report._asked import columns_of, dependence, importance
 from assay.report._embed import Part, attempt, picture, table_of
-from assay.report.draw import INK, MUTED, draw
+from assay.report.draw import INK, MUTED
 from assay.report.draw_experiment import plain
 from assay.results import Summary
 from assay.trees._tree import Tree
@@ -28,25 +24,10 @@ if TYPE_CHECKING:
 
 __all__ = ["learned"]
 
-Array = np.ndarray
 COEFFICIENTS = 25
 """How many coefficients are drawn; the table holds more."""
 ROWS = 100
 """How many rows a table of coefficients has at most."""
-TRIED = 40
-"""How many columns are shuffled; of wider tables those most related to the predictions."""
-REPEATS = 3
-LEADING = 4
-"""How many columns get a picture of their own."""
-POINTS = 16
-SEEN = 20
-"""Fewer rows on either side say nothing about importances."""
-REFITS = 1e9
-"""Multiply-adds that a refit for importances may cost; above it the training rows themselves are used."""
-ASKED, CELLS = 60_000, 20_000_000
-"""Rows, and cells, that may be predicted for importances."""
-SHOWN = 3
-"""How many classes are drawn."""
 LEAVES, DRAWN = 64, 12
 """Leaves of another package's tree above which it is not drawn; leaves drawn of ours."""
 
@@ -66,15 +47,10 @@ def _parts(study: Study) -> list[Part]:
     parts = attempt("Coefficients", lambda: _coefficients(study))
     parts += attempt("The tree", lambda: _tree(study))
     found: list[Importance] = []
-    parts += attempt("Which columns matter", lambda: _importance(study, found))
-    names = [found[0].names[j] for j in found[0].order] if found else _columns(study)
-    parts += attempt("How predictions move with a column", lambda: _dependence(study, names))
+    parts += attempt("Which columns matter", lambda: importance(study, found))
+    names = [found[0].names[j] for j in found[0].order] if found else columns_of(study)
+    parts += attempt("How predictions move with a column", lambda: dependence(study, names))
     return parts or [Part(words=("This model has no coefficients or trees to show.",))]
-
-
-def _columns(study: Study) -> list[str]:
-    kinds = study.plan.kinds
-    return [name for name in study.plan.features if kinds[name] != "id"]
 
 
 # Coefficients.
@@ -220,218 +196,3 @@ def _distinct(names: list[str]) -> list[str]:
         seen[name] = seen.get(name, 0) + 1
         told.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
     return told
-
-
-# Importances.
-
-
-def _importance(study: Study, kept: list[Importance]) -> Part | None:
-    plan, names = study.plan, _screened(study)
-    if not names:
-        return None
-    model, rows, where = _judged(study, _rows_asked(study, len(names)))
-    X, y = study.data.rows.X[plan.features].iloc[rows], study.data.rows.y[rows]
-    found = permutation_importance(
-        model,
-        X,
-        y,
-        metric=plan.metric,
-        columns=names,
-        n_repeats=REPEATS,
-        level=plan.level,
-        random_state=plan.seed,
-        n_jobs=study.n_jobs,
-    )
-    kept.append(found)
-    words = [
-        f"How much worse {plan.metric} gets when the values of a column are shuffled among the rows, {where} "
-        "Columns that say the same stand in for each other and share their importance."
-    ]
-    if len(names) < len(_columns(study)):
-        words.append(f"Of {len(_columns(study))} columns, the {len(names)} most related to the predictions were tried.")
-    best = [found.names[j] for j in found.order]
-    figures = found.to_frame()[["importance", "lower", "upper"]].to_numpy().tolist()
-    view = table_of(
-        f"Permutation importance, {100 * plan.level:g}% interval for each column alone ({found.method})",
-        ("column", "importance", "lower", "upper"),
-        [(name, *row) for name, row in zip(best, figures, strict=True)],
-    )
-    short = tuple(plain(name) for name in found.names)
-    drawn = replace(found, names=short, model=plain(study.select().name, 40))
-    size = (7.0, 1.5 + 0.26 * min(30, len(names)))
-    image = picture(drawn, size, f"Importance of columns; the most important is {plain(best[0])}")
-    return Part("Which columns matter", tuple(words), image, "Permutation importance with intervals.", view)
-
-
-def _judged(study: Study, asked: int) -> tuple[Any, Array, str]:
-    """The model that is asked, the rows it is asked about, and what that means.
-
-    Where one more fit is cheap, the pipeline is refitted without a third of the rows and judged on them; otherwise the
-    model itself is judged on rows it has seen.
-    """
-    data, seed = study.data, study.plan.seed
-    learner = next(one for one in data.learners if one.name == study.select().name)
-    cheap = ":" not in learner.name and float(learner.cost(data.rows.n, len(study.plan.features))) <= REFITS
-    parted = _third(study) if cheap else None
-    if parted is None:
-        rows = _some(data.rows.n, asked, seed)
-        return (
-            study.model,
-            rows,
-            f"on {len(rows)} training rows. The model has seen them, so this says what it leans on, "
-            "which is not always what helps it predict.",
-        )
-    inside, outside = parted
-    rows = outside[_some(len(outside), asked, seed)]
-    model = fit_rows(study.model, data.rows, inside)
-    return model, rows, f"on {len(rows)} training rows that a refit of the same pipeline had not seen."
-
-
-def _third(study: Study) -> tuple[Array, Array] | None:
-    """Training rows parted by the study's own folds, so that groups and the order of time are kept."""
-    data, plan = study.data, study.plan
-    if plan.time is not None:
-        inside, outside = (np.asarray(part) for part in data.splits[-1])
-    else:
-        folds = data.splits[: max(1, round(min(plan.cv, len(data.splits)) / 3))]
-        outside = np.unique(np.concatenate([test for _, test in folds]))
-        inside = np.setdiff1d(np.arange(data.rows.n), outside)
-    if outside.size < SEEN or inside.size < SEEN:
-        return None
-    classes = data.rows.classes
-    if classes is not None and min(np.unique(data.rows.y[part]).size for part in (inside, outside)) < classes.size:
-        return None
-    return inside, outside
-
-
-def _screened(study: Study) -> list[str]:
-    """All columns, or of a wide table those whose values go along with what the model says."""
-    names = _columns(study)
-    if len(names) <= TRIED:
-        return names
-    frame = study.data.rows.X.iloc[_some(study.data.rows.n, 400, study.plan.seed)]
-    said = np.asarray(_response(study.model, frame), dtype=float)
-    said = said - said.mean()
-    strength = [_goes_along(frame[name], said, study.plan.kinds[name]) for name in names]
-    order = np.argsort(-np.array(strength), kind="stable")[:TRIED]
-    return [names[j] for j in np.sort(order)]
-
-
-def _response(model: Any, frame: pd.DataFrame) -> Array:
-    if hasattr(model, "predict_proba"):
-        return np.asarray(model.predict_proba(frame))[:, -1]
-    said = np.asarray(model.predict(frame))
-    return said if said.dtype.kind in "biuf" else np.unique(said, return_inverse=True)[1]
-
-
-def _goes_along(column: pd.Series, said: Array, kind: str) -> float:
-    """The share of the variance of the predictions that goes with a column: r squared, or eta squared."""
-    total = float(said @ said)
-    if total == 0:
-        return 0.0
-    if kind == "number":
-        x = pd.to_numeric(column, errors="coerce").to_numpy(dtype=float)
-        x = np.where(np.isfinite(x), x, np.median(x[np.isfinite(x)]) if np.isfinite(x).any() else 0.0)
-        x = x - x.mean()
-        own = float(x @ x)
-        return 0.0 if own == 0 or not np.isfinite(own) else float(x @ said) ** 2 / (own * total)
-    codes = pd.factorize(column.astype(str))[0]
-    counts = np.bincount(codes)
-    sums = np.bincount(codes, weights=said)
-    # Levels seen once would explain everything: only levels with company count.
-    return float(np.sum((sums**2 / counts)[counts > 1])) / total
-
-
-def _some(n: int, most: int, seed: int) -> Array:
-    if n <= most:
-        return np.arange(n)
-    return np.sort(np.random.default_rng(seed).choice(n, most, replace=False))
-
-
-def _rows_asked(study: Study, columns: int) -> int:
-    """How many rows are asked in all, fewer of learners whose predictions are dear."""
-    times = REPEATS * columns
-    rows = min(ASKED / times, CELLS / (times * len(study.plan.features)))
-    return int(np.clip(rows / _burden(study), 50, 1_000))
-
-
-# Partial dependence.
-
-
-def _dependence(study: Study, names: list[str]) -> Part | None:
-    found = _moving(study, names)
-    if not found:
-        return None
-    wide = min(2, len(found))
-    tall = (len(found) + wide - 1) // wide
-    classes = _liveliest(found)
-    drawn = [_readable(one, classes) for one in found]
-
-    def paint(panels: Any) -> None:
-        flat = panels.ravel()
-        for axes, one in zip(flat, drawn, strict=False):
-            draw(one, ax=axes)
-            axes.set_title("")
-            legend = axes.get_legend()
-            if legend is not None and axes is not flat[0]:
-                legend.remove()
-        for spare in flat[len(drawn) :]:
-            spare.set_visible(False)
-
-    alt = f"Average prediction against {', '.join(one.columns[0] for one in drawn)}"
-    image = picture(None, (4.2 * wide, 3.3 * tall), alt, panels=(tall, wide), paint=paint)
-    words: tuple[str, ...] = (
-        f"The average prediction when a column is set to each value in {max(one.n for one in found)} training rows, "
-        "the others left as they are, through the whole pipeline. The band is pointwise and takes the model as fixed.",
-    )
-    if len(found[0].outputs) > len(classes):
-        words += (f"Of {len(found[0].outputs)} classes, the {len(classes)} that move most are shown.",)
-    rows = [
-        (one.columns[0], one.outputs[k], float(one.average[k].min()), float(one.average[k].max()))
-        for one in found
-        for k in classes
-    ]
-    view = table_of("The ends of these curves", ("column", "of", "smallest average", "largest average"), rows)
-    return Part("How predictions move with a column", words, image, "Partial dependence of the leading columns.", view)
-
-
-def _moving(study: Study, names: list[str]) -> list[Dependence]:
-    """Curves of the first columns that move the predictions at all; the refit may have leaned on others."""
-    kinds, frame = study.plan.kinds, study.data.rows.X[study.plan.features]
-    found: list[Dependence] = []
-    for name in [name for name in names if kinds[name] in ("number", "category")][: 2 * LEADING]:
-        rows = frame if kinds[name] == "number" else frame[frame[name].notna()]
-        if kinds[name] == "category" and not 2 <= rows[name].nunique() <= 2 * POINTS:
-            continue
-        most = 200 if _burden(study) == 1 else 80
-        one = partial_dependence(study.model, rows, name, grid=POINTS, max_rows=most, random_state=study.plan.seed)
-        if np.ptp(one.average, axis=1).max() > 0:
-            found.append(one)
-        if len(found) == LEADING:
-            break
-    return found
-
-
-def _burden(study: Study) -> int:
-    """How dear a prediction is: five for hundreds of deep trees, ten where rows are compared with all training rows."""
-    model = study.model.named_steps["model"]
-    if hasattr(model, "n_samples_fit_") or hasattr(model, "support_vectors_"):
-        return 10
-    return 5 if hasattr(model, "estimators_") else 1
-
-
-def _liveliest(found: list[Dependence]) -> list[int]:
-    """Positions of the few classes whose curves move most, in their own order."""
-    moves = sum(np.ptp(one.average, axis=1) for one in found)
-    return sorted(np.argsort(-np.asarray(moves), kind="stable")[:SHOWN].tolist())
-
-
-def _readable(result: Dependence, classes: list[int]) -> Dependence:
-    """Short names, and the chosen classes alone."""
-    grids = tuple(
-        np.array([plain(v, 12) for v in g], dtype=object) if c else g
-        for g, c in zip(result.grids, result.categorical, strict=True)
-    )
-    few = {name: getattr(result, name)[classes] for name in ("average", "std_error", "lower", "upper")}
-    outputs = tuple(plain(result.outputs[k], 16) for k in classes)
-    return replace(result, columns=(plain(result.columns[0]),), grids=grids, outputs=outputs, **few)

@@ -1,0 +1,187 @@
+"""A study in a terminal: taken up, told step by step, its files written, and found again by its name."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from assay.cli import live, out
+from assay.cli.options import study_names
+from assay.errors import DataError, ParameterError, SealError, StoreError
+
+__all__ = ["finish", "full_name", "load", "recall", "refuse_unwritable", "session", "whole"]
+
+KEPT = "command.json"
+"""Where a study's folder says how it was started, so that it is resumed in the same way."""
+
+
+@contextmanager
+def session(quiet: bool, n_jobs: int | None = None) -> Iterator[live.Live]:
+    """Live progress and collected warnings around a command that computes."""
+    shown = live.Live(quiet)
+    with live.heard(quiet), live.compiling(shown.console, quiet, apart=n_jobs not in (None, 1)):
+        yield shown
+
+
+def whole(
+    shown: live.Live,
+    table: str,
+    target: str,
+    options: dict[str, Any],
+    out_: str | None,
+    quiet: bool,
+    explain: bool,
+    *,
+    open_test: bool = True,
+    again: str | None = None,
+) -> None:
+    """A study from its table on, told while it goes."""
+    with shown:
+        from assay.cli import tell
+        from assay.experiment.keeping import write_beside
+        from assay.experiment.protocol import Study
+
+        study = Study(table, target, says=shown.says, **options)
+    if not quiet:
+        tell.columns(study.table, target, explain)
+    with shown:
+        try:
+            study.seal()
+        except SealError as error:  # these rows cannot be parted as asked: the table or the options are at fault
+            raise DataError(error.what, remedy=error.remedy) from error
+    where = None if out_ is None else str(Path(out_).absolute())
+    kept = {"open": open_test, "out": where, "despite": list(study.despite)}
+    write_beside(study.folder / KEPT, json.dumps(kept).encode())
+    finish(study, shown, out_, quiet, explain, open_test=open_test, again=again)
+
+
+def finish(
+    study: Any,
+    shown: live.Live,
+    out_: str | None,
+    quiet: bool,
+    explain: bool,
+    *,
+    open_test: bool,
+    reason: str | None = None,
+    again: str | None = None,
+) -> None:
+    """What is left of a sealed study, told step by step, and its files."""
+    from assay.cli import tell
+
+    folder = out_ or Path("out") / study.name
+    refuse_unwritable(str(folder))  # a look whose report could not be written would be wasted
+    live.working_on(again or f"assay resume {study.name}")
+    shown.expect(study)
+    steps: list[tuple[Callable[[], Any], Callable[..., None]]] = [
+        (study.seal, tell.seal),
+        (lambda: study.checks, tell.checks),
+        (study.evaluate, tell.leaderboard),
+        (study.compare, tell.comparisons),
+        (study.select, tell.selection),
+        (lambda: _opening(study, open_test, reason), tell.opened),
+    ]
+    for work, words in steps:
+        with shown:
+            work()
+        if not quiet:
+            words(study, explain)
+    with shown:
+        _publish(study, folder, lost=again is not None)
+    if quiet:
+        out.document(study.summary())
+    else:
+        tell.verdict(study)
+        tell.files(study)
+    left = study.unanswered() if open_test else ()
+    if left:
+        _say_stopped(study.name, left)
+
+
+def _say_stopped(name: str, left: Any) -> None:
+    """Why the test set was not opened, and how to go on; the study is kept, but not what was asked for."""
+    first = left[0]
+    codes = " ".join(f"--despite {check.code}" for check in left)
+    more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+    what = f"the test set was kept sealed, because a check is serious: {first.title} [{first.code}]{more}"
+    out.complain(f"{what}; {first.remedy}, or, if it is in order, go on with: assay open {name} {codes}")
+    raise typer.Exit(1)
+
+
+def _publish(study: Any, folder: Any, *, lost: bool) -> None:
+    """The files; if they cannot be written, the study is kept and only they have to be made again."""
+    try:
+        study.publish(folder)
+    except (DataError, StoreError) as error:
+        if lost:
+            raise
+        remedy = f"the study itself is kept, so write its files elsewhere with: assay report {study.name} --out DIR"
+        raise type(error)(error.what, remedy=remedy) from error
+
+
+def _opening(study: Any, open_test: bool, reason: str | None) -> None:
+    try:
+        study.finish(open_test=open_test, reason=reason)
+    except SealError as error:
+        if not (error.remedy or "").startswith("give a reason"):
+            raise
+        remedy = f'give a reason with: assay open {study.name} --reason "..."'
+        raise SealError(error.what, remedy=remedy) from error
+
+
+def load(name: str, shown: live.Live, n_jobs: int | None = None) -> tuple[Any, dict[str, Any]]:
+    """A study by the first letters of its name, and how it was started."""
+    with shown:
+        from assay.experiment.protocol import Study
+
+        study = Study.load(full_name(name), n_jobs=n_jobs, says=shown.says)
+    try:
+        told = json.loads((study.folder / KEPT).read_text())
+    except (OSError, ValueError):
+        told = {}
+    return study, told if isinstance(told, dict) else {}
+
+
+def full_name(name: str) -> str:
+    """The study that these first letters name."""
+    known = study_names()
+    if name in known:
+        return name
+    found = [one for one in known if one.startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise ParameterError(f"{name!r} begins {len(found)} studies: {', '.join(found)}", remedy="type more letters")
+    raise ParameterError(f"there is no study {name!r}", remedy="assay history lists what there is")
+
+
+def recall(name: str, shown: live.Live) -> tuple[Any, dict[str, Any]]:
+    """A finished study as it stands; its test set is scored again only if it was opened, which costs no look."""
+    study, told = load(name, shown)
+    looked = any(study.ledger.entries(kind, study.name) for kind in ("look", "replay"))
+    with shown:
+        shown.expect(study)
+        study.finish(open_test=looked)
+    return study, told
+
+
+# Files.
+
+
+def refuse_unwritable(folder: str | None) -> None:
+    """Say before the work, not after it, that its results could not be written."""
+    path = Path("out" if folder is None else folder).absolute()
+    there = next(one for one in (path, *path.parents) if one.exists())
+    blocked = next((one for one in (path / "model.assay", path / "report.html") if one.is_dir()), None)
+    if blocked is not None:
+        raise DataError(f"{blocked} is a directory, not a file", remedy="choose another --out")
+    if not there.is_dir():
+        raise DataError(f"{there} is a file, not a directory", remedy="choose another --out")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise DataError(f"nothing can be written to {there}", remedy="choose another directory with --out")

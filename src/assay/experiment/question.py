@@ -1,0 +1,67 @@
+"""The tables of a question: the rows that have a target, and every column that the question names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from assay.errors import DataError
+from assay.experiment.data import Table, read_table
+
+__all__ = ["read_parts"]
+
+
+def read_parts(
+    source: Any,
+    test: Any,
+    target: str,
+    *,
+    kinds: Mapping[str, str] | None = None,
+    group: str | None = None,
+    time: str | None = None,
+) -> tuple[Table, Table | None, list[str]]:
+    """The table, the test rows that someone else made (None: there are none), and what should be known of both.
+
+    Rows without a target are left out; a table that cannot answer the question is refused.
+
+    >>> import pandas as pd
+    >>> table, given, notes = read_parts(pd.DataFrame({"x": [1, 2, 3], "y": [1.0, None, 2.5]}), None, "y")
+    >>> len(table.frame), given, notes[-1]
+    (2, None, '1 rows without a target were left out')
+    """
+    table = read_table(source, kinds=kinds, target=target)
+    given = None if test is None else read_table(test, kinds=kinds, target=target)
+    notes = list(table.notes)
+    table = _with_target(table, target, notes)
+    given = None if given is None else _with_target(given, target, notes)
+    _refuse_columns(table, given, group, time)
+    return table, given, notes
+
+
+def _with_target(table: Table, target: str, notes: list[str]) -> Table:
+    if target not in table.frame.columns:
+        known = ", ".join(repr(name) for name in list(table.frame.columns)[:8])
+        raise DataError(f"there is no column {target!r} in {table.name}", remedy=f"choose the target among {known}")
+    there = table.frame[target].notna().to_numpy()
+    if there.all():
+        return table
+    if not there.any():
+        raise DataError(f"the target {target!r} is missing in every row", remedy="choose another target")
+    missing = int((~there).sum())
+    words = f"{missing} rows without a target were left out"
+    if words not in notes:
+        notes.append(words)
+    frame = table.frame.loc[there].reset_index(drop=True)
+    return Table(frame, table.kinds, table.reasons, table.name, table.notes)
+
+
+def _refuse_columns(table: Table, test: Table | None, group: str | None, time: str | None) -> None:
+    for role, name in (("group", group), ("time", time)):
+        if name is not None and name not in table.frame.columns:
+            raise DataError(f"there is no column {name!r} for {role}", remedy="check its name")
+    if len(table.frame.columns) < 2:
+        raise DataError("the table holds the target alone", remedy="add columns to predict it from")
+    if test is not None:
+        gone = [name for name in table.frame.columns if name not in test.frame.columns]
+        if gone:
+            raise DataError(f"the test file lacks column {gone[0]!r}", remedy="give it the columns of the table")
