@@ -25,16 +25,20 @@ from assay.errors import AssayError, DataError, DataTypeError, ParameterError
 from assay.levels import refuse_kind
 
 __all__ = [
+    "LARGEST",
     "Constraint",
     "Estimator",
     "array_like",
     "boolean",
+    "check_target",
+    "from_lists",
     "instance_of",
     "integer",
     "jobs",
     "none",
     "one_of",
     "real",
+    "refuse_not_finite",
     "seed",
     "weight_name",
 ]
@@ -160,7 +164,7 @@ class Estimator(BaseEstimator):
         _refuse_what_is_no_number(X)
         with_y = not (isinstance(y, str) and y == "no_validation")
         if with_y and y is not None:
-            _check_target(y)
+            check_target(y)
         options = {"y_numeric": True, "multi_output": multi_output} if with_y else {}
         try:
             checked = validate_data(
@@ -220,6 +224,10 @@ class Estimator(BaseEstimator):
         if hasattr(self, "feature_names_in_"):
             return [str(name) for name in self.feature_names_in_]
         return [f"x{j}" for j in range(self.n_features_in_)]
+
+    def _column(self, j: int) -> str:
+        """How an error names a column of the training data."""
+        return _column(j, getattr(self, "feature_names_in_", None))
 
 
 def weight_name(estimator: Any) -> str | None:
@@ -312,27 +320,25 @@ def _refuse_what_is_no_number(X: Any) -> None:
         for j, name in enumerate(X.columns):
             _refuse_column(X.iloc[:, j], _column(j, [str(name)] * (j + 1)))
         return
-    array = _from_list(X) if isinstance(X, list | tuple) and _is_regular(X) else X
+    array = from_lists(X) if isinstance(X, list | tuple) else X
     if not isinstance(array, np.ndarray):
-        return
+        return  # ragged lists too: numpy raises on them, and the gate says so later
     if array.dtype.kind in "OUSMmc" and array.ndim == 2:
         for j in range(array.shape[1]):
             _refuse_column(pd.Series(array[:, j]) if array.dtype.kind != "c" else array[:, j], f"column {j}")
 
 
-def _from_list(values: Any) -> np.ndarray:
-    """Nested lists as an array; mixed with text they stay objects, or every number would become text too."""
-    array = np.asarray(values)
-    return np.asarray(values, dtype=object) if array.dtype.kind in "US" else array
+def from_lists(rows: Any) -> np.ndarray | None:
+    """Nested lists as an array, None where they are ragged; numbers beside text stay numbers, in an array of objects.
 
-
-def _is_regular(rows: Any) -> bool:
-    """Whether nested lists form a rectangle; numpy raises on anything else and the gate says so later."""
+    >>> from_lists([[1, "red"], [2, "blue"]]).tolist(), from_lists([[1], [2, 3]])
+    ([[1, 'red'], [2, 'blue']], None)
+    """
     try:
-        np.asarray(rows)
+        array = np.asarray(rows)
     except ValueError:
-        return False
-    return True
+        return None
+    return np.asarray(rows, dtype=object) if array.dtype.kind in "US" else array
 
 
 def _refuse_column(column: Any, where: str) -> None:
@@ -363,13 +369,13 @@ def _reads(text: Any) -> bool:
         return False
 
 
-def _check_target(y: Any) -> None:
-    """Missing, infinite and non-numeric targets, by row."""
+def check_target(y: Any) -> None:
+    """Refuse a target that holds what is missing, infinite, too large to be squared or no number, by row."""
     if sparse.issparse(y):
         raise DataTypeError("y is sparse", remedy="pass y.toarray()")
-    if isinstance(y, list | tuple) and not _is_regular(y):
+    target = from_lists(y) if isinstance(y, list | tuple) else np.asarray(y)
+    if target is None:
         raise DataError("y is a ragged list: its rows differ in length", remedy="give one number per row")
-    target = _from_list(y) if isinstance(y, list | tuple) else np.asarray(y)
     kind = target.dtype.kind
     if target.ndim == 0:
         raise DataError("y is a single value", remedy="give one number per row")

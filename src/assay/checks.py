@@ -5,6 +5,7 @@ Behind it everything is trusted. A sample is one column of numbers or several; a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -22,6 +23,8 @@ __all__ = [
     "fraction",
     "freeze",
     "is_real",
+    "listed",
+    "name_columns",
     "number",
     "numbers",
     "sample",
@@ -200,3 +203,23 @@ def freeze(values: Array) -> Array:
 def is_real(value: Any) -> bool:
     """A real number, which True and False are not."""
     return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+
+
+def listed(names: Sequence[Any], most: int = 6) -> str:
+    """The first few of what there is to choose from.
+
+    >>> listed(["a", "b", "c"], most=2)
+    "'a', 'b', ..."
+    """
+    return ", ".join(map(repr, names[:most])) + (", ..." if len(names) > most else "")
+
+
+def name_columns(names: Sequence[Any], most: int = 6) -> str:
+    """Columns by name, the first few where there are many.
+
+    >>> name_columns(["a"]), name_columns(["a", "b", "c"], most=2)
+    ("column 'a'", "columns 'a', 'b' and 1 more")
+    """
+    said = ", ".join(map(repr, names[:most]))
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"column{'' if len(names) == 1 else 's'} {said}{more}"

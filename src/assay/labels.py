@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from assay.checks import is_real
+from assay.checks import is_real, listed
 from assay.errors import DataError, DataTypeError, ParameterError
 
 __all__ = ["class_codes", "class_factors", "class_labels"]
@@ -100,9 +100,8 @@ def class_factors(asked: Any, classes: Array, codes: Array, w: Array | None = No
     known = classes.tolist()
     for label, factor in asked.items():
         if label not in known:
-            shown = ", ".join(map(repr, known[:6])) + (", ..." if len(known) > 6 else "")
             what = f"class_weight names {label!r}, which is no class of y"
-            raise ParameterError(what, remedy=f"the classes are {shown}")
+            raise ParameterError(what, remedy=f"the classes are {listed(known)}")
         if not is_real(factor) or not 0 <= float(factor) < np.inf:
             what = f"class_weight of {label!r} is {factor!r}"
             raise ParameterError(what, remedy="give each class a finite weight of zero or more")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from assay.checks import listed
 from assay.errors import DataError, DataTypeError, ParameterError
 
 __all__ = ["as_frame", "as_numbers", "as_places", "column_index", "refuse_kind", "refuse_objects", "sorted_levels"]
@@ -54,8 +55,7 @@ def column_index(key: Any, names: Sequence[str], parameter: str) -> int:
         return list(names).index(key)
     if isinstance(key, Integral) and not isinstance(key, bool) and -len(names) <= int(key) < len(names):
         return int(key) % len(names)
-    known = ", ".join(map(repr, names[:6])) + (", ..." if len(names) > 6 else "")
-    raise ParameterError(f"{parameter} names {key!r}, which is no column", remedy=f"the columns are {known}")
+    raise ParameterError(f"{parameter} names {key!r}, which is no column", remedy=f"the columns are {listed(names)}")
 
 
 # Numbers.

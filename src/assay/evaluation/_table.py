@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from assay.checks import listed
 from assay.errors import DataError, DataTypeError, ParameterError
 
 __all__ = [
@@ -71,8 +72,7 @@ def find_column(column: Any, X: Any, names: Sequence[str]) -> int:
         return int(column) % len(names)
     if column in names:
         return list(names).index(column)
-    shown = ", ".join(repr(name) for name in names[:8]) + (", ..." if len(names) > 8 else "")
-    raise ParameterError(f"there is no column {column!r}", remedy=f"choose from {shown}")
+    raise ParameterError(f"there is no column {column!r}", remedy=f"choose from {listed(names, most=8)}")
 
 
 def find_columns(columns: Any, X: Any, names: Sequence[str]) -> list[tuple[str, tuple[int, ...]]]:

@@ -17,7 +17,7 @@ import numpy as np
 from assay.base import Constraint, array_like, boolean, integer, none, real
 from assay.errors import AssayWarning, DataError, ParameterError
 from assay.generative._count_nb import DiscreteNB, negative
-from assay.generative._naive import column_name, log0, open_array
+from assay.generative._naive import log0, open_array
 from assay.numerics.jit import kernel
 from assay.numerics.threads import parallel
 
@@ -156,10 +156,10 @@ class CategoricalNB(DiscreteNB):
             row, j = divmod(bad, values.shape[1])
             if values[row, j] < 0:
                 raise negative(self, values[row, j], j, row)
-            raise DataError(f"{column_name(self, j)} holds {values[row, j]:g} in row {row}", remedy=NUMBER)
+            raise DataError(f"{self._column(j)} holds {values[row, j]:g} in row {row}", remedy=NUMBER)
         if odd >= 0:
             row, j = divmod(odd, values.shape[1])
-            what = f"{column_name(self, j)} holds {values[row, j]:g} in row {row}, taken as category {codes[row, j]}"
+            what = f"{self._column(j)} holds {values[row, j]:g} in row {row}, taken as category {codes[row, j]}"
             warnings.warn(f"{what}; {NUMBER}", AssayWarning, stacklevel=3)
         return codes
 
@@ -174,7 +174,7 @@ class CategoricalNB(DiscreteNB):
         sizes = there.max(axis=0) + 1
         if int(sizes.sum()) * F * K > MOST_CATEGORIES:
             j = int(np.argmax(sizes))
-            raise DataError(f"{column_name(self, j)} has categories up to {sizes[j] - 1}", remedy=NUMBER)
+            raise DataError(f"{self._column(j)} has categories up to {sizes[j] - 1}", remedy=NUMBER)
         offset = np.concatenate([[0], np.cumsum(sizes)])
         weights = np.empty(0) if w is None else w
 

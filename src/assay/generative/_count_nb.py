@@ -18,7 +18,7 @@ from scipy import sparse
 from assay.base import Constraint, array_like, boolean, none, real
 from assay.errors import DataError, ParameterError
 from assay.generative._counts import Counts, count, is_sparse, linear_scores
-from assay.generative._naive import LogOdds, NaiveBayes, column_name, given_priors, log0, open_array
+from assay.generative._naive import LogOdds, NaiveBayes, given_priors, log0, open_array
 
 __all__ = ["BernoulliNB", "DiscreteNB", "MultinomialNB", "negative"]
 
@@ -27,7 +27,7 @@ Array = np.ndarray
 
 def negative(model: Any, value: float, column: int, row: int) -> DataError:
     """The sentence for a count below zero."""
-    what = f"Negative values in data: {column_name(model, column)} holds {value:g} in row {row}"
+    what = f"Negative values in data: {model._column(column)} holds {value:g} in row {row}"
     return DataError(what, remedy="give counts of at least 0")
 
 
@@ -164,7 +164,7 @@ class BernoulliNB(LogOdds, _WordNB):
             odd = (values != 0) & (values != 1)
             if odd.any():
                 row, j, value = _first(table, odd)
-                what = f"{column_name(self, j)} holds {value:g} in row {row}, which is neither 0 nor 1"
+                what = f"{self._column(j)} holds {value:g} in row {row}, which is neither 0 nor 1"
                 raise DataError(what, remedy="set binarize=0.0, or another cut")
         return table
 

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.lapack import dpocon, dpotrf, dtrtri
 
+from assay.checks import name_columns as named
 from assay.errors import DataError
 from assay.generative._discriminant_rules import DiagonalRule, LinearRule, QuadraticRule
 from assay.generative._gaussian_summary import ClassMoments, pooled_scatter
@@ -196,9 +197,7 @@ def _plus_diagonal(covariance: Array, values: Array) -> Array:
 
 def name_columns(names: Sequence[str], which: Array) -> str:
     """Columns in words: the first few by name."""
-    shown = ", ".join(repr(names[j]) for j in which[:5])
-    more = f" and {len(which) - 5} more" if len(which) > 5 else ""
-    return f"column{'s' if len(which) > 1 else ''} {shown}{more}"
+    return named([names[j] for j in which], most=5)
 
 
 def _refuse_overflow(covariance: Array, names: Sequence[str]) -> None:

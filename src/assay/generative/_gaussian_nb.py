@@ -15,7 +15,7 @@ import numpy as np
 from assay.base import Constraint, array_like, none, real
 from assay.errors import DataError
 from assay.generative._diagonal import Normal, normal_scores, summarize
-from assay.generative._naive import LogOdds, NaiveBayes, column_name, given_priors, log0, open_array
+from assay.generative._naive import LogOdds, NaiveBayes, given_priors, log0, open_array
 
 __all__ = ["GaussianNB"]
 
@@ -80,7 +80,7 @@ class GaussianNB(LogOdds, NaiveBayes):
         given = None if self.priors is None else given_priors(self.priors, self.classes_, "priors")
         overall = _overall_variance(summary)
         if not np.isfinite(overall).all():
-            where = column_name(self, int(np.argmax(~np.isfinite(overall))))
+            where = self._column(int(np.argmax(~np.isfinite(overall))))
             raise DataError(f"{where} spreads further than floating point reaches", remedy="divide it by a constant")
         largest = float(overall.max())
         epsilon = self.var_smoothing * largest if largest > 0 else 1.0
@@ -90,7 +90,7 @@ class GaussianNB(LogOdds, NaiveBayes):
         still = (var == 0) & seen[:, None]
         if still.any():
             k, j = (int(at[0]) for at in np.nonzero(still))
-            what = f"{column_name(self, j)} does not vary in class {self.classes_.tolist()[k]!r}, so its variance is 0"
+            what = f"{self._column(j)} does not vary in class {self.classes_.tolist()[k]!r}, so its variance is 0"
             raise DataError(what, remedy="set var_smoothing above 0, such as 1e-9, or drop the column")
         self.class_count_, self.theta_, self.squares_ = weight, summary.mean, summary.square
         self.epsilon_, self.var_ = float(epsilon), var

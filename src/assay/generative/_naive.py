@@ -26,7 +26,7 @@ from assay.numerics.moments import all_but_one
 from assay.numerics.threads import parallel
 from assay.resampling import AllButOne, Partition, partitions_of, row_numbers
 
-__all__ = ["NO_ROWS", "LogOdds", "NaiveBayes", "Posterior", "column_name", "given_priors", "log0", "open_array"]
+__all__ = ["NO_ROWS", "LogOdds", "NaiveBayes", "Posterior", "given_priors", "log0", "open_array"]
 
 Array = np.ndarray
 
@@ -134,11 +134,6 @@ def given_priors(values: Any, classes: Array, name: str) -> Array:
 def open_array(values: Array, dtype: Any = np.float64) -> Array:
     """Contiguous and open to writing: a closed array is another type to the compiler, and compiles all again."""
     return np.require(values, dtype=dtype, requirements=("C", "W"))
-
-
-def column_name(model: Any, j: int) -> str:
-    """How an error names a column."""
-    return f"column {model.feature_names_in_[j]!r}" if hasattr(model, "feature_names_in_") else f"column {j}"
 
 
 class Posterior(ClassifierMixin, Estimator):

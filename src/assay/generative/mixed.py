@@ -30,7 +30,7 @@ from assay.errors import DataError
 from assay.generative._categorical_nb import padded_sum
 from assay.generative._columns import encode, infer, levels_of, named_kinds
 from assay.generative._diagonal import chan
-from assay.generative._naive import LogOdds, NaiveBayes, column_name, given_priors, log0
+from assay.generative._naive import LogOdds, NaiveBayes, given_priors, log0
 from assay.levels import as_frame
 
 __all__ = ["MixedNB"]
@@ -159,7 +159,7 @@ class MixedNB(LogOdds, NaiveBayes):
         for j in range(p):
             kind = asked.get(j) or infer(frame.iloc[:, j])
             if kind == "category":
-                self.levels_[j] = levels_of(frame.iloc[:, j], column_name(self, j))
+                self.levels_[j] = levels_of(frame.iloc[:, j], self._column(j))
             elif kind == "normal" and self.discretize is not None and j not in asked:
                 kind = "bins"
             self.kinds_.append(kind)
@@ -171,7 +171,7 @@ class MixedNB(LogOdds, NaiveBayes):
             for j, levels in enumerate(self.levels_):
                 if levels is not None:
                     known = set(levels)
-                    new = [level for level in levels_of(frame.iloc[:, j], column_name(self, j)) if level not in known]
+                    new = [level for level in levels_of(frame.iloc[:, j], self._column(j)) if level not in known]
                     self.levels_[j] = np.asarray([*levels, *new], dtype=levels.dtype if not new else object)
         return super().partial_fit(X, y, classes, sample_weight)
 
@@ -257,7 +257,7 @@ class MixedNB(LogOdds, NaiveBayes):
             centre = weight @ mean / weight.sum()
             overall = (square.sum() + weight @ (mean - centre) ** 2) / weight.sum()
         if not np.isfinite(overall):
-            what = f"{column_name(self, j)} spreads further than floating point reaches"
+            what = f"{self._column(j)} spreads further than floating point reaches"
             raise DataError(what, remedy="divide it by a constant")
         if overall == 0:
             return None
@@ -267,7 +267,7 @@ class MixedNB(LogOdds, NaiveBayes):
         var += self.var_smoothing * overall
         if not var.all():
             label = self.classes_.tolist()[int(np.argmin(var))]
-            what = f"{column_name(self, j)} does not vary in class {label!r}, so its variance is 0"
+            what = f"{self._column(j)} does not vary in class {label!r}, so its variance is 0"
             raise DataError(what, remedy="set var_smoothing above 0, such as 1e-9, or drop the column")
         return np.where(seen, mean, centre), var
 

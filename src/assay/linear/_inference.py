@@ -25,7 +25,7 @@ from assay.numerics.scale import norms, power_of_two
 from assay.numerics.triangle import Rows, Solution, Triangle, blocks, dense, over_blocks
 from assay.results import Diagnostics, Summary
 
-__all__ = ["Inference", "RowPass", "diagnose", "pass_over_rows", "target_size"]
+__all__ = ["Inference", "RowPass", "coefficient_table", "diagnose", "pass_over_rows", "target_size"]
 
 ROBUST = ("HC0", "HC1", "HC2", "HC3")
 ROUNDING = 64 * float(np.finfo(float).eps)
@@ -113,6 +113,29 @@ def total_meat(meats: Sequence[np.ndarray | None], n: int, q: int, kind: str) ->
     if kind == "HC1":
         total *= n / (n - q) if n > q else np.nan
     return total
+
+
+def t_quantile(level: float, df: float) -> float:
+    """The two-sided quantile of Student's t; NaN where no degree of freedom is left."""
+    return float(stats.t.ppf(0.5 + level / 2, df)) if df > 0 else np.nan
+
+
+def coefficient_table(
+    estimate: np.ndarray, error: np.ndarray, df: float, level: float, names: Sequence[str]
+) -> pd.DataFrame:
+    """The usual columns, one row per coefficient; without degrees of freedom tests and limits are NaN."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = estimate / error
+    half = t_quantile(level, df) * error
+    columns = {
+        "estimate": estimate,
+        "std_error": error,
+        "statistic": statistic,
+        "p_value": 2 * stats.t.sf(np.abs(statistic), df) if df > 0 else np.full(error.shape, np.nan),
+        "lower": estimate - half,
+        "upper": estimate + half,
+    }
+    return pd.DataFrame(columns, index=list(names))
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,24 +247,12 @@ class Inference:
 
     def quantile(self, level: float) -> float:
         """The two-sided quantile of Student's t."""
-        return float(stats.t.ppf(0.5 + level / 2, self.df)) if self.df > 0 else np.nan
+        return t_quantile(level, self.df)
 
     def table(self, names: Sequence[str], target: int, level: float) -> pd.DataFrame:
         """One row per coefficient: estimate, std_error, statistic, p_value, lower, upper."""
-        estimate, error = self.estimates[:, target], self.std_errors(target)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            statistic = estimate / error
-        half = self.quantile(level) * error
-        p_value = 2 * stats.t.sf(np.abs(statistic), self.df) if self.df > 0 else np.full(error.size, np.nan)
-        columns = {
-            "estimate": estimate,
-            "std_error": error,
-            "statistic": statistic,
-            "p_value": p_value,
-            "lower": estimate - half,
-            "upper": estimate + half,
-        }
-        return pd.DataFrame(columns, index=[*["intercept"] * self.first, *names])
+        rows = [*["intercept"] * self.first, *names]
+        return coefficient_table(self.estimates[:, target], self.std_errors(target), self.df, level, rows)
 
     def facts(self, target: int) -> dict[str, Any]:
         """The heading of the summary."""

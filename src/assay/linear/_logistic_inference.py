@@ -28,7 +28,7 @@ from assay.errors import DataError, ParameterError
 from assay.linear._logistic_firth import firth
 from assay.linear._logistic_fit import Maximum, Problem, loss_at, maximise, null_loss
 from assay.linear._logistic_rows import make_rows
-from assay.linear._separation import repeats
+from assay.linear._model import repeats
 from assay.results import Summary, TestResult
 
 __all__ = [

@@ -14,7 +14,7 @@ from assay.linear._logistic_gate import Table
 from assay.linear._logistic_newton import Fit
 from assay.linear._logistic_path import fit_penalized
 from assay.linear._logistic_rows import Rows
-from assay.linear._separation import repeats
+from assay.linear._model import repeats
 from assay.numerics.seeds import generator
 
 __all__ = ["LASSOS", "find_maximum", "make_problem", "refuse_contradictions", "tell"]

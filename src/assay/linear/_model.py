@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
 
 from assay.base import Estimator
+from assay.checks import name_columns
 from assay.errors import DataError
+from assay.numerics.triangle import Solution
 
-__all__ = ["LinearModel"]
+__all__ = ["LinearModel", "repeats", "undetermined"]
+
+
+def repeats(names: Sequence[str], most: int = 6) -> str:
+    """Columns by name, and the verb that goes with their number.
+
+    >>> repeats(["a"]), repeats(["a", "b"])
+    ("column 'a' repeats", "columns 'a', 'b' repeat")
+    """
+    return f"{name_columns(names, most)} {'repeats' if len(names) == 1 else 'repeat'}"
+
+
+def undetermined(model: Estimator, solution: Solution, n: int, others: str) -> str | None:
+    """Why n rows leave coefficients open: too few of them, or columns that repeat the others; None if they do not."""
+    p = len(solution.coef)
+    if solution.rank == p:
+        return None
+    if n <= p:
+        return f"{n} rows cannot determine the coefficients of {p} columns"
+    names = model._feature_names()
+    return f"{repeats([names[j] for j in solution.aliased], most=8)} what {others} say"
 
 
 class LinearModel(RegressorMixin, Estimator):

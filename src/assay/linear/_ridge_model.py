@@ -11,12 +11,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
-from scipy import stats
 from sklearn.utils.validation import check_is_fitted
 
 from assay.base import integer
 from assay.errors import ParameterError
+from assay.linear._inference import coefficient_table
 from assay.linear._model import LinearModel
 from assay.linear._ridge import Fit
 from assay.linear._ridge_rows import Rows, prepare
@@ -147,7 +146,7 @@ class RidgeModel(LinearModel):
         left = facts["n"] - edf
         return Summary(
             title="Ridge regression",
-            table=_table(estimate, error, left, level, names),
+            table=coefficient_table(estimate, error, left, level, names),
             facts={
                 "rows": facts["n"],
                 "alpha": float(np.broadcast_to(self.alpha_, facts["edf"].shape)[target]),
@@ -198,21 +197,3 @@ def _total(rows: Rows) -> Array:
 
 def _r_squared(rss: float, tss: float) -> float:
     return 1.0 - rss / tss if tss > 0 else float("nan")
-
-
-def _table(estimate: Array, error: Array, left: float, level: float, names: list[str]) -> pd.DataFrame:
-    """The usual columns; where no degree of freedom is left, all but the estimate are NaN."""
-    t = stats.t(left) if left > 0 else None
-    with np.errstate(divide="ignore", invalid="ignore"):
-        statistic = estimate / error
-    half = error * t.ppf(0.5 + level / 2) if t is not None else np.full(error.shape, np.nan)
-    p_value = 2 * t.sf(np.abs(statistic)) if t is not None else np.full(error.shape, np.nan)
-    columns = {
-        "estimate": estimate,
-        "std_error": error,
-        "statistic": statistic,
-        "p_value": p_value,
-        "lower": estimate - half,
-        "upper": estimate + half,
-    }
-    return pd.DataFrame(columns, index=names)

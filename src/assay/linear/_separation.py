@@ -30,10 +30,11 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import linprog
 
+from assay.checks import name_columns
 from assay.linear._logistic_rows import Rows
 from assay.results import Result
 
-__all__ = ["Separation", "find_separation", "name_some", "repeats"]
+__all__ = ["Separation", "find_separation"]
 
 Array = np.ndarray
 
@@ -71,7 +72,7 @@ class Separation(Result):
         return pd.DataFrame(self.direction[:, used].T, index=list(self.columns), columns=heads)
 
     def __str__(self) -> str:
-        said = name_some(self.columns)
+        said = name_columns(self.columns)
         verb = "separates" if len(self.columns) == 1 else "separate"
         if self.kind == "complete":
             return f"{said} {verb} the classes completely"
@@ -88,18 +89,6 @@ class Separation(Result):
         if len(self.pairs) > 3:
             return f"{len(self.pairs)} of {len(self.classes) * (len(self.classes) - 1) // 2} pairs of classes"
         return " and ".join(f"{one!r} from {other!r}" for one, other in self.pairs)
-
-
-def name_some(names: Sequence[str], most: int = 6) -> str:
-    """Columns by name, the first few where there are many."""
-    said = ", ".join(repr(name) for name in names[:most])
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"column {said}" if len(names) == 1 else f"columns {said}{more}"
-
-
-def repeats(names: Sequence[str]) -> str:
-    """Columns by name, and the verb that goes with their number."""
-    return f"{name_some(names)} {'repeats' if len(names) == 1 else 'repeat'}"
 
 
 def find_separation(

@@ -24,6 +24,7 @@ from sklearn.base import ClassifierMixin
 from assay.base import Constraint, Estimator, boolean, instance_of, none, one_of, real
 from assay.errors import CollinearityWarning, DataError, ParameterError
 from assay.labels import class_codes
+from assay.linear._model import undetermined
 from assay.numerics.triangle import Solution, Triangle, merge, solve, summarize
 
 __all__ = ["LeastSquaresClassifier"]
@@ -131,19 +132,10 @@ class LeastSquaresClassifier(ClassifierMixin, Estimator):
         self.rank_ = solution.rank
 
     def _warn(self, solution: Solution, n: int) -> None:
-        p = len(solution.coef)
-        if solution.rank == p:
-            return
-        if n <= p:
-            what = f"{n} rows cannot determine the coefficients of {p} columns"
-        else:
-            names = self._feature_names()
-            said = [repr(names[j]) for j in solution.aliased]
-            more = f" and {len(said) - 8} more" if len(said) > 8 else ""
-            verb = "repeats" if len(said) == 1 else "repeat"
-            what = f"column{'s' if len(said) > 1 else ''} {', '.join(said[:8])}{more} {verb} what others say"
-        remedy = "the coefficients of least norm are given: drop columns, or set alpha above 0"
-        warnings.warn(f"{what}; {remedy}", CollinearityWarning, stacklevel=3)
+        what = undetermined(self, solution, n, "others")
+        if what is not None:
+            remedy = "the coefficients of least norm are given: drop columns, or set alpha above 0"
+            warnings.warn(f"{what}; {remedy}", CollinearityWarning, stacklevel=3)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -37,7 +37,7 @@ from assay.linear._inference import (
     target_size,
     total_meat,
 )
-from assay.linear._model import LinearModel
+from assay.linear._model import LinearModel, undetermined
 from assay.linear.gradient import Descent, gradient_descent, lms
 from assay.numerics.double_double import refine
 from assay.numerics.moments import Moments, all_but_one
@@ -369,21 +369,10 @@ class LinearRegression(LinearModel):
         return int(target or 0)
 
     def _warn(self, solution: Solution, n: int) -> None:
-        p = len(solution.coef)
-        if solution.rank == p:
-            return
-        if n <= p:
-            what = f"{n} rows cannot determine the coefficients of {p} columns"
-        else:
-            names = self._feature_names()
-            said = [repr(names[j]) for j in solution.aliased]
-            more = f" and {len(said) - 8} more" if len(said) > 8 else ""
-            what = f"columns {', '.join(said[:8])}{more} repeat what the intercept and the other columns say"
-        warnings.warn(
-            f"{what}; the coefficients of least norm are given: drop columns, or use Ridge or Lasso",
-            CollinearityWarning,
-            stacklevel=3,
-        )
+        what = undetermined(self, solution, n, "the intercept and the other columns")
+        if what is not None:
+            remedy = "the coefficients of least norm are given: drop columns, or use Ridge or Lasso"
+            warnings.warn(f"{what}; {remedy}", CollinearityWarning, stacklevel=3)
 
 
 def _check_level(level: float) -> None:

@@ -140,9 +140,6 @@ class TableEstimator(Estimator):
             what = f"X contains inf in {self._column(j)}, row {row}"
             raise DataError(what, remedy="replace it by a finite number or by NaN")
 
-    def _column(self, j: int) -> str:
-        return f"column {self.feature_names_in_[j]!r}" if hasattr(self, "feature_names_in_") else f"column {j}"
-
     def _level_counts(self) -> Array:
         """For each column the number of its unordered levels, 0 where it is split like a number."""
         return np.array(
