@@ -45,6 +45,26 @@ def two_sum_from_a_fast_kernel(a, b):
     return two_sum(a, b)
 
 
+@kernel(inner=True)
+def inner_square(x):
+    return x * x
+
+
+@kernel
+def sum_of_squares(x):
+    total = 0.0
+    for value in x:
+        total += inner_square(value)
+    return total
+
+
+def test_an_inner_kernel_answers_to_kernels_only():
+    for x in (np.arange(4.0), np.arange(4)):  # compiled, then of another type
+        assert sum_of_squares(x) == 14.0
+    with pytest.raises(TypeError, match="inner_square is an inner kernel"):
+        inner_square(2.0)
+
+
 def test_nan_and_infinity_survive_fast_arithmetic():
     x = np.array([1.0, np.nan, np.inf, -np.inf, np.nan, 0.0])
     assert count_nan(x) == 2

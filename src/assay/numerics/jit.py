@@ -2,6 +2,11 @@
 
     @kernel                  cached, nogil, fast arithmetic that still respects NaN and infinity
     @kernel(exact=True)      the same without reordering: compensated and double-double sums need it
+    @kernel(inner=True)      only other kernels call it: compiles faster, for it has no entry from Python
+
+Translating twenty arrays from Python objects is more code than many a loop that uses them, and a kernel is optimised
+anew, entry and all, in each one that calls it; parts of a large kernel should therefore be inner. No kernel gets the
+entry for C callbacks, which Numba would make of each by default.
 
 Numba's own cache looks only at the file a kernel stands in, so editing a kernel that another one
 inlines would leave stale machine code behind. Ours lives in a directory named by a hash of every
@@ -25,6 +30,7 @@ from typing import Any
 
 import numba
 from numba.core import event
+from numba.core.registry import CPUDispatcher
 
 __all__ = ["cache_directory", "kernel", "listen_to_compilation"]
 
@@ -58,7 +64,15 @@ def listen_to_compilation(told: Callable[[], None]) -> Iterator[None]:
         event.unregister("numba:compile", listener)
 
 
-def kernel(function: Callable[..., Any] | None = None, *, exact: bool = False) -> Any:
+class _Inner(CPUDispatcher):
+    """A kernel without an entry from Python; calling it from there would end the process."""
+
+    def __call__(self, *_arguments: Any, **_named: Any) -> Any:
+        """Say so."""
+        raise TypeError(f"{self.py_func.__name__} is an inner kernel: only other kernels can call it")
+
+
+def kernel(function: Callable[..., Any] | None = None, *, exact: bool = False, inner: bool = False) -> Any:
     """Compile a plain function of arrays and scalars on its first call.
 
     >>> @kernel
@@ -72,18 +86,26 @@ def kernel(function: Callable[..., Any] | None = None, *, exact: bool = False) -
     6.0
     """
     if function is None:
-        return lambda function: kernel(function, exact=exact)
+        return lambda function: kernel(function, exact=exact, inner=inner)
     directory = cache_directory() if _source_file(function) else None
-    options: dict[str, Any] = {"nogil": True, "fastmath": False if exact else set(SAFE_FASTMATH)}
+    options: dict[str, Any] = {
+        "nogil": True,
+        "fastmath": False if exact else set(SAFE_FASTMATH),
+        "no_cpython_wrapper": inner,
+        "no_cfunc_wrapper": True,
+    }
     config: Any = numba.config
     with _decorating:
         # Numba picks a cache directory while it decorates, from its configuration alone.
         before = config.CACHE_DIR
         config.CACHE_DIR = "" if directory is None else str(directory)
         try:
-            return numba.njit(cache=directory is not None, **options)(function)
+            compiled = numba.njit(cache=directory is not None, **options)(function)
         finally:
             config.CACHE_DIR = before
+    if inner and isinstance(compiled, CPUDispatcher):  # with NUMBA_DISABLE_JIT it is the function itself
+        compiled.__class__ = _Inner
+    return compiled
 
 
 @cache

@@ -146,7 +146,7 @@ def add_pair(typing: Any, array: Any, index: Any, one: Any, two: Any) -> Any:
     return types.void(array, types.uint64, types.int64, types.int64), build
 
 
-@kernel
+@kernel(inner=True)
 def lead(gate: Array, wanted: int) -> int:
     """Call the helpers; the size of the team, the caller included."""
     _tell(gate, TICKET, 0)
@@ -166,7 +166,7 @@ def lead(gate: Array, wanted: int) -> int:
     return size
 
 
-@kernel
+@kernel(inner=True)
 def follow(gate: Array, seen: int) -> tuple[int, int, int]:
     """Wait for a call after number `seen`: this thread's rank, the size of its team, the number of the call."""
     looks = 0
@@ -191,7 +191,7 @@ def follow(gate: Array, seen: int) -> tuple[int, int, int]:
     return -1, 0, seen
 
 
-@kernel
+@kernel(inner=True)
 def meet(gate: Array, size: int) -> None:
     """Wait until every member of the team has come here."""
     if size == 1:
@@ -210,7 +210,7 @@ def meet(gate: Array, size: int) -> None:
             _hand_over()
 
 
-@kernel
+@kernel(inner=True)
 def take(gate: Array) -> int:
     """The next piece of work that nobody has taken since the team last met."""
     return _fetch_add(gate, TICKET, 1)

@@ -198,7 +198,7 @@ def grow(
             return news[MADE]
 
 
-@kernel
+@kernel(inner=True)
 def _pack(
     gate: Array, rank: int, size: int, gradient: Array, hessian: Array, order: Array, numbers: Array, counts: Array,
     float_parts: Array, whole_parts: Array, packed: Array,
@@ -270,7 +270,7 @@ def _pack(
     meet(gate, size)
 
 
-@kernel
+@kernel(inner=True)
 def _sum_of_sizes(values: Array, low: int, high: int) -> float:
     """The sum of |values|, as four sums side by side: none has to wait until another's addition is done."""
     a = b = c = d = 0.0
@@ -283,7 +283,7 @@ def _sum_of_sizes(values: Array, low: int, high: int) -> float:
     return (a + b) + (c + d)
 
 
-@kernel
+@kernel(inner=True)
 def _choose(
     side: int, node: int, active: Array, found: Array, place: Array, numbers: Array, counts: Array, real: Array,
     whole: Array, bits: Array, spare_bits: Array, word_starts: Array,
@@ -316,7 +316,7 @@ def _choose(
     return True
 
 
-@kernel
+@kernel(inner=True)
 def _sooner(a: int, b: int, real: Array, whole: Array, mode: int) -> bool:
     """Whether node a is split before node b: best first, level by level, or the youngest first."""
     if mode == 2:
@@ -328,7 +328,7 @@ def _sooner(a: int, b: int, real: Array, whole: Array, mode: int) -> bool:
     return a < b
 
 
-@kernel
+@kernel(inner=True)
 def _push(heap: Array, size: int, node: int, real: Array, whole: Array, mode: int) -> None:
     """Put a node into the heap of those waiting to be split."""
     k = size
@@ -339,7 +339,7 @@ def _push(heap: Array, size: int, node: int, real: Array, whole: Array, mode: in
         k = up
 
 
-@kernel
+@kernel(inner=True)
 def _drop(heap: Array, size: int, real: Array, whole: Array, mode: int) -> None:
     """Take the first node out of the heap, which then has this size."""
     heap[0] = heap[size]
@@ -354,7 +354,7 @@ def _drop(heap: Array, size: int, real: Array, whole: Array, mode: int) -> None:
         k = down
 
 
-@kernel
+@kernel(inner=True)
 def _divide(
     gate: Array, rank: int, size: int, node: int, child: int, by_column: Array, n: int, n_bins: Array,
     categorical: Array, order: Array, buffers: Array, table: Array, told: Array, numbers: Array, counts: Array,
@@ -406,7 +406,7 @@ def _divide(
         to += one
 
 
-@kernel
+@kernel(inner=True)
 def _beget(
     node: int, child: int, middle: int, numbers: Array, counts: Array, bound: Array, real: Array, whole: Array
 ) -> None:
@@ -433,7 +433,7 @@ def _beget(
         real[lower, HIGH], real[upper, LOW] = middle_step, middle_step
 
 
-@kernel
+@kernel(inner=True)
 def _finish(
     rank: int, size: int, made: int, order: Array, gradient: Array, hessian: Array, numbers: Array, counts: Array,
     real: Array, whole: Array, leaf_of_row: Array,

@@ -29,7 +29,7 @@ NEAR, CHUNK = 65_536, 4096
 ROUNDING = 1e-12
 
 
-@kernel
+@kernel(inner=True)
 def sum_up(
     cells: Array, columns: int, low: int, high: int, offsets: Array, active: Array, order: Array, begin: int, end: int,
     packed: Array, lanes: int, sums: Array,
@@ -88,7 +88,7 @@ def sum_up(
                             add_pair(sums, (at + np.uint64(cells[a1 + j])) << one, g1, h1)
 
 
-@kernel
+@kernel(inner=True)
 def search(
     side: int, j: int, bins: Array, offset: int, nb: int, category: bool, node: int, real: Array, whole: Array,
     numbers: Array, counts: Array, sign: int, gains: Array, sums: Array, found: Array, place: Array, bits: Array,
@@ -219,7 +219,7 @@ def search(
     return max(record, best)
 
 
-@kernel
+@kernel(inner=True)
 def _in_order(bins: Array, at: int, nb: int, numbers: Array, counts: Array, key: Array, ranks: Array) -> int:
     """Put the categories a node holds in the order of G / (H + smoothing); return how many there are."""
     lanes, c = counts[LANES], counts[BITS]

@@ -16,16 +16,17 @@ import numpy as np
 from assay.numerics.jit import kernel
 from assay.trees._criteria import ROW, class_loss
 
-__all__ = ["FEW", "level_keys", "level_runs", "ordered_view", "scan_subsets"]
+__all__ = ["FEW", "level_keys", "level_runs", "ordered_view", "scan_subsets", "write_levels"]
 
 Array = np.ndarray
+BIT = np.uint32(1)
 
 FEW = 10
 """Up to so many levels present, all ways to part them are tried for three classes and more."""
 TURNS = 200
 
 
-@kernel
+@kernel(inner=True)
 def level_runs(entries: Array, column: int, low: int, end: int, runs: Array) -> int:
     """Where each level present begins among the entries (and, last, where the last one ends); how many there are."""
     found = 0
@@ -37,7 +38,7 @@ def level_runs(entries: Array, column: int, low: int, end: int, runs: Array) -> 
     return found
 
 
-@kernel
+@kernel(inner=True)
 def level_keys(
     entries: Array,
     column: int,
@@ -72,7 +73,7 @@ def level_keys(
         _principal(scratch, found, K)
 
 
-@kernel
+@kernel(inner=True)
 def ordered_view(
     entries: Array, column: int, low: int, end: int, high: int, levels: Array, found: int, scratch: Array, view: int
 ) -> None:
@@ -111,7 +112,7 @@ def ordered_view(
         entries[view, i] = entries[column, i]
 
 
-@kernel
+@kernel(inner=True)
 def _principal(scratch: Array, found: int, K: int) -> None:
     """Each level's place along the first principal component of the class shares, by power iteration.
 
@@ -159,7 +160,7 @@ def _principal(scratch: Array, found: int, K: int) -> None:
             scratch[g, K + 1] += scratch[g, k] * scratch[axis, k]
 
 
-@kernel
+@kernel(inner=True)
 def scan_subsets(
     entries: Array,
     column: int,
@@ -222,3 +223,45 @@ def scan_subsets(
             if gain > best + tie:
                 best, at, side = gain, mask, s if sides == 2 else -1
     return best, at, side
+
+
+@kernel(inner=True)
+def write_levels(
+    entries: Array,
+    w: Array,
+    column: int,
+    low: int,
+    end: int,
+    levels: Array,
+    picked: int,
+    number: int,
+    words: Array,
+    base: int,
+    gap: int,
+    weight: float,
+) -> int:
+    """Set the bits of the levels that go to the first child; the side of missing values, decided here if it is -1."""
+    for k in range(base, base + (number + 31) // 32):
+        words[k] = 0
+    for k in range(picked):
+        code = levels[1, k]
+        words[base + (code >> 5)] |= BIT << np.uint32(code & 31)
+    if gap < 0:
+        # No row decided: missing and unseen values go with the heavier child.
+        up = 0.0
+        for i in range(low, end):
+            code = entries[column, i] >> 32
+            if (words[base + (code >> 5)] >> np.uint32(code & 31)) & BIT:
+                up += w[entries[column, i] & ROW] if w.size > 0 else 1.0
+        gap = 0 if 2.0 * up >= weight else 1
+    if gap == 0:
+        # Levels that this node has not seen go where missing values go.
+        code = 0
+        for i in range(low, end + 1):
+            seen = entries[column, i] >> 32 if i < end else number
+            while code < seen:
+                words[base + (code >> 5)] |= BIT << np.uint32(code & 31)
+                code += 1
+            if code == seen:
+                code += 1
+    return gap

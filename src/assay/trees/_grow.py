@@ -107,8 +107,9 @@ def grow_binned(
     signs = np.zeros(bins.n_bins.size, dtype=np.int8) if monotone is None else np.asarray(monotone)
     rules = _rules(kind, width, limits, max_features, apart, signs, 0.5 if twice else 1.0)
     info = np.column_stack([bins.n_bins, bins.levels, bins.starts[:-1], signs]).astype(np.int64)
-    plain = rules.simple and not bins.categorical.any() and not _gaps(codes)
-    growth = _Growth(codes.values, info, bins.cuts, rules, plain, seed)
+    values, gaps = _prepared(codes)
+    plain = rules.simple and not bins.categorical.any() and not gaps
+    growth = _Growth(values, info, bins.cuts, rules, plain, seed)
     share = n >= SHARED and workers(n_jobs) > 1 and rules.max_features >= info.shape[0] and not rules.max_leaves
     grown = growth.shared(index, rows, count, n_jobs) if share else growth.run(index, rows, count)
     return _nodes(grown, twice)
@@ -180,17 +181,20 @@ def _longer(array: Array) -> Array:
     return np.concatenate([array, np.empty((3 * array.shape[0], *array.shape[1:]), array.dtype)])
 
 
-def _gaps(codes: Codes) -> bool:
-    """Whether the table has missing values at all, looked up once for all trees of a forest."""
-    if codes not in _known_gaps:
-        n_bins = codes.bins.n_bins.astype(codes.values.dtype)
-        _known_gaps[codes] = any(
-            bool((codes.values[i : i + 4096] == n_bins).any()) for i in range(0, codes.values.shape[0], 4096)
-        )
-    return _known_gaps[codes]
+def _prepared(codes: Codes) -> tuple[Array, bool]:
+    """The codes as 16-bit numbers, and whether any value is missing; made once for all trees of a forest.
+
+    Growth on bytes is no faster, and for two types of codes the kernel would be compiled twice.
+    """
+    if codes not in _known:
+        values = codes.values.astype(np.uint16, copy=False)
+        n_bins = codes.bins.n_bins.astype(np.uint16)
+        gaps = any(bool((values[i : i + 4096] == n_bins).any()) for i in range(0, values.shape[0], 4096))
+        _known[codes] = values, gaps
+    return _known[codes]
 
 
-_known_gaps: WeakKeyDictionary[Codes, bool] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Codes, tuple[Array, bool]] = WeakKeyDictionary()
 
 
 def _rules(kind: int, width: int, limits: Limits, max_features: int, apart: bool, signs: Array, unit: float) -> Rules:

@@ -39,11 +39,9 @@ from assay.trees._grow_node import (
     THRESHOLD,
     USED,
     WEIGHT,
-    below,
     divide,
     level_words,
     middle_cut,
-    sift,
     summary,
 )
 from assay.trees._grow_split import (
@@ -67,6 +65,7 @@ from assay.trees._grow_split import (
     small_classes,
     small_sums,
 )
+from assay.trees._queue import below, sift
 
 __all__ = ["ASIDE", "FEW", "NEVER", "SMALL", "grow"]
 
@@ -151,7 +150,7 @@ def grow(
             t = waiting[0] if greedy else waiting[pending]
             if greedy:
                 waiting[0] = waiting[pending]
-                sift(waiting, pending, np.int64(0), reals)
+                sift(waiting, pending, np.int64(0), reals, np.int64(SAVED))
         begin = np.int64(ints[t, BEGIN])
         end = np.int64(ints[t, END])
         depth = np.int64(ints[t, DEPTH])
@@ -293,7 +292,7 @@ def grow(
             if greedy:
                 waiting[pending] = t
                 pending += 1
-                sift(waiting, pending, pending - 1, reals)
+                sift(waiting, pending, pending - 1, reals, np.int64(SAVED))
                 continue
         split_on = np.int64(ints[t, FEATURE])
         middle = divide(

@@ -1,4 +1,4 @@
-"""What happens to a node of a growing tree besides the search: totals, division of its rows, the queue it waits in."""
+"""What happens to a node of a growing tree besides the search: totals, division of its rows, its levels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from assay.numerics.jit import kernel
 from assay.trees._grow_median import weighted_median
 from assay.trees._grow_split import SQUARED, Node, Rules, class_loss
 
-__all__ = ["below", "divide", "level_words", "middle_cut", "sift", "summary", "write"]
+__all__ = ["divide", "level_words", "middle_cut", "summary", "write"]
 
 Array = np.ndarray
 # What is known of a column.
@@ -54,19 +54,7 @@ def write(
                 shares[t, k] = value[t, k]
 
 
-@kernel
-def below(state: Array, n: int) -> int:
-    """A whole number from 0 to n - 1, all equally likely (splitmix64)."""
-    state[0] += np.uint64(0x9E3779B97F4A7C15)
-    z = state[0]
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z ^= z >> np.uint64(31)
-    draw: Any = np.int64(((z >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
-    return draw
-
-
-@kernel
+@kernel(inner=True)
 def summary(
     begin: int,
     end: int,
@@ -144,7 +132,7 @@ def summary(
     return Node(begin, end, number, weight, total, centre, loss, 1e-12 * loss, low, high)
 
 
-@kernel
+@kernel(inner=True)
 def divide(
     codes: Array,
     begin: int,
@@ -197,7 +185,7 @@ def divide(
     return at
 
 
-@kernel
+@kernel(inner=True)
 def middle_cut(cuts: Array, a: int, b: int) -> float:
     """Of the cuts a .. b the one nearest to the middle between the outer two, the lower one of a tie."""
     middle = cuts[a] + (cuts[b] - cuts[a]) / 2
@@ -214,7 +202,7 @@ def middle_cut(cuts: Array, a: int, b: int) -> float:
     return cuts[low]
 
 
-@kernel
+@kernel(inner=True)
 def level_words(
     words: Array, offset: int, levels: int, bins: int, first: bool, split: int, size: int, chosen: Array
 ) -> None:
@@ -231,21 +219,3 @@ def level_words(
             bit = np.uint32(1) << np.uint32(b & 31)
             at = offset + (b >> 5)
             words[at] = words[at] | bit if last else words[at] & ~bit
-
-
-@kernel
-def sift(heap: Array, size: int, at: int, reals: Array) -> None:
-    """Restore the heap (largest gain first, then the older node) after its entry `at`, the first or last, was set."""
-    down = at == 0
-    while (2 * at + 1 < size) if down else (at > 0):
-        top = at if down else (at - 1) // 2
-        low = 2 * at + 1 if down else at
-        if down and low + 1 < size:
-            a, b = reals[heap[low], SAVED], reals[heap[low + 1], SAVED]
-            if b > a or (b == a and heap[low + 1] < heap[low]):
-                low += 1
-        a, b = reals[heap[top], SAVED], reals[heap[low], SAVED]
-        if a > b or (a == b and heap[top] < heap[low]):
-            break
-        heap[top], heap[low] = heap[low], heap[top]
-        at = low if down else top

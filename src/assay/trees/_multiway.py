@@ -16,15 +16,13 @@ Cost: as for two children. Quinlan (1986), Machine Learning 1, 81-106; Quinlan (
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
 from typing import Any
 
 import numpy as np
 
 from assay.numerics.jit import kernel
-from assay.trees._categories import level_runs
-from assay.trees._criteria import ABSOLUTE, CRITERIA, POISSON, ROW, SAME, class_stats, mean_stats, median_stats
-from assay.trees._exact import BIT, Presort, as_nodes, count_tables, open_root, present, row_weights
+from assay.trees._categories import BIT, level_runs
+from assay.trees._criteria import POISSON, ROW, SAME, class_stats, mean_stats, median_stats
 from assay.trees._limits import Limits
 from assay.trees._node import (
     CLASSES,
@@ -48,12 +46,14 @@ from assay.trees._node import (
     WEIGHT,
     draw,
     first_missing,
+    more_words,
     note_cut,
     open_node,
     prepare,
     scan_column,
 )
 from assay.trees._nodes import UNSEEN, Nodes
+from assay.trees._presort import Presort, as_nodes, node_room, start
 
 __all__ = ["grow_multiway"]
 
@@ -77,51 +77,21 @@ def grow_multiway(
     counts: Array | None = None,
 ) -> Nodes:
     """One tree with a child per level; the arguments are those of `grow_exact`, growth is depth first."""
-    kind, p = CRITERIA[criterion], X.shape[1]
-    entries, rows = present(presort.entries, y, w, kind == ABSOLUTE)
-    weights, many = row_weights(y.size, w, counts)
-    min_leaf, min_weight = limits.min_leaf, limits.min_weight
-    if weights.size == 0:
-        min_leaf, min_weight = max(min_leaf, ceil(min_weight * (1 - SAME))), 0.0
-    min_split = max(limits.min_split, 2 * min_leaf)
-    rules = np.array([kind, classes, p, max_features, limits.max_depth, 0, min_split, min_leaf], dtype=np.int64)
-    inverse, terms = count_tables(rows if weights.size == 0 else 0, kind)
-    most = int(np.max(levels, initial=0))
-    ranks = rows if kind == ABSOLUTE else 0
-    size = 2 * rows - 1
-    ints, reals, value = np.empty((size, 12), dtype=np.int64), np.empty((size, 5)), np.empty((size, max(1, classes)))
-    data = (
-        np.empty(0) if classes else np.array(y, dtype=np.float64),
-        np.array(y, dtype=np.int32) if classes else np.empty(0, dtype=np.int32),
-        weights,
-        many,
-    )
-    least = np.array([min_weight, limits.min_decrease])
-    if not open_root(entries, data, rules, least, ints, reals, value):
-        return as_nodes(X, ints[:1], reals[:1], value[:1], np.empty(0, dtype=np.uint32))
+    p = X.shape[1]
+    begin = start(presort, y, w, criterion, classes, limits, max_features=max_features, seed=seed, counts=counts)
+    room = node_room(begin.rows, classes)  # a leaf has a row of its own at least
+    most = max(2, min(begin.rows, int(np.max(levels, initial=0))))
     size, used, words = _grow(
-        entries,
-        *data,
+        *begin.given,
+        *begin.scratch,
         np.array(levels, dtype=np.int64),
-        inverse,
-        terms,
-        rules,
-        least,
-        ints,
-        reals,
-        value,
         np.empty(y.size, dtype=np.int32),
-        np.empty((3, max(2, min(rows, most)) + 1), dtype=np.int64),
-        np.array([np.arange(p), np.ones(p)], dtype=np.int64),
-        np.empty((5, max(2, classes))),
-        np.empty(y.size if ranks else 0, dtype=np.int64),
-        np.zeros((11, ranks + 2)),
-        np.empty((2, ranks + 2), dtype=np.int64),
+        np.empty((3, most + 1), dtype=np.int64),
         np.empty((p, 5)),
         np.empty((1, max(1, classes))),
-        np.uint64(seed & 0xFFFFFFFFFFFFFFFF),
+        *room,
     )
-    return as_nodes(X, ints[:size], reals[:size], value[:size], words[:used].copy())
+    return as_nodes(X, room, size, words[:used].copy())
 
 
 @kernel
@@ -131,31 +101,30 @@ def _grow(
     codes: Array,
     w: Array,
     counts: Array,
-    levels: Array,
     inverse: Array,
     terms: Array,
     rules: Array,
     least: Array,
+    draws: Array,
+    sums: Array,
+    medians: Any,
+    state: Array,
+    levels: Array,
+    child: Array,
+    runs: Array,
+    offers: Array,
+    scratch: Array,
     ints: Array,
     reals: Array,
     value: Array,
-    child: Array,
-    runs: Array,
-    draws: Array,
-    sums: Array,
-    place: Array,
-    targets: Array,
-    links: Array,
-    offers: Array,
-    scratch: Array,
-    seed: int,
 ) -> tuple[int, int, Array]:
     """Grow the whole tree; see `_exact._grow`. `runs` holds where levels begin, where children begin, and cursors."""
     rows = entries.shape[1]
     words = np.empty(0, dtype=np.uint32)
     zero: Any = np.int64(0)
+    if not open_node(entries, y, codes, w, counts, rules, least, medians, ints, reals, value, zero, zero, rows, zero):
+        return zero + 1, zero, words
     used, waiting, size = zero, zero, zero + 1
-    state = np.array([seed], dtype=np.uint64)
     pending = np.empty(rows + 2, dtype=np.int64)
     p = rules[COLUMNS]
     pending[0] = 0
@@ -166,7 +135,7 @@ def _grow(
         start, stop = ints[node, START], ints[node, STOP]
         loss = reals[node, IMPURITY] * reals[node, WEIGHT]
         draw(entries, start, stop, rules, draws, state)
-        prepare(entries, y, w, rules, ints, reals, value, sums, place, targets, node)
+        prepare(entries, y, w, rules, ints, reals, value, sums, medians, node)
         for j in range(p):
             offers[j, OFFER_COUNT] = 0.0
             if draws[1, j] == 0 or (entries[j, start] >> 32) == (entries[j, stop - 1] >> 32):
@@ -174,12 +143,13 @@ def _grow(
             end = first_missing(entries, j, start, stop)
             if levels[j] > 0:
                 _offer_levels(
-                    entries, y, codes, w, counts, rules, least, ints, reals, child, runs, offers, scratch, node, j, end
-                )
+                    entries, y, codes, w, counts, rules, least, medians, ints, reals, child, runs, offers, scratch,
+                    node, j, end,
+                )  # fmt: skip
             else:
                 gain, at, gap = scan_column(
-                    entries, y, codes, w, counts, inverse, terms, rules, least, ints, reals, value, sums, place,
-                    targets, links, node, j, end, zero, -np.inf,
+                    entries, y, codes, w, counts, inverse, terms, rules, least, ints, reals, value, sums,
+                    medians, node, j, end, zero, -np.inf,
                 )  # fmt: skip
                 if at >= 0:
                     _offer_cut(entries, w, ints, reals, offers, node, j, end, gain, at, gap)
@@ -192,11 +162,7 @@ def _grow(
         reals[node, GAIN] = max(offers[j, OFFER_GAIN], 0.0)
         if levels[j] > 0:
             need = levels[j] if many > 2 else (levels[j] + 31) // 32
-            if used + need > words.size:
-                more = np.empty(2 * (used + need), dtype=np.uint32)
-                for k in range(used):
-                    more[k] = words[k]
-                words = more
+            words = more_words(words, used, need)
             level_runs(entries, j, start, end, runs[0])
             ints[node, GAP] = _mark_levels(entries, w, child, runs, start, end, stop, j, many)
             ints[node, OFFSET] = used
@@ -206,7 +172,7 @@ def _grow(
             _mark_cut(entries, ints, child, offers, node, j, end)
         _offsets(entries, j, start, stop, child, runs, many)
         for c in (p, j):  # the order of targets, which medians are read from, and the split column
-            if c != p or rules[CRITERION] == ABSOLUTE:
+            if c != p or medians is not None:
                 _spread(entries, c, start, stop, child, runs, many)
                 _back(entries, c, start, stop)
         anything = False
@@ -215,7 +181,7 @@ def _grow(
             ints[c, DEPTH] = ints[node, DEPTH] + 1
             reals[c, LEAST], reals[c, MOST] = -np.inf, np.inf
             low, high = runs[1, c - size], runs[1, c - size + 1]
-            if open_node(entries, y, codes, w, counts, rules, least, ints, reals, value, c, low, high, j):
+            if open_node(entries, y, codes, w, counts, rules, least, medians, ints, reals, value, c, low, high, j):
                 anything = True
                 pending[waiting] = c
                 waiting += 1
@@ -232,7 +198,7 @@ def _grow(
     return size, used, words
 
 
-@kernel
+@kernel(inner=True)
 def _choose(offers: Array, tie: float) -> int:
     """The column with the highest ratio among those whose gain is at least the average; -1 if none can be split."""
     total, number = 0.0, 0
@@ -249,7 +215,7 @@ def _choose(offers: Array, tie: float) -> int:
     return chosen
 
 
-@kernel
+@kernel(inner=True)
 def _offer_cut(
     entries: Array,
     w: Array,
@@ -274,7 +240,7 @@ def _offer_cut(
     offers[j, OFFER_AT], offers[j, OFFER_GAP], offers[j, OFFER_COUNT] = at, gap, 2.0
 
 
-@kernel
+@kernel(inner=True)
 def _offer_levels(
     entries: Array,
     y: Array,
@@ -283,6 +249,7 @@ def _offer_levels(
     counts: Array,
     rules: Array,
     least: Array,
+    medians: Any,
     ints: Array,
     reals: Array,
     child: Array,
@@ -301,14 +268,14 @@ def _offer_levels(
     _mark_levels(entries, w, child, runs, start, end, stop, j, found)
     _offsets(entries, j, start, stop, child, runs, found)
     p, criterion = rules[COLUMNS], rules[CRITERION]
-    _spread(entries, p if criterion == ABSOLUTE else j, start, stop, child, runs, found)
+    _spread(entries, j if medians is None else p, start, stop, child, runs, found)
     spare, zero = p + 2, ints[node, START] - ints[node, START]
     rest, info = 0.0, 0.0
     for c in range(found):
         low, high = runs[1, c], runs[1, c + 1]
         if rules[CLASSES] > 0:
             rows, weight, loss, _ = class_stats(entries, spare, low, high, codes, w, counts, criterion, scratch, zero)
-        elif criterion == ABSOLUTE:
+        elif medians is not None:
             rows, weight, loss, _ = median_stats(entries, spare, low, high, y, w, counts, scratch, zero)
         else:
             rows, weight, loss, _ = mean_stats(
@@ -325,7 +292,7 @@ def _offer_levels(
     offers[j, OFFER_INFO], offers[j, OFFER_COUNT] = info, found
 
 
-@kernel
+@kernel(inner=True)
 def _mark_levels(
     entries: Array, w: Array, child: Array, runs: Array, start: int, end: int, stop: int, j: int, found: int
 ) -> int:
@@ -344,7 +311,7 @@ def _mark_levels(
     return heavy
 
 
-@kernel
+@kernel(inner=True)
 def _mark_cut(entries: Array, ints: Array, child: Array, offers: Array, node: int, j: int, end: int) -> None:
     """Each row's child by a cut in two, and where the threshold is."""
     at, gap = np.int64(offers[j, OFFER_AT]), np.int64(offers[j, OFFER_GAP])
@@ -354,7 +321,7 @@ def _mark_cut(entries: Array, ints: Array, child: Array, offers: Array, node: in
     note_cut(entries, ints, node, j, at, end)
 
 
-@kernel
+@kernel(inner=True)
 def _write_levels(
     entries: Array, levels: Array, runs: Array, words: Array, base: int, j: int, many: int, heavy: int
 ) -> None:
@@ -373,7 +340,7 @@ def _write_levels(
             words[base + (code >> 5)] |= BIT << np.uint32(code & 31)
 
 
-@kernel
+@kernel(inner=True)
 def _offsets(entries: Array, j: int, start: int, stop: int, child: Array, runs: Array, many: int) -> None:
     """Where each child's stretch begins."""
     for c in range(many + 1):
@@ -385,7 +352,7 @@ def _offsets(entries: Array, j: int, start: int, stop: int, child: Array, runs: 
         runs[1, c + 1] += runs[1, c]
 
 
-@kernel
+@kernel(inner=True)
 def _spread(entries: Array, column: int, start: int, stop: int, child: Array, runs: Array, many: int) -> None:
     """A column's entries child by child, each in its old order, in the spare column."""
     spare = entries.shape[0] - 1
@@ -398,7 +365,7 @@ def _spread(entries: Array, column: int, start: int, stop: int, child: Array, ru
         runs[2, c] += 1
 
 
-@kernel
+@kernel(inner=True)
 def _back(entries: Array, column: int, start: int, stop: int) -> None:
     """Take the spare column as the column's own."""
     spare = entries.shape[0] - 1

@@ -2,7 +2,8 @@
 
 A node owns the same stretch START .. STOP of every column's entries. While a tree grows, whole numbers and real
 numbers of its nodes stand side by side in two tables; the constants below name their columns. Trees with two children
-(`_exact`) and with many (`_multiway`) share all of this.
+(`_exact`) and with many (`_multiway`) share all of this. `medians` is None but for absolute error: then the type of the
+argument keeps the compiler from reading what only medians need.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import numpy as np
 
 from assay.numerics.jit import kernel
 from assay.trees._criteria import (
-    ABSOLUTE,
     ERROR,
     MISSING,
     POISSON,
@@ -26,9 +26,10 @@ from assay.trees._criteria import (
 )
 from assay.trees._median import rank_targets, scan_medians
 from assay.trees._nodes import LEAF
+from assay.trees._queue import below
 from assay.trees._scan import scan_classes, scan_counts, scan_means, scan_squares
 
-__all__ = ["draw", "first_missing", "note_cut", "open_node", "prepare", "scan_column"]
+__all__ = ["draw", "first_missing", "more_words", "note_cut", "open_node", "prepare", "scan_column"]
 
 Array = np.ndarray
 
@@ -41,7 +42,7 @@ CRITERION, CLASSES, COLUMNS, MAX_FEATURES, MAX_DEPTH, MAX_LEAVES, MIN_SPLIT, MIN
 MIN_WEIGHT, MIN_DECREASE = range(2)
 
 
-@kernel
+@kernel(inner=True)
 def open_node(
     entries: Array,
     y: Array,
@@ -50,6 +51,7 @@ def open_node(
     counts: Array,
     rules: Array,
     least: Array,
+    medians: Any,
     ints: Array,
     reals: Array,
     value: Array,
@@ -62,7 +64,7 @@ def open_node(
     criterion = rules[CRITERION]
     if rules[CLASSES] > 0:
         rows, weight, loss, pure = class_stats(entries, column, start, stop, codes, w, counts, criterion, value, node)
-    elif criterion == ABSOLUTE:
+    elif medians is not None:
         rows, weight, loss, pure = median_stats(entries, rules[COLUMNS], start, stop, y, w, counts, value, node)
     else:
         rows, weight, loss, pure = mean_stats(
@@ -90,18 +92,18 @@ def open_node(
     )
 
 
-@kernel
-def _random(state: Array, below: int) -> Any:
-    """A whole number in 0 .. below - 1 (splitmix64; Steele, Lea, Flood 2014)."""
-    state[0] += np.uint64(0x9E3779B97F4A7C15)
-    z = state[0]
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    return np.int64(((z >> np.uint64(32)) * np.uint64(below)) >> np.uint64(32))
+@kernel(inner=True)
+def more_words(words: Array, used: int, need: int) -> Array:
+    """Room for so many words more than are used."""
+    if used + need <= words.size:
+        return words
+    more = np.empty(2 * (used + need), dtype=np.uint32)
+    for k in range(used):
+        more[k] = words[k]
+    return more
 
 
-@kernel
+@kernel(inner=True)
 def first_missing(entries: Array, column: int, start: int, stop: int) -> int:
     """Where the entries without a value begin."""
     if (entries[column, stop - 1] >> 32) != MISSING:
@@ -116,7 +118,7 @@ def first_missing(entries: Array, column: int, start: int, stop: int) -> int:
     return low
 
 
-@kernel
+@kernel(inner=True)
 def draw(entries: Array, start: int, stop: int, rules: Array, draws: Array, state: Array) -> None:
     """Mark the columns to be searched: `max_features` of those that vary in this node."""
     p = rules[COLUMNS]
@@ -126,7 +128,7 @@ def draw(entries: Array, start: int, stop: int, rules: Array, draws: Array, stat
     for j in range(p):
         draws[1, j] = 0
     for i in range(p):
-        k = i + _random(state, p - i)
+        k = i + below(state, p - i)
         j = draws[0, k]
         draws[0, k] = draws[0, i]
         draws[0, i] = j
@@ -135,7 +137,7 @@ def draw(entries: Array, start: int, stop: int, rules: Array, draws: Array, stat
             found += 1
 
 
-@kernel
+@kernel(inner=True)
 def prepare(
     entries: Array,
     y: Array,
@@ -145,20 +147,19 @@ def prepare(
     reals: Array,
     value: Array,
     sums: Array,
-    place: Array,
-    targets: Array,
+    medians: Any,
     node: int,
 ) -> None:
     """What every scan of a node starts from: weights of the classes, or the order of the targets."""
     for k in range(rules[CLASSES]):
         total = value[node, k] * reals[node, WEIGHT]
         sums[0, k] = np.rint(total) if w.size == 0 else total
-    if rules[CRITERION] == ABSOLUTE:
+    if medians is not None:
         start, stop = ints[node, START], ints[node, STOP]
-        rank_targets(entries, rules[COLUMNS], start, stop, y, value[node, 0], place, targets)
+        rank_targets(entries, rules[COLUMNS], start, stop, y, value[node, 0], medians[0], medians[1])
 
 
-@kernel
+@kernel(inner=True)
 def scan_column(
     entries: Array,
     y: Array,
@@ -173,9 +174,7 @@ def scan_column(
     reals: Array,
     value: Array,
     sums: Array,
-    place: Array,
-    targets: Array,
-    links: Array,
+    medians: Any,
     node: int,
     column: int,
     end: int,
@@ -193,10 +192,10 @@ def scan_column(
     simple = w.size == 0 and end == stop
     if criterion == SQUARED and simple:
         return scan_squares(entries, column, start, stop, y, centre, inverse, min_leaf, tie, best, sign, low, high)
-    if criterion == ABSOLUTE:
+    if medians is not None:
         return scan_medians(
-            entries, column, start, end, stop, w, counts, place, targets, links, loss, centre, weight, rows,
-            min_leaf, min_weight, tie, best, sign, low, high,
+            entries, column, start, end, stop, w, counts, medians[0], medians[1], medians[2], loss, centre, weight,
+            rows, min_leaf, min_weight, tie, best, sign, low, high,
         )  # fmt: skip
     if rules[CLASSES] == 0:
         return scan_means(
@@ -214,7 +213,7 @@ def scan_column(
     )  # fmt: skip
 
 
-@kernel
+@kernel(inner=True)
 def note_cut(entries: Array, ints: Array, node: int, j: int, at: int, end: int) -> None:
     """The rows on both sides of a cut, from which the threshold is read; -1 where all values are on one side."""
     ints[node, BELOW] = entries[j, at] & ROW

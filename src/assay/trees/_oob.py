@@ -36,8 +36,8 @@ from assay.numerics.scale import power_of_two
 from assay.numerics.seeds import seed_sequence
 from assay.progress import track
 from assay.results import Curve, Interval
-from assay.trees._nodes import UNSEEN, Nodes
-from assay.trees._predict import LOW_31, _any, _number, _routes
+from assay.trees._nodes import Nodes
+from assay.trees._predict import _any, _number, _routes, child_of
 
 __all__ = [
     "OOB_SCORE",
@@ -364,6 +364,7 @@ def _walk(X: Array, rows: Array, p: int, depth: int, steps: Array, numbers: Arra
     """Leaves of some rows, eight side by side where the tree tests numbers only (depth is -1 otherwise)."""
     n = rows.size
     done = 0
+    root: Any = np.int64(0)  # a literal would be another type, for which `_any` would be compiled anew
     if depth >= 0:
         at, base = np.empty(8, dtype=np.int64), np.empty(8, dtype=np.int64)
         while done + 8 <= n:
@@ -383,23 +384,4 @@ def _walk(X: Array, rows: Array, p: int, depth: int, steps: Array, numbers: Arra
                 out[done + k] = at[k]
             done += 8
     for r in range(done, n):
-        out[r] = _any(steps, numbers, words, X, rows[r] * p, 0)
-
-
-@kernel
-def child_of(t: int, x: float, steps: Array, numbers: Array, words: Array) -> int:
-    """The child of an inner node t that a value of its column goes to."""
-    where = steps[2 * t + 1]
-    if where >= 0:
-        right = np.int64(x > numbers[2 * t]) | (np.int64(x != x) & (where >> 31))
-        return (where & LOW_31) + (right & 1)
-    how = steps[2 * t]
-    child = (how >> 1) & 0xFFFFF
-    if x == x:
-        code, begin = np.int64(x), how >> 21
-        if how & 1:
-            seen = words[begin + code]
-            child = child if seen == UNSEEN else np.int64(seen)
-        else:
-            child = 1 - np.int64((words[begin + (code >> 5)] >> np.uint32(code & 31)) & np.uint32(1))
-    return (where & LOW_31) + child
+        out[r] = _any(steps, numbers, words, X, rows[r] * p, root)

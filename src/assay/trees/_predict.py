@@ -25,7 +25,7 @@ from assay.numerics.jit import kernel
 from assay.numerics.threads import parallel, workers
 from assay.trees._nodes import UNSEEN, Nodes
 
-__all__ = ["leaf_indices", "sum_values"]
+__all__ = ["child_of", "leaf_indices", "sum_values"]
 
 Array = np.ndarray
 BLOCK_CELLS = 32_768
@@ -123,7 +123,7 @@ def _pack(
             depths[k] = -1
 
 
-@kernel
+@kernel(inner=True)
 def _number(steps: Array, numbers: Array, X: Array, row: int, t: int) -> int:
     """The child to which node t, if it tests a number, sends the row that begins at `row`; a leaf is its own child."""
     where = steps[np.uint64(2 * t + 1)]
@@ -132,7 +132,22 @@ def _number(steps: Array, numbers: Array, X: Array, row: int, t: int) -> int:
     return (where & LOW_31) + (right & 1)
 
 
-@kernel
+@kernel(inner=True)
+def _category(steps: Array, words: Array, x: float, where: int, t: int) -> int:
+    """The child to which node t, if it tests a category, sends one that has the code x."""
+    how = steps[2 * t]
+    child = (how >> 1) & 0xFFFFF
+    if x == x:
+        code, begin = np.int64(x), how >> 21
+        if how & 1:
+            seen = words[begin + code]
+            child = child if seen == UNSEEN else np.int64(seen)
+        else:
+            child = 1 - np.int64((words[begin + (code >> 5)] >> np.uint32(code & 31)) & np.uint32(1))
+    return (where & LOW_31) + child
+
+
+@kernel(inner=True)
 def _any(steps: Array, numbers: Array, words: Array, X: Array, row: int, t: int) -> int:
     """The leaf that one row reaches from node t, whatever the nodes test."""
     before = -1
@@ -142,20 +157,21 @@ def _any(steps: Array, numbers: Array, words: Array, X: Array, row: int, t: int)
         if where >= 0:
             t = _number(steps, numbers, X, row, t)
             continue
-        x, how = X[row + ((where >> 32) & LOW_31)], steps[2 * t]
-        child = (how >> 1) & 0xFFFFF
-        if x == x:
-            code, begin = np.int64(x), how >> 21
-            if how & 1:
-                seen = words[begin + code]
-                child = child if seen == UNSEEN else np.int64(seen)
-            else:
-                child = 1 - np.int64((words[begin + (code >> 5)] >> np.uint32(code & 31)) & np.uint32(1))
-        t = (where & LOW_31) + child
+        t = _category(steps, words, X[row + ((where >> 32) & LOW_31)], where, t)
     return t
 
 
-@kernel
+@kernel(inner=True)
+def child_of(t: int, x: float, steps: Array, numbers: Array, words: Array) -> int:
+    """The child of an inner node t that a value of its column goes to."""
+    where = steps[2 * t + 1]
+    if where < 0:
+        return _category(steps, words, x, where, t)
+    right = np.int64(x > numbers[2 * t]) | (np.int64(x != x) & (where >> 31))
+    return (where & LOW_31) + (right & 1)
+
+
+@kernel(inner=True)
 def _group(
     X: Array, i: int, stop: int, p: int, root: int, depth: int, steps: Array, numbers: Array, words: Array, out: Array
 ) -> int:
@@ -189,7 +205,7 @@ def _group(
     return 8
 
 
-@kernel
+@kernel(inner=True)
 def _height(p: int, steps: int, trees: int) -> int:
     """Rows of a block: what stays in the cache, or more where a tree is larger than that and is to be read seldom."""
     return max(8, max(BLOCK_CELLS // p, steps // trees) // 8 * 8)

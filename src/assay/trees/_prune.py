@@ -28,11 +28,12 @@ import pandas as pd
 
 from assay.checks import choice, number, whole
 from assay.errors import AssayWarning, DataError, ParameterError
-from assay.numerics.jit import kernel
 from assay.results import Result
 from assay.trees._nodes import LEAF, Nodes
+from assay.trees._prune_kernels import TIE, add_losses, collapse_all, inherit, stand
 
 __all__ = [
+    "TIE",
     "Collapse",
     "PruningPath",
     "answers",
@@ -48,8 +49,6 @@ __all__ = [
 
 Array = np.ndarray
 RISKS = ("criterion", "error")
-TIE = 1e-12
-"""Prices closer than this share of themselves are one price; a split that saves less of its node's risk saves none."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -142,7 +141,7 @@ def collapse(nodes: Nodes, risk: str = "criterion") -> Collapse:
     leaves, splits = np.ones(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
     live = np.zeros(size, dtype=np.bool_)
     links = np.full((2, size), -1, dtype=np.int64)
-    _collapse(nodes.first, nodes.count, of_node, at, below, leaves, splits, live, links[0], links[1])
+    collapse_all(nodes.first, nodes.count, of_node, at, below, leaves, splits, live, links[0], links[1])
     return Collapse(at, live, of_node, of_node - below, leaves, splits)
 
 
@@ -250,7 +249,7 @@ def answers(nodes: Nodes, fate: Collapse, prices: Array) -> tuple[Array, Array]:
     """For each node the positions low .. high - 1 of the rising `prices`, per unit of weight, at which it is a leaf."""
     stops_from = np.searchsorted(prices * (1.0 + TIE), fate.at / nodes.weight[0], side="left")
     high = np.full(nodes.size, prices.size, dtype=np.int64)
-    _inherit(nodes.first, nodes.count, stops_from, high)
+    inherit(nodes.first, nodes.count, stops_from, high)
     return stops_from, high
 
 
@@ -264,7 +263,7 @@ def held_out_sums(
     """
     low, high = answers(nodes, fate, prices)
     sums = np.zeros((2, prices.size + 1))
-    _add_losses(leaf, y, w, nodes.parent(), low, high, table, loss, unit, sums)
+    add_losses(leaf, y, w, nodes.parent(), low, high, table, loss, unit, sums)
     # Each node's loss enters where its range of prices begins and leaves where that ends.
     total = np.maximum(np.cumsum(sums, axis=1)[:, :-1], 0.0)
     return total[0], total[1]
@@ -281,7 +280,7 @@ def _stops(nodes: Nodes, at: Array, price: float) -> Array:
 def _standing(nodes: Nodes, at: Array, price: float) -> Array:
     """Which nodes still stand at this price: every node above them splits."""
     standing = np.zeros(nodes.size, dtype=np.bool_)
-    _stand(nodes.first, nodes.count, _stops(nodes, at, price), standing)
+    stand(nodes.first, nodes.count, _stops(nodes, at, price), standing)
     return standing
 
 
@@ -299,134 +298,3 @@ def _words(nodes: Nodes, inner: Array) -> tuple[Array, Array]:
     offset[holds] = np.cumsum(sizes) - sizes
     pieces = [nodes.words[begins[k] : ends[k]] for k in at]
     return np.concatenate(pieces), offset
-
-
-@kernel
-def _stand(first: Array, count: Array, stops: Array, standing: Array) -> None:
-    """Mark the nodes that are reached from the root through nodes that split."""
-    standing[0] = True
-    for t in range(first.size):
-        if standing[t] and not stops[t]:
-            for child in range(first[t], first[t] + count[t]):
-                standing[child] = True
-
-
-@kernel(exact=True)
-def _meld(a: int, b: int, key: Array, child: Array, sibling: Array) -> int:
-    """Two heaps as one; -1 is the empty heap."""
-    if a < 0:
-        return b
-    if b < 0:
-        return a
-    if key[b] > key[a]:
-        a, b = b, a
-    sibling[b] = child[a]
-    child[a] = b
-    return a
-
-
-@kernel(exact=True)
-def _pop(head: int, key: Array, child: Array, sibling: Array) -> int:
-    """The heap without its largest: its children melded in pairs from the left, then all from the right."""
-    pairs = -1
-    node = child[head]
-    child[head] = -1
-    while node >= 0:
-        other = sibling[node]
-        after = -1
-        if other >= 0:
-            after = sibling[other]
-            sibling[other] = -1
-        sibling[node] = -1
-        both = _meld(node, other, key, child, sibling)
-        sibling[both] = pairs
-        pairs = both
-        node = after
-    whole = -1
-    while pairs >= 0:
-        after = sibling[pairs]
-        sibling[pairs] = -1
-        whole = _meld(whole, pairs, key, child, sibling)
-        pairs = after
-    return whole
-
-
-@kernel(exact=True)
-def _collapse(
-    first: Array,
-    count: Array,
-    risk: Array,
-    at: Array,
-    below: Array,
-    leaves: Array,
-    splits: Array,
-    live: Array,
-    child: Array,
-    sibling: Array,
-) -> None:
-    """Fill `at` from the leaves up; `below`, `leaves`, `splits` describe the subtree just before a node collapses."""
-    for t in range(first.size - 1, -1, -1):
-        if count[t] == 0:
-            continue
-        head, rest, size, inner = -1, 0.0, count[t], 1
-        for c in range(first[t], first[t] + count[t]):
-            rest += risk[c]
-            if count[c] > 0:
-                head = _meld(head, c, at, child, sibling)
-        while True:
-            saved = risk[t] - rest
-            price = saved / (size - 1) if saved > TIE * risk[t] else 0.0
-            if head < 0 or at[head] <= price:
-                break
-            # This descendant still splits when t collapses.
-            live[head] = False
-            rest -= risk[head] - below[head]
-            size += leaves[head] - 1
-            inner += splits[head]
-            head = _pop(head, at, child, sibling)
-        at[t], below[t], leaves[t], splits[t] = price, rest, size, inner
-        live[t] = True
-        child[t] = head  # every price in it is at most that of t
-
-
-@kernel
-def _inherit(first: Array, count: Array, low: Array, high: Array) -> None:
-    """A child answers only for prices at which no node above it does."""
-    for t in range(first.size):
-        for c in range(first[t], first[t] + count[t]):
-            high[c] = min(high[t], low[t])
-
-
-@kernel
-def _add_losses(
-    leaf: Array,
-    y: Array,
-    w: Array,
-    parent: Array,
-    low: Array,
-    high: Array,
-    table: Array,
-    loss: int,
-    unit: float,
-    sums: Array,
-) -> None:
-    """Walk each row from its leaf to the root and enter the loss of every node that answers for some price."""
-    for i in range(leaf.size):
-        node = np.int64(leaf[i])
-        while node >= 0:
-            if low[node] < high[node]:
-                if loss == 3:
-                    e = table[node, np.int64(y[i])]
-                else:
-                    v = table[node, 0]
-                    if loss == 0:
-                        e = (unit * (y[i] - v)) ** 2
-                    elif loss == 1:
-                        e = unit * abs(y[i] - v)
-                    else:
-                        e = unit * (v - y[i] + (y[i] * np.log(y[i] / v) if y[i] > 0 else 0.0))
-                sums[0, low[node]] += w[i] * e
-                sums[0, high[node]] -= w[i] * e
-                sums[1, low[node]] += w[i] * e * e
-                sums[1, high[node]] -= w[i] * e * e
-            node = parent[node]
