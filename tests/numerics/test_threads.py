@@ -13,7 +13,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from assay.numerics import threads
-from assay.numerics.threads import SMALL_WORK, cores, one_blas_thread, parallel, workers
+from assay.numerics.threads import SMALL_WORK, Crew, cores, halted, one_blas_thread, parallel, workers
 
 
 def blas_threads() -> set[int]:
@@ -207,3 +207,47 @@ def test_a_forked_child_has_a_pool_of_its_own():
         os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     assert said == b"y"
+
+
+def test_a_long_task_sees_that_nobody_waits_for_it():
+    ended = []
+
+    def task(k):
+        if k == 0:
+            raise ValueError("no")
+        start = time.monotonic()
+        while not halted() and time.monotonic() - start < 30:
+            time.sleep(0.001)
+        ended.append(halted())
+
+    with pytest.raises(ValueError, match="no"):
+        parallel(task, range(2), n_jobs=2)
+    assert ended == [True]
+    assert not halted()
+    assert parallel(lambda k: halted(), range(2), n_jobs=2) == [False, False]
+
+
+def test_a_crew_comes_again_tells_its_errors_and_stays_out_of_tasks():
+    came, leave = [], threading.Event()
+
+    def helper():
+        came.append(threading.get_ident())
+        leave.wait(30)
+        if len(came) == 2:
+            raise ValueError("the second time")
+
+    crew = Crew(helper, 2)
+    assert crew.muster() == 2
+    assert crew.muster() == 2  # it is there, or on its way
+    leave.set()
+    while not all(one.done() for one in crew._helpers):
+        time.sleep(0.001)
+    assert len(came) == 1
+    assert crew.muster() == 2
+    while not all(one.done() for one in crew._helpers):
+        time.sleep(0.001)
+    with pytest.raises(ValueError, match="the second time"):
+        crew.muster()
+    assert Crew(helper, 1).muster() == 1
+    assert parallel(lambda k: Crew(helper, 2).muster(), range(2), n_jobs=2) == [1, 1]
+    assert threading.get_ident() not in came

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import threadpoolctl
 
-__all__ = ["SMALL_WORK", "Crew", "cores", "one_blas_thread", "one_openmp_thread", "parallel", "workers"]
+__all__ = ["SMALL_WORK", "Crew", "cores", "halted", "one_blas_thread", "one_openmp_thread", "parallel", "workers"]
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -66,7 +66,18 @@ def parallel(
         if threads <= 1 or work < SMALL_WORK or getattr(_inside, "task", False):
             return [function(task) for task in tasks]
 
-        return _finish([_pool(threads).submit(_guarded, function, task) for task in tasks])
+        stop = threading.Event()
+        return _finish([_pool(threads).submit(_guarded, function, task, stop) for task in tasks], stop)
+
+
+def halted() -> bool:
+    """Whether the call of `parallel` that runs this task has failed or was interrupted: a long task ends itself then.
+
+    >>> halted()
+    False
+    """
+    stop = getattr(_inside, "stop", None)
+    return stop is not None and stop.is_set()
 
 
 class Crew:
@@ -96,25 +107,26 @@ class Crew:
         return self._size
 
 
-def _guarded(function: Callable[[Item], Outcome], task: Item) -> Outcome:
+def _guarded(function: Callable[[Item], Outcome], task: Item, stop: threading.Event | None = None) -> Outcome:
     """A task in a thread of the pool."""
     if not getattr(_inside, "limited", False):
         # Some builds of BLAS count threads per calling thread, so each of ours asks for one, once.
         with _blas_lock:
             _hold_blas()
         _inside.limited = True
-    _inside.task = True
+    _inside.task, _inside.stop = True, stop
     try:
         return function(task)
     finally:
-        _inside.task = False
+        _inside.task, _inside.stop = False, None
 
 
-def _finish(futures: Sequence[Future[Outcome]]) -> list[Outcome]:
+def _finish(futures: Sequence[Future[Outcome]], stop: threading.Event) -> list[Outcome]:
     """What the tasks return. After an error none of them may outlive the call: it would write into its arrays."""
     try:
         return [future.result() for future in futures]
     finally:
+        stop.set()
         for future in futures:
             future.cancel()
         wait(futures)

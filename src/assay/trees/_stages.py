@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from assay.numerics.jit import kernel
-from assay.numerics.threads import one_blas_thread, parallel, workers
+from assay.numerics.threads import halted, one_blas_thread, parallel, workers
 from assay.progress import track
 from assay.trees._binning import bin_table
 from assay.trees._boost import BoostLimits, Workspace, grow_boosted
@@ -191,6 +191,8 @@ def _loop(here: _Scores, there: _Scores | None, work: Workspace, plan: Plan, sta
     known = stages.rounds > 0
     hessian = here.hessian if not loss.flat else (None if w.size == 0 else w[None])
     for t in track(range(stages.rounds, plan.rounds), "trees"):
+        if halted():
+            break  # nobody waits for this fit any more
         loss.begin(here.rows.y, w, here.raw)
         score = here.refresh()
         if known and len(stages.train) < t:
