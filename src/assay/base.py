@@ -191,6 +191,15 @@ class Estimator(BaseEstimator):
         # Sums of small whole numbers overflow in their own type, so the target is always float64.
         return clean if target is None else (clean, target.astype(np.float64, copy=False))
 
+    def _match_columns(self, X: Any, *, reset: bool) -> None:
+        """Learn number and names of the columns, or refuse a table that has others than in `fit`."""
+        try:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        except TypeError as error:
+            raise DataTypeError(_one_line(error), remedy=_remedy(str(error))) from error
+        except ValueError as error:
+            raise DataError(_one_line(error), remedy=_remedy(str(error))) from error
+
     def _weights(self, sample_weight: Any, n: int) -> np.ndarray | None:
         """The weights as a clean vector, or None when every row counts the same."""
         if sample_weight is None:

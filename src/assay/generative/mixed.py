@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 from scipy import special
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from assay.base import Constraint, array_like, instance_of, integer, none, real
 from assay.errors import DataError
@@ -143,7 +143,7 @@ class MixedNB(LogOdds, NaiveBayes):
         if frame is None:
             values = self._gate(X, reset=reset, finite=False)
             return pd.DataFrame(values, columns=X.columns if isinstance(X, pd.DataFrame) else None, copy=False)
-        validate_data(self, X if isinstance(X, pd.DataFrame) else frame.to_numpy(), reset=reset, skip_check_array=True)
+        self._match_columns(X if isinstance(X, pd.DataFrame) else frame.to_numpy(), reset=reset)
         if frame.shape[1] == 0 or len(frame) == 0:
             self._gate(np.empty(frame.shape), reset=reset)  # which says what is missing
         return frame

@@ -5,7 +5,11 @@ on its training rows (same sort or same bins, held-out rows with weight nothing)
 typical price of each interval,
 
     beta_k = sqrt(cp_k cp_k+1),     xerror_k = sum_i w_i L(y_i, fold's T(beta_k) at x_i) / R(root),
-    xstd_k = sqrt(sum_i w_i L_i^2 - (sum_i w_i L_i)^2 / sum_i w_i) / R(root).
+    xstd_k = sqrt(sum_i w_i L_i^2 - (sum_i w_i L_i)^2 / sum_i w_i) / R(root)
+
+for weights that are whole numbers, which are repetitions. Other weights have no unit (they may add up to 1 as well as
+to the households of a country), so there the mean of squared deviations is divided by Kish's effective number of rows
+(sum w)^2 / sum w^2 instead of by sum w: multiplying all weights by a constant changes no figure.
 
 A held-out row goes down the fold's tree once. The node that answers for a price is the first on its way that has
 collapsed by then, so one row serves all prices in O(depth): cross-validation costs K fits, however many prices
@@ -25,6 +29,7 @@ import numpy as np
 import pandas as pd
 
 from assay.errors import DataError
+from assay.metrics._limits import effective
 from assay.numerics.threads import parallel
 from assay.results import Result
 from assay.trees._nodes import Nodes
@@ -34,6 +39,8 @@ from assay.trees._prune import TIE, Collapse, PruningPath, collapse, held_out_su
 __all__ = ["CPTable", "Problem", "cross_validated"]
 
 Array = np.ndarray
+WHOLE = 2.0**53
+"""Beyond it every float is a whole number, and being one says nothing."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -165,7 +172,7 @@ def cross_validated(
     sums = parallel(score, range(len(splits)), n_jobs=n_jobs, work=20.0 * problem.X.size * len(splits))
     tested = np.concatenate([test for _, test in splits])
     total = float(problem.w[tested].sum())
-    once = float(problem.w[np.unique(tested)].sum())
+    once = _rows_behind(problem.w[np.unique(tested)])
     if total == 0:
         raise DataError("no held-out row has weight", remedy="pass another cv")
     scale = 1.0 if loss.unit != "table" else 1.0 / root
@@ -202,6 +209,19 @@ def _table(
         folds=folds,
         loss=loss,
     )
+
+
+def _rows_behind(w: Array) -> float:
+    """How many rows the weights stand for: their sum if they are whole numbers, else Kish's effective number.
+
+    >>> _rows_behind(np.array([1.0, 3.0])), _rows_behind(np.array([0.1, 0.1])), _rows_behind(np.array([0.5, 0.0]))
+    (4.0, 2.0, 1.0)
+    """
+    there = w[w > 0]
+    total = float(there.sum())
+    if total <= WHOLE and (there == np.floor(there)).all():
+        return total
+    return effective(there, there.size)
 
 
 def _training_weights(w: Array, train: Array, k: int) -> tuple[Array, Array | None]:

@@ -21,11 +21,13 @@ from assay.numerics.threads import parallel
 from assay.trees._binning import Codes, bin_table
 from assay.trees._exact import Presort, grow_exact, presort
 from assay.trees._grow import grow_binned
+from assay.trees._interrupt import interrupts
 from assay.trees._limits import limits_of
 from assay.trees._nodes import Nodes
 from assay.trees._oob import OutOfBag, Sampler, counted, entropy_of, forget, leaves_of, sampler, tree_seeds, unit_of
 from assay.trees._predict import leaf_indices, sum_values
 from assay.trees._table import TableEstimator
+from assay.trees._target import in_range
 from assay.trees.importance import Importance, Judged, impurity_importance, impurity_shares, permuted
 
 __all__ = ["Forest"]
@@ -57,7 +59,7 @@ class Forest(TableEstimator):
     bootstrap: bool
     max_samples: Any
     oob_score: Any
-    max_bins: int
+    max_bins: int | None
     monotonic_cst: Any
     warm_start: bool
     random_state: Any
@@ -73,6 +75,9 @@ class Forest(TableEstimator):
         table = super()._table(X, reset=reset)
         # Kernels compile anew for an array that may not be written to; a copy takes milliseconds.
         return table if table.flags.writeable else table.copy()
+
+    def _weights(self, sample_weight: Any, n: int) -> Array | None:
+        return in_range(super()._weights(sample_weight, n))
 
     def _grow(self, X: Array, target: Array, w: Array | None, classes: int) -> None:
         """Grow the trees that are not there yet and judge all of them by the rows they did not see."""
@@ -125,7 +130,8 @@ class Forest(TableEstimator):
         levels = self._level_counts()
         if self.splitter == "exact":
             return X, presort(X, levels, self.n_jobs), levels
-        return bin_table(X, levels.tolist(), w, max_bins=self.max_bins, n_jobs=self.n_jobs)
+        bins = self.max_bins or next(many for rows, many in BINS if len(X) >= rows)
+        return bin_table(X, levels.tolist(), w, max_bins=bins, n_jobs=self.n_jobs)
 
     def _columns_per_node(self) -> int:
         asked, p = self.max_features, self.n_features_in_
@@ -245,6 +251,8 @@ class Forest(TableEstimator):
         raise NotImplementedError
 
 
+BINS = ((25_000, 2047), (5_000, 1023), (0, 255))
+"""From so many rows on so many bins: the more rows, the closer the values that deep trees tell apart."""
 AT_ONCE = 1 << 16
 """Nodes for which room is made at a time in a small forest."""
 
@@ -268,10 +276,11 @@ class _Grower:
         rows = plan.target.size if counts is None else int(counts.sum())
         common: Any = (plan.target, w, self.forest.criterion, plan.classes, limits_of(self.forest, rows, total))
         options: Any = {"max_features": plan.columns, "monotone": plan.monotone, "seed": seed, "counts": counts}
-        if isinstance(plan.table, Codes):
-            return grow_binned(plan.table, *common, **options)
-        X, order, levels = plan.table
-        return grow_exact(X, order, levels, *common, **options)
+        with interrupts():
+            if isinstance(plan.table, Codes):
+                return grow_binned(plan.table, *common, **options)
+            X, order, levels = plan.table
+            return grow_exact(X, order, levels, *common, **options)
 
 
 class _Gathered:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy import sparse
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from assay.base import Constraint, Estimator, array_like, none, one_of
 from assay.errors import DataError, DataTypeError, ParameterError
@@ -62,7 +62,7 @@ class TableEstimator(Estimator):
             if reset:
                 self._numbers_only(values)
             return self._encode_numbers(values)
-        validate_data(self, X if isinstance(X, pd.DataFrame) else frame.to_numpy(), reset=reset, skip_check_array=True)
+        self._match_columns(X if isinstance(X, pd.DataFrame) else frame.to_numpy(), reset=reset)
         if frame.shape[1] == 0 or len(frame) == 0:
             self._gate(np.empty(frame.shape), reset=reset)  # which says what is missing
         if reset:

@@ -1,4 +1,4 @@
-"""The gate of numeric targets: one finite number per row, or one sentence saying why not."""
+"""The gate of numeric targets and of weights: one finite number per row, or one sentence saying why not."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import column_or_1d
 
-from assay.base import _check_target
+from assay.base import check_target
 from assay.errors import DataError
 
-__all__ = ["numeric_target"]
+__all__ = ["in_range", "numeric_target"]
 
 Array = np.ndarray
+FAR = 300
+"""Weights beyond 2**300 or below 2**-300 are brought nearer to 1: their products with squares would leave the range."""
 
 
 def numeric_target(estimator: Any, y: Any, n: int) -> Array:
@@ -27,7 +29,7 @@ def numeric_target(estimator: Any, y: Any, n: int) -> Array:
         name = type(estimator).__name__
         what = f"{name} requires y to be passed, but the target y is None"
         raise DataError(what, remedy="pass the target as y")
-    _check_target(y)
+    check_target(y)
     raw = np.asarray(y)
     if raw.ndim > 1 and not (raw.ndim == 2 and raw.shape[1] == 1):
         what = f"y should be a 1d array, got an array of shape {raw.shape} instead"
@@ -41,3 +43,15 @@ def numeric_target(estimator: Any, y: Any, n: int) -> Array:
         what = f"Found input variables with inconsistent numbers of samples: X has {n} rows but y has {target.size}"
         raise DataError(what, remedy="give X and y the same number of rows")
     return np.ascontiguousarray(target, dtype=np.float64)
+
+
+def in_range(w: Array | None) -> Array | None:
+    """Weights whose sums of squares can be computed; a power of two changes no tree, as no split minds the unit.
+
+    >>> in_range(np.array([2.0**400, 2.0**401])), in_range(np.array([1.0, 5.0]))
+    (array([0.25, 0.5 ]), array([1., 5.]))
+    """
+    if w is None:
+        return None
+    exponent = int(np.frexp(w.max())[1])
+    return w if abs(exponent) <= FAR else np.ldexp(w, -exponent)

@@ -16,12 +16,14 @@ from assay.errors import DataError, ParameterError
 from assay.numerics.seeds import seed_sequence
 from assay.trees._binning import bin_table
 from assay.trees._exact import grow_exact, presort
+from assay.trees._interrupt import interrupts
 from assay.trees._limits import LIMITS, limits_of
 from assay.trees._multiway import grow_multiway
 from assay.trees._nodes import Nodes
 from assay.trees._predict import leaf_indices
 from assay.trees._prune import PruningPath, cost_complexity_path, pruned, pruned_to
 from assay.trees._table import TableEstimator, categories, monotone
+from assay.trees._target import in_range
 from assay.trees._text import Rules, export_text, rules
 
 __all__ = ["GROWTH", "Grow", "Tree", "columns_drawn"]
@@ -82,6 +84,9 @@ class Tree(TableEstimator):
 
     # Growing.
 
+    def _weights(self, sample_weight: Any, n: int) -> Array | None:
+        return in_range(super()._weights(sample_weight, n))
+
     def _grow(self, X: Array, y: Array, w: Array | None, classes: int) -> Nodes:
         """The tree of checked rows, pruned if `ccp_alpha` asks for it."""
         start = int(seed_sequence(self.random_state).generate_state(1, np.uint64)[0])
@@ -107,11 +112,13 @@ class Tree(TableEstimator):
             rows = int(np.count_nonzero(there) if counts is None else counts[there].sum())
             limits = limits_of(self, rows, float(rows if w is None else w.sum()))
             data = (y, w, self.criterion, classes, limits)
-            if self.splitter == "hist":
-                return grow_binned(codes, *data, **options, seed=seed, counts=counts, n_jobs=self.n_jobs)
-            if self.multiway:
-                return grow_multiway(X, order, levels, *data, max_features=self.max_features_, seed=seed, counts=counts)
-            return grow_exact(X, order, levels, *data, **options, seed=seed, counts=counts)
+            with interrupts():
+                if self.splitter == "hist":
+                    return grow_binned(codes, *data, **options, seed=seed, counts=counts, n_jobs=self.n_jobs)
+                if self.multiway:
+                    some = self.max_features_
+                    return grow_multiway(X, order, levels, *data, max_features=some, seed=seed, counts=counts)
+                return grow_exact(X, order, levels, *data, **options, seed=seed, counts=counts)
 
         return grow
 
@@ -186,15 +193,40 @@ class Tree(TableEstimator):
         return self.nodes_, self._feature_names(), self.levels_, getattr(self, "classes_", None)
 
     def export_text(self, **options: Any) -> str:
-        """The tree as indented text, one line a node; options as in `assay.trees.export_text`."""
+        """The tree as indented text, one line a node.
+
+        | option    | default           | meaning                                                                     |
+        |-----------|-------------------|-----------------------------------------------------------------------------|
+        | max_depth | None              | deeper nodes are only counted                                               |
+        | decimals  | None              | digits after the point; None: as few as keep numbers apart                  |
+        | show      | ("value", "rows") | what is told of a node: of value, shares, rows, weight, loss, gain          |
+        | missing   | None              | True, False or one per column: say where missing values go; None: where the |
+        |           |                   | tree has learnt it                                                          |
+        """
         return export_text(*self._words(), **options)
 
     def rules(self, **options: Any) -> Rules:
-        """One rule in words for each leaf; options as in `assay.trees.rules`."""
+        """One rule in words for each leaf: a sequence that prints, with `to_frame` and `plot`.
+
+        | option   | default | meaning                                                                                |
+        |----------|---------|----------------------------------------------------------------------------------------|
+        | decimals | None    | digits after the point; None: as few as keep numbers apart                             |
+        | missing  | None    | True, False or one per column: say where missing values go; None: where it was learnt  |
+        """
         return rules(*self._words(), **options)
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
-        """Draw the tree into `ax`, or into a new figure, and return the axes."""
+        """Draw the tree into `ax`, or into a new figure as large as it needs, and return the axes.
+
+        | option     | default | meaning                                                                               |
+        |------------|---------|---------------------------------------------------------------------------------------|
+        | max_depth  | None    | deeper branches are closed                                                            |
+        | max_leaves | 30      | branches that save least are closed until so many ends are left                       |
+        | decimals   | None    | digits after the point; None: as few as keep numbers apart                            |
+        | missing    | None    | True, False or one per column: edges say where missing values go; None: where learnt  |
+        | branch     | "even"  | "loss": branches are as long as the loss that the split saves                         |
+        | grow       | "auto"  | "down" or "right"; "auto": the way that fits a screen better                          |
+        """
         check_is_fitted(self)
         return import_module("assay.report.draw_trees").draw_tree(self, ax, **options)
 

@@ -10,7 +10,8 @@ lean weakly the other way. A sample of n rows leaves out a row with probability 
 
 A learner that takes `sample_weight` sees every row, weighted by how often it was drawn; any other learner, and a
 pipeline, whose early steps must not learn from rows left out, gets the drawn rows themselves. Seeds are spawned
-before the work is shared out. Cost: B fits. A forest with max_features=None is bagged trees, and much faster.
+before the work is shared out. Cost: B fits; trees share the reading and sorting of the table (`_bagged`). A forest with
+max_features=None is bagged trees on binned columns, and faster still.
 
 Breiman (1996), Machine Learning 24, 123-140.
 """
@@ -23,14 +24,13 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.utils import get_tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from assay.base import (
     Constraint,
     Estimator,
-    _from_list,
-    _is_regular,
     boolean,
+    from_lists,
     integer,
     jobs,
     none,
@@ -43,6 +43,7 @@ from assay.errors import DataError, ParameterError
 from assay.labels import class_codes
 from assay.numerics.threads import parallel
 from assay.resampling import take
+from assay.trees._bagged import SharedTable, leaf_values
 from assay.trees._oob import (
     OOB_SCORE,
     SAMPLES,
@@ -93,12 +94,17 @@ class _Bagging(MetaEstimatorMixin, Estimator):
     seeds_: Array
     classes_: Array
     _sampler: Sampler
+    _reads_once: bool
 
     def _base(self) -> Any:
         raise NotImplementedError
 
     def _answer(self, model: Any, X: Any) -> Array:
         """What one model says, rows x K."""
+        raise NotImplementedError
+
+    def _of_leaves(self, value: Array) -> Array:
+        """The same from what the leaves of a tree say."""
         raise NotImplementedError
 
     def _fit_all(self, X: Any, y: Array, codes: Array | None, w: Array | None) -> None:
@@ -114,10 +120,16 @@ class _Bagging(MetaEstimatorMixin, Estimator):
         self.seeds_ = _with_classes(seeds, rows, codes)
         self.estimators_features_ = [_draw_columns(int(seed), p, size) for seed in seeds]
         weighs = name == "sample_weight"  # a pipeline's first steps would still see the rows left out
+        self._reads_once = size == p and SharedTable.serves(base)
+        if self._reads_once:
+            target = y if codes is None else codes.astype(np.int64)
+            shared = SharedTable(base, X, target, None if codes is None else self.classes_)
 
         def one(k: int) -> Any:
             model, counts = clone(base), rows.counts(int(self.seeds_[k]))
             _seed(model, int(self.seeds_[k]))
+            if self._reads_once:
+                return shared.tree(model, rows.weights(counts, kept))
             part = X if size == p else _take_columns(X, self.estimators_features_[k])
             if weighs and (counts is not None or kept is not None):
                 return model.fit(part, y, sample_weight=rows.weights(counts, kept))
@@ -131,7 +143,8 @@ class _Bagging(MetaEstimatorMixin, Estimator):
         self._sampler = rows
         forget(self)
         if self.oob_score is True or (self.oob_score == "auto" and rows.leaves_out):
-            self._judge(X, y if codes is None else codes, w, 0 if codes is None else self.classes_.size)
+            table = shared.table if self._reads_once else X
+            self._judge(table, y if codes is None else codes, w, 0 if codes is None else self.classes_.size)
 
     def _columns(self, p: int) -> int:
         asked = self.max_features
@@ -156,6 +169,8 @@ class _Bagging(MetaEstimatorMixin, Estimator):
         found.give(self, what="model", warn=self.oob_score is True)
 
     def _ask(self, k: int, X: Any) -> Array:
+        if self._reads_once:
+            return self._of_leaves(leaf_values(self.estimators_[k], X))
         columns = self.estimators_features_[k]
         return self._answer(self.estimators_[k], X if columns.size == X.shape[1] else _take_columns(X, columns))
 
@@ -166,6 +181,8 @@ class _Bagging(MetaEstimatorMixin, Estimator):
         with warnings.catch_warnings():
             # The caller has been told once about names of columns; each model would say it again.
             warnings.filterwarnings("ignore", message="X (has feature names|does not have valid feature names)")
+            if self._reads_once:
+                X = self.estimators_[0]._table(X, reset=False)
             for start in range(0, len(self.estimators_), 32):
                 part = range(start, min(start + 32, len(self.estimators_)))
                 for said in parallel(lambda k: self._ask(k, X), part, n_jobs=self.n_jobs):
@@ -179,20 +196,14 @@ class _Bagging(MetaEstimatorMixin, Estimator):
         else:
             check_is_fitted(self, "estimators_")
         if not hasattr(X, "shape"):
-            if not _is_regular(X):
-                self._gate(X, reset=reset)  # which says what is wrong
-            X = _from_list(X)
+            array = from_lists(X)
+            X = self._gate(X, reset=reset) if array is None else array  # the gate says what is wrong with ragged lists
         if len(X.shape) != 2:
             what = f"Expected 2D array, got {len(X.shape)}D array instead"
             raise DataError(what, remedy="Reshape your data to one row per observation and one column per variable")
         if 0 in X.shape:
             self._gate(np.empty(X.shape), reset=reset)  # which says what is missing
-        try:
-            validate_data(self, X, reset=reset, skip_check_array=True)
-        except (TypeError, ValueError) as error:
-            raise DataError(
-                " ".join(str(error).split()), remedy="pass the columns of fit, in the same order"
-            ) from error
+        self._match_columns(X, reset=reset)
         return X
 
     @property
@@ -284,6 +295,9 @@ class BaggingRegressor(RegressorMixin, _Bagging):
 
     def _answer(self, model: Any, X: Any) -> Array:
         return np.asarray(model.predict(X), dtype=np.float64).reshape(-1, 1)
+
+    def _of_leaves(self, value: Array) -> Array:
+        return value
 
 
 class BaggingClassifier(ClassifierMixin, _Bagging):
@@ -386,6 +400,9 @@ class BaggingClassifier(ClassifierMixin, _Bagging):
         probability = np.zeros((X.shape[0], self.classes_.size))
         probability[:, np.searchsorted(self.classes_, model.classes_)] = model.predict_proba(X)
         return probability
+
+    def _of_leaves(self, value: Array) -> Array:
+        return np.eye(self.classes_.size)[np.argmax(value, axis=1)] if self.vote == "majority" else value
 
 
 def _with_classes(seeds: Array, rows: Sampler, codes: Array | None) -> Array:

@@ -41,6 +41,10 @@ Array = np.ndarray
 class GradientBoostingRegressor(RegressorMixin, Boosted):
     """Boosted regression trees for five losses, on tables with text, categories and gaps as they come.
 
+    Other than in scikit-learn's GradientBoostingRegressor, trees have up to 31 leaves of at least 20 rows (there:
+    depth 3, 1 row), cuts lie between at most 255 bins, and `quantile` names the quantile (there: `alpha`). The
+    defaults are those of its HistGradientBoostingRegressor, without the early stopping beyond 10,000 rows.
+
         f_b(x) = f_(b-1)(x) + learning_rate * tree_b(x),      tree_b grown on the gradients of the loss at f_(b-1)
 
     | parameter            | default         | range                   | meaning                                      |
@@ -175,10 +179,17 @@ class GradientBoostingRegressor(RegressorMixin, Boosted):
         X = self._opened(X)
         w = self._weights(sample_weight, X.shape[0])
         target = numeric_target(self, y, X.shape[0])
+        self._refuse_other_names()
         loss = NUMBER_LOSSES[self.loss](self)
         loss.check(target if w is None else np.where(w > 0, target, 0.0))
         self._boost(X, target, w, loss, None)
         return self
+
+    def _refuse_other_names(self) -> None:
+        """scikit-learn's name for the quantile, which would leave the model at the median without a word."""
+        if self.loss == "quantile" and self.quantile == 0.5 and self.alpha != 0.9:
+            what = f'alpha = {self.alpha} belongs to loss="huber", and loss="quantile" would still predict the median'
+            raise ParameterError(what, remedy=f"pass quantile={self.alpha}")
 
     def predict(self, X: Any) -> Array:
         """The prediction for each row: the score, or its exponential for loss="poisson"."""
@@ -196,6 +207,10 @@ class GradientBoostingRegressor(RegressorMixin, Boosted):
 
 class GradientBoostingClassifier(ClassifierMixin, Boosted):
     """Boosted trees for two classes or more, on tables with text, categories and gaps as they come.
+
+    Other than in scikit-learn's GradientBoostingClassifier, trees have up to 31 leaves of at least 20 rows (there:
+    depth 3, 1 row), and cuts lie between at most 255 bins. The defaults are those of its
+    HistGradientBoostingClassifier, without the early stopping beyond 10,000 rows.
 
         two classes    log-odds f_b(x) = f_(b-1)(x) + learning_rate * tree_b(x)
         K classes      one tree per class and round on the scores f_1 .. f_K;    P(k | x) = e^f_k / sum_j e^f_j

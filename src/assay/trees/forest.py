@@ -46,7 +46,7 @@ SHARED: dict[str, Constraint] = {
     "bootstrap": boolean,
     "max_samples": SAMPLES,
     "oob_score": OOB_SCORE,
-    "max_bins": integer(2, 65_535),
+    "max_bins": none | integer(2, 65_535),
     "categorical_features": categories,
     "monotonic_cst": monotone,
     "warm_start": boolean,
@@ -60,8 +60,8 @@ class RandomForestRegressor(RegressorMixin, Forest):
     """The mean of many trees, each grown on bootstrap rows with m columns drawn at every node.
 
     Defaults that differ from scikit-learn's: `max_features="auto"` looks at p/3 columns (scikit-learn: all of them,
-    which is bagging), splits are found on at most 1,023 bins per column (`splitter="exact"` for all values), and the
-    out-of-bag error is always there.
+    which is bagging), splits are found on at most 255 bins per column, 1,023 from 5,000 rows and 2,047 from 25,000 rows
+    on (`splitter="exact"` for all values), and the out-of-bag error is always there.
 
         f(x) = (1/B) sum_b f_b(x)
 
@@ -80,7 +80,7 @@ class RandomForestRegressor(RegressorMixin, Forest):
     | bootstrap                | True            | True, False            | draw rows with replacement                |
     | max_samples              | None            | count or share         | rows drawn per tree; None: n              |
     | oob_score                | "auto"          | "auto", True, False    | out-of-bag figures; True insists on them  |
-    | max_bins                 | 1023            | 2 to 65,535            | bins per column of numbers                |
+    | max_bins                 | None            | 2 to 65,535            | bins of a number; None: 255, or see above |
     | categorical_features     | "auto"          | names, positions, mask | columns of categories; auto: text         |
     | monotonic_cst            | None            | -1, 0, 1 per column    | falling, free or rising                   |
     | warm_start               | False           | True, False            | keep the trees and add more               |
@@ -124,7 +124,7 @@ class RandomForestRegressor(RegressorMixin, Forest):
         bootstrap: bool = True,
         max_samples: Any = None,
         oob_score: Any = "auto",
-        max_bins: int = 1023,
+        max_bins: int | None = None,
         categorical_features: Any = "auto",
         monotonic_cst: Any = None,
         warm_start: bool = False,
@@ -176,8 +176,9 @@ class RandomForestRegressor(RegressorMixin, Forest):
 class RandomForestClassifier(ClassifierMixin, Forest):
     """The class most trees agree on, each grown on bootstrap rows with m columns drawn at every node.
 
-    Defaults that differ from scikit-learn's: splits are found on at most 1,023 bins per column (`splitter="exact"` for
-    all values), and the out-of-bag error is always there. m = sqrt(p) as in scikit-learn; m = p is bagging.
+    Defaults that differ from scikit-learn's: splits are found on at most 255 bins per column, 1,023 from 5,000 rows
+    and 2,047 from 25,000 rows on (`splitter="exact"` for all values), and the out-of-bag error is always there.
+    m = sqrt(p) as in scikit-learn; m = p is bagging.
 
         P(class k | x) = (1/B) sum_b share of k in x's leaf of tree b      (vote="majority": share of trees that say k)
 
@@ -198,7 +199,7 @@ class RandomForestClassifier(ClassifierMixin, Forest):
     | vote                     | "probability" | "probability", "majority" | average shares, or count trees' votes     |
     | class_weight             | None          | a name or a dict          | weight of each class, see below           |
     | oob_score                | "auto"        | "auto", True, False       | out-of-bag figures; True insists on them  |
-    | max_bins                 | 1023          | 2 to 65,535               | bins per column of numbers                |
+    | max_bins                 | None          | 2 to 65,535               | bins of a number; None: 255, or see above |
     | categorical_features     | "auto"        | names, positions, mask    | columns of categories; auto: text         |
     | monotonic_cst            | None          | -1, 0, 1 per column       | falling, free or rising P(second class)   |
     | warm_start               | False         | True, False               | keep the trees and add more               |
@@ -250,7 +251,7 @@ class RandomForestClassifier(ClassifierMixin, Forest):
         vote: str = "probability",
         class_weight: Any = None,
         oob_score: Any = "auto",
-        max_bins: int = 1023,
+        max_bins: int | None = None,
         categorical_features: Any = "auto",
         monotonic_cst: Any = None,
         warm_start: bool = False,

@@ -100,14 +100,25 @@ class PrunedTree(Tree):
         return cost_complexity_path(self.full_nodes_, risk or self._risk())
 
     def prune(self, alpha: float, risk: str | None = None) -> Self:
-        """A copy that takes another row of the table: the full tree cut back at a price in units of the root's risk."""
+        """A copy that takes another row of the table: the full tree cut back at a price in units of the root's risk.
+
+        Its `alpha_` is that row's CP; its `cp_table_` still marks what cross-validation chose.
+        """
         check_is_fitted(self)
-        return self._with(pruned(self.full_nodes_, alpha, risk=risk or self._risk()))
+        return self._taking(pruned(self.full_nodes_, alpha, risk=risk or self._risk()), risk or self._risk())
 
     def prune_leaves(self, leaves: int, risk: str | None = None) -> Self:
         """A copy that takes the largest of the full tree's nested subtrees with at most so many leaves."""
         check_is_fitted(self)
-        return self._with(pruned_to(self.full_nodes_, leaves, risk=risk or self._risk()))
+        return self._taking(pruned_to(self.full_nodes_, leaves, risk=risk or self._risk()), risk or self._risk())
+
+    def _taking(self, nodes: Nodes, risk: str) -> Self:
+        """A copy with another subtree of the sequence, and the price from which on that is the best."""
+        other = self._with(nodes)
+        path = self.path_ if risk == self._risk() else cost_complexity_path(self.full_nodes_, risk)
+        row = int(np.argmin(np.abs(path.leaves - nodes.leaves)))
+        other.alpha_, other.ccp_alpha_ = float(path.alpha[row]), float(path.ccp_alpha[row])
+        return other
 
 
 class PrunedTreeRegressor(PrunedTree, DecisionTreeRegressor):
