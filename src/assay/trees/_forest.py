@@ -130,7 +130,7 @@ class Forest(TableEstimator):
         levels = self._level_counts()
         if self.splitter == "exact":
             return X, presort(X, levels, self.n_jobs), levels
-        bins = self.max_bins or next(many for rows, many in BINS if len(X) >= rows)
+        bins = self.max_bins or (255 if len(X) < LARGE else 1023)
         return bin_table(X, levels.tolist(), w, max_bins=bins, n_jobs=self.n_jobs)
 
     def _columns_per_node(self) -> int:
@@ -251,8 +251,8 @@ class Forest(TableEstimator):
         raise NotImplementedError
 
 
-BINS = ((25_000, 2047), (5_000, 1023), (0, 255))
-"""From so many rows on so many bins: the more rows, the closer the values that deep trees tell apart."""
+LARGE = 5_000
+"""From so many rows on, deep trees tell values apart that 255 bins do not."""
 AT_ONCE = 1 << 16
 """Nodes for which room is made at a time in a small forest."""
 
