@@ -101,7 +101,7 @@ class Live:
         shape = (len(study.rows), len(plan.features))
         folds = plan.cv * plan.repeats
         for learner in panel(plan.task, plan.panel, plan.learners):
-            bagged = learner.judged == "oob" and plan.group is None and plan.time is None
+            bagged = learner.judged == "oob" and plan.exchangeable
             fits = (1 if bagged else INNER) * learner.candidates if plan.tuned and learner.space else 1
             self.work[learner.name] = folds * fits * (float(learner.cost(*shape)) + OVERHEAD)
 

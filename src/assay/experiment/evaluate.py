@@ -47,10 +47,14 @@ class Data:
     def estimator(self, plan: Plan, learner: Learner) -> Any:
         """The learner with its preprocessing and search."""
         kinds = {name: plan.kinds[name] for name in plan.features}
-        seed, shape = plan.seed, (self.rows.n, len(kinds))
-        loose = plan.group is None and plan.time is None
         return assemble(
-            learner, kinds, tune=plan.tuned, metric=self.metrics[0], shape=shape, seed=seed, exchangeable=loose
+            learner,
+            kinds,
+            tune=plan.tuned,
+            metric=self.metrics[0],
+            shape=(self.rows.n, len(kinds)),
+            seed=plan.seed,
+            exchangeable=plan.exchangeable,
         )
 
 

@@ -80,6 +80,11 @@ class Plan:
         fraction(self.level, "level")
 
     @property
+    def exchangeable(self) -> bool:
+        """Whether rows stand for themselves, neither in groups nor in the order of time."""
+        return self.group is None and self.time is None
+
+    @property
     def tuned(self) -> bool:
         """Whether learners search their spaces: `quick` takes defaults and what learners tune by themselves."""
         return self.panel != "quick"
