@@ -314,6 +314,49 @@ def test_threads_never_change_a_bit(curved, growth, monkeypatch):
                 np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
 
 
+def several(codes, levels, y, limits, rate, *, keep, jobs=1, monotone=None):
+    """Trees of squared error one after another, and how many of them had their root from the leaves before."""
+    work, g, trees, carried = Workspace(codes, levels, jobs), -y[None].copy(), [], 0
+    for _ in range(20):
+        carried += work.carried > 0
+        nodes, leaf = grow_boosted(work, g, None, limits, keep=keep, monotone=monotone)
+        value = rate * nodes.value[:, 0]
+        g[0] += value[leaf]
+        work.move(value)
+        trees.append(nodes)
+    work.dismiss()
+    return trees, carried
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+@pytest.mark.parametrize(
+    ("limits", "rate", "noise", "signs"),
+    [
+        ({"max_leaves": 31}, 0.1, 1.0, None),
+        ({"max_leaves": 31, "growth": "depth", "l2": 2.0}, 0.3, 1.0, None),
+        ({"max_leaves": 0, "max_depth": 1}, 0.5, 1.0, None),
+        ({"max_leaves": 0, "max_depth": 4, "min_leaf": 200}, 0.1, 1.0, [1, 0, 0, -1, 0, 0, 0]),
+        ({"max_leaves": 8}, 2.1, 1.0, None),  # gradients that grow until the unit no longer fits
+        ({"max_leaves": 400, "min_leaf": 2}, 0.9, 0.0, None),  # and such that vanish
+    ],
+)
+def test_the_next_root_follows_from_the_leaves(jobs, limits, rate, noise, signs, monkeypatch):
+    X, y, levels = table(8000, 7, 15, gaps=0.05, levels=((2, 30),))
+    y = noise * y + np.nan_to_num(X[:, 0]) * np.nan_to_num(X[:, 3])
+    codes, monotone = bin_table(X, levels), None if signs is None else np.array(signs)
+    monkeypatch.setattr(_boost, "TEAM_WORK", 0)
+    monkeypatch.setattr(_boost, "KEPT", 0)
+    plain, none = several(codes, levels, y, BoostLimits(**limits), rate, keep=False, monotone=monotone)
+    kept, some = several(codes, levels, y, BoostLimits(**limits), rate, keep=True, jobs=jobs, monotone=monotone)
+    assert none == 0
+    assert some > 5
+    for one, two in zip(plain, kept, strict=True):
+        for name in ("feature", "threshold", "weight", "missing", "words"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+        # Leaves are summed in floating point; bounds and inner nodes follow from whole numbers of the unit.
+        np.testing.assert_allclose(one.value, two.value, rtol=1e-7, atol=1e-9)
+
+
 def test_sums_that_cannot_be_kept_are_made_again(monkeypatch):
     X, y, levels = table(3000, 5, 14, levels=((2, 30),))
     codes = bin_table(X, levels)

@@ -19,6 +19,7 @@ from assay.trees._boost_scan import (
     BIN,
     BITS,
     BOUNDED,
+    CARRIED,
     CHILD,
     DEEPER,
     DEPTH,
@@ -27,6 +28,7 @@ from assay.trees._boost_scan import (
     FIRST,
     GAIN,
     HIGH,
+    KEEP,
     L2,
     LANES,
     LEFT_G,
@@ -74,7 +76,8 @@ def grow(
     categorical: Array, word_starts: Array, gradients: Array, hessians: Array, packed: Array, active: Array,
     bound: Array, numbers: Array, counts: Array, order: Array, buffers: Array, pool: Array, own: Array, gains: Array,
     sums: Array, tables: Array, spare_bits: Array, real: Array, whole: Array, bits: Array, found: Array, place: Array,
-    told: Array, heap: Array, free: Array, float_parts: Array, whole_parts: Array, leaf_of_row: Array,
+    told: Array, heap: Array, free: Array, float_parts: Array, whole_parts: Array, leaf_sums: Array,
+    leaf_of_row: Array, carry: Array,
 ) -> int:  # fmt: skip
     """Grow one tree as the leader and return the number of its nodes, or help with one tree after another."""
     seen, records = np.int64(0), np.empty(2)
@@ -89,7 +92,11 @@ def grow(
         gradient, hessian = gradients[counts[SCORE]], hessians[min(counts[SCORE], hessians.shape[0] - 1)]
         n, p, lanes = gradient.size, n_bins.size, counts[LANES]
         news = told[0]
-        _pack(gate, rank, size, gradient, hessian, order, numbers, counts, float_parts, whole_parts, packed)
+        keep, carried = counts[KEEP] > 0, counts[CARRIED]
+        if carried > 0 and not _move(gate, rank, size, counts, leaf_of_row, carry, float_parts, whole_parts, packed):
+            carried = 0
+        if carried == 0:
+            _pack(gate, rank, size, gradient, hessian, order, numbers, counts, float_parts, whole_parts, packed)
         freed = queued = 0
         leaves = 1
         if rank == 0:
@@ -121,9 +128,14 @@ def grow(
             large_sums = pool[whole[parent, SLOT] if subtract else pool.shape[0] - 1]
             low, high = p * rank // size, p * (rank + 1) // size
             shared = size > 1 and whole[small, END] - whole[small, BEGIN] >= SHARED and (subtract or not look_large)
-            for side in range(sides):
+            known = parent < 0 and carried > 0
+            if known:
+                shared = False
+                for j in range(low, high):
+                    _gather(carried, carry, pool, offsets[j], offsets[j + 1], counts[BITS], sums[rank, 0])
+            for side in range(0 if known else sides):
                 node = large if side else small
-                if look_large and not subtract if side else look_small or (look_large and subtract):
+                if look_large and not subtract if side else look_small or keep or (look_large and subtract):
                     mine = large_sums if side else (own[rank] if shared and rank else small_sums)
                     from_, to = (0, p) if shared else (low, high)
                     mine[lanes * offsets[from_] : lanes * offsets[to]] = 0
@@ -136,7 +148,7 @@ def grow(
             if shared:
                 meet(gate, size)
             records[:] = 0.0
-            for j in range(low, high if look_small or look_large else low):
+            for j in range(low, high if look_small or look_large or keep else low):
                 if not active[j]:
                     continue
                 first, last = lanes * offsets[j], lanes * offsets[j + 1]
@@ -144,7 +156,7 @@ def grow(
                     for r in range(1, size):
                         for k in range(first, last):
                             small_sums[k] += own[r, k]
-                if look_large and subtract:
+                if (look_large or keep) and subtract:
                     for k in range(first, last):
                         large_sums[k] -= small_sums[k]
                 for side in range(2):
@@ -160,13 +172,15 @@ def grow(
                 for side in range(sides):
                     node, look = (small, look_small) if side == 0 else (large, look_large)
                     slot = news[SPARE] if side == 0 else whole[parent, SLOT]
-                    if look and _choose(
+                    splits = look and _choose(
                         side, node, active, found, place, numbers, counts, real, whole, bits, spare_bits, word_starts
-                    ):
+                    )
+                    if splits or keep:
                         whole[node, SLOT] = slot
+                    if splits:
                         _push(heap, queued, node, real, whole, counts[MODE])
                         queued += 1
-                    elif slot > 0:
+                    elif slot > 0 and not keep:
                         free[freed] = slot
                         freed += 1
                 if queued == 0 or leaves == counts[MAX_LEAVES]:
@@ -192,7 +206,9 @@ def grow(
                 tables[rank], told, numbers, counts, bound, real, whole, bits,
             )  # fmt: skip
             meet(gate, size)
-        _finish(rank, size, news[MADE], order, gradient, hessian, numbers, counts, real, whole, leaf_of_row)
+        _finish(
+            gate, rank, size, news[MADE], order, gradient, hessian, numbers, counts, real, whole, leaf_sums, leaf_of_row
+        )
         meet(gate, size)
         if leads:
             return news[MADE]
@@ -268,6 +284,44 @@ def _pack(
                     b += r
         whole_parts[part, 0], whole_parts[part, 1] = a, b
     meet(gate, size)
+
+
+@kernel(inner=True)
+def _move(
+    gate: Array, rank: int, size: int, counts: Array, leaf_of_row: Array, carry: Array, float_parts: Array,
+    whole_parts: Array, packed: Array,
+) -> bool:  # fmt: skip
+    """Add to each row what its leaf of the last tree adds to its gradient; False if the unit no longer fits the sum."""
+    rows, c = counts[ROWS], counts[BITS]
+    for part in range(rank, PIECES, size):
+        a = b = np.int64(0)
+        for i in range(np.uint64(part * rows // PIECES), np.uint64((part + 1) * rows // PIECES)):
+            word = packed[i] + carry[np.uint64(leaf_of_row[i]), 1]
+            packed[i] = word
+            q = word >> c
+            a += q
+            b += abs(q)
+        whole_parts[part, 0], whole_parts[part, 1], float_parts[part, 0] = a, 0, float(b)
+    meet(gate, size)
+    total = 0.0
+    for part in range(PIECES):
+        total += float_parts[part, 0]
+    meet(gate, size)  # what was read here may now be written again
+    return math.ldexp(1.0, 59 - c) <= total < math.ldexp(1.0, 62 - c)
+
+
+@kernel(inner=True)
+def _gather(carried: int, carry: Array, pool: Array, low: int, high: int, c: int, room: Array) -> None:
+    """The root's sums in one column, from those of the last tree's leaves and what each adds to its rows' gradients."""
+    mask = (np.int64(1) << c) - 1
+    room[: high - low] = 0
+    for t in range(carried):
+        if carry[t, 0] > 0:
+            move, words = carry[t, 1], pool[carry[t, 0]]
+            for k in range(low, high):
+                room[k - low] += words[k] + (words[k] & mask) * move
+    for k in range(low, high):
+        pool[1, k] = room[k - low]
 
 
 @kernel(inner=True)
@@ -435,26 +489,36 @@ def _beget(
 
 @kernel(inner=True)
 def _finish(
-    rank: int, size: int, made: int, order: Array, gradient: Array, hessian: Array, numbers: Array, counts: Array,
-    real: Array, whole: Array, leaf_of_row: Array,
+    gate: Array, rank: int, size: int, made: int, order: Array, gradient: Array, hessian: Array, numbers: Array,
+    counts: Array, real: Array, whole: Array, leaf_sums: Array, leaf_of_row: Array,
 ) -> None:  # fmt: skip
-    """Tell the rows their leaves, and compute each leaf's step from its own rows."""
+    """Tell the rows their leaves, and compute each leaf's step from its own rows, piece by piece in their order."""
     turn = 0
     for t in range(made):
-        leaf = whole[t, FEATURE] < 0
-        turn += leaf
-        if (turn % size if leaf else 0) != rank:
-            continue
+        turn += whole[t, FEATURE] < 0
+        if whole[t, FEATURE] < 0 and turn % size == rank:
+            for i in range(np.uint64(whole[t, BEGIN]), np.uint64(whole[t, END])):
+                leaf_of_row[np.uint64(order[i])] = t
+    meet(gate, size)
+    pieces, n, lanes = leaf_sums.shape[0], gradient.size, counts[LANES]
+    for part in range(rank, pieces, size):
+        sums = leaf_sums[part]
+        sums[: 2 * made] = 0.0
+        for i in range(part * n // pieces, (part + 1) * n // pieces):
+            leaf = np.int64(leaf_of_row[i])
+            if leaf >= 0:
+                sums[2 * leaf] += gradient[i]
+                if lanes == 2:
+                    sums[2 * leaf + 1] += hessian[i]
+    meet(gate, size)
+    for t in range(rank, made, size):
         g, h = whole[t, SUM_G] * numbers[UNIT_G] * numbers[SCALE], whole[t, SUM_H] * numbers[UNIT_H]
-        if leaf:
+        if whole[t, FEATURE] < 0:
             g = h = 0.0
-            for i in range(whole[t, BEGIN], whole[t, END]):
-                row = np.int64(order[i])
-                leaf_of_row[row] = t
-                g += gradient[row]
-                if counts[LANES] == 2:
-                    h += hessian[row]
-        if counts[LANES] == 1:
+            for part in range(pieces):
+                g += leaf_sums[part, 2 * t]
+                h += leaf_sums[part, 2 * t + 1]
+        if lanes == 1:
             h = float(whole[t, END] - whole[t, BEGIN])
         weight = h + numbers[L2]
         real[t, WEIGHT] = h

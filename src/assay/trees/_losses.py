@@ -62,6 +62,7 @@ class Loss:
     | outputs   | K, the number of scores and of trees per round                                    |
     | flat      | curvature 1 in every row, so that the sum of curvatures is a sum of weights       |
     | scale     | mean loss = scale * (sum over rows + constant) / sum of weights                   |
+    | steady    | without weights the gradient rises by as much as the score                        |
     | renews    | leaves take `centre` of their residuals instead of the Newton step                |
     """
 
@@ -69,6 +70,7 @@ class Loss:
     link: ClassVar[str] = "identity"
     flat: ClassVar[bool] = False
     scale: ClassVar[float] = 1.0
+    steady: ClassVar[bool] = False
     renews: ClassVar[bool] = False
     outputs: int = 1
 
@@ -107,7 +109,7 @@ class Loss:
 class Squared(Loss):
     """(y - f)^2: the mean."""
 
-    words, flat = "mean squared error", True
+    words, flat, steady = "mean squared error", True, True
 
     def initial(self, y: Array, w: Array) -> Array:
         """The weighted mean."""

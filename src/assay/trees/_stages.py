@@ -11,7 +11,7 @@ n_estimators is judged at the price of K fits.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +29,7 @@ from assay.trees._predict import sum_values
 __all__ = ["Plan", "Rows", "Stages", "boost", "cross_validate", "share_of"]
 
 Array = np.ndarray
-BLOCK = 65_536
+BLOCK = 32_768
 ROWS, COLUMNS = 1, 2
 """Streams of random numbers; each tree has its own within a stream."""
 
@@ -122,6 +122,7 @@ class _Scores:
     def __init__(self, rows: Rows, loss: Loss, stages: Stages, n_jobs: int | None) -> None:
         n, K = rows.y.size, loss.outputs
         self.rows, self.loss, self.n_jobs = rows, loss, n_jobs
+        self._step: tuple[Array, Array, Array] | None = None
         self.raw = np.repeat(stages.initial[:, None], n, axis=1)
         for t, tree in enumerate(stages.trees):
             self.add(tree, t % K)
@@ -133,35 +134,34 @@ class _Scores:
     def refresh(self) -> float:
         """Work out gradients and curvatures at the scores; returns the mean loss there."""
         y, w, n = self.rows.y, self.rows.w, self.rows.y.size
-        if n <= BLOCK:
-            total = self.loss.fill(y, w, self.raw, self.gradient, self.hessian, 0, n)
-        else:
-            total = sum(
-                parallel(
-                    lambda at: self.loss.fill(y, w, self.raw, self.gradient, self.hessian, at, min(n, at + BLOCK)),
-                    range(0, n, BLOCK),
-                    n_jobs=self.n_jobs,
-                    work=float(n),
-                )
-            )
-        return self.loss.scale * (total + self.base) / self.weight
+        step, self._step = self._step, None
+
+        def block(at: int) -> float:
+            stop = min(n, at + BLOCK)
+            if step is not None:
+                _advance(*step, at, stop)
+            return self.loss.fill(y, w, self.raw, self.gradient, self.hessian, at, stop)
+
+        return self.loss.scale * (sum(self._by_blocks(block)) + self.base) / self.weight
 
     def add(self, tree: Nodes, k: int) -> None:
         """Add a tree to score k of rows it has not seen."""
         sum_values(tree, self.rows.X, self.raw[k][:, None], n_jobs=self.n_jobs)
 
     def advance(self, k: int, value: Array, leaf: Array) -> None:
-        """Add the values of the leaves in which the rows lie to score k."""
-        n = leaf.size
+        """Add the values of the leaves in which the rows lie to score k; the last score waits for `refresh`."""
+        self._step = step = (self.raw[k], value, leaf)
+        # The next tree writes over the leaves, and a loss that looks at residuals needs the scores as they are.
+        if k < self.raw.shape[0] - 1 or self.loss.renews:
+            self._step = None
+            self._by_blocks(lambda at: _advance(*step, at, min(leaf.size, at + BLOCK)))
+
+    def _by_blocks(self, function: Callable[[int], Any]) -> list[Any]:
+        """Call a function with the first row of every block."""
+        n = self.rows.y.size
         if n <= BLOCK:
-            _advance(self.raw[k], value, leaf, 0, n)
-        else:
-            parallel(
-                lambda at: _advance(self.raw[k], value, leaf, at, min(n, at + BLOCK)),
-                range(0, n, BLOCK),
-                n_jobs=self.n_jobs,
-                work=float(n),
-            )
+            return [function(0)]
+        return parallel(function, range(0, n, BLOCK), n_jobs=self.n_jobs, work=float(n))
 
 
 def boost(rows: Rows, loss: Loss, plan: Plan, *, watch: Rows | None = None, stages: Stages | None = None) -> Stages:
@@ -189,6 +189,8 @@ def _loop(here: _Scores, there: _Scores | None, work: Workspace, plan: Plan, sta
     w = here.rows.w
     drawn = max(1, round(plan.subsample * n))
     known = stages.rounds > 0
+    # Squared error's gradients move with the scores, so the sums of one tree's leaves tell the next one's root.
+    steady = loss.steady and w.size == 0 and drawn >= n and plan.columns >= p
     hessian = here.hessian if not loss.flat else (None if w.size == 0 else w[None])
     for t in track(range(stages.rounds, plan.rounds), "trees"):
         if halted():
@@ -201,7 +203,15 @@ def _loop(here: _Scores, there: _Scores | None, work: Workspace, plan: Plan, sta
         rows, columns = plan.draw(ROWS, t, n, drawn), _mask(plan.draw(COLUMNS, t, p, plan.columns), p)
         for k in range(loss.outputs):
             tree, leaf = grow_boosted(
-                work, here.gradient, hessian, plan.limits, score=k, rows=rows, columns=columns, monotone=plan.monotone
+                work,
+                here.gradient,
+                hessian,
+                plan.limits,
+                score=k,
+                rows=rows,
+                columns=columns,
+                monotone=plan.monotone,
+                keep=steady,
             )
             value = tree.value[:, 0]
             if loss.renews:
@@ -210,6 +220,8 @@ def _loop(here: _Scores, there: _Scores | None, work: Workspace, plan: Plan, sta
                 value[:] = loss.step(value)
             value *= plan.learning_rate
             here.advance(k, value, leaf)
+            if steady:
+                work.move(value)
             stages.trees.append(tree)
             if there is not None:
                 there.add(tree, k)
