@@ -121,7 +121,8 @@ CASES: list[Case] = [
     boosted(80_000, 30, 2, 2, repeats=5),
     boosted(80_000, 30, 5, 2, repeats=3),
     boosted(1_000_000, 28, 2, 1, repeats=2),
-    boosted(1_000_000, 28, 2, 2, repeats=2),
+    boosted(1_000_000, 28, 2, 2, repeats=3),
+    boosted(1_000_000, 28, 0, 2, repeats=3),
     Case(
         name="prediction of 100,000 rows by 100 boosted trees",
         data=fitted,
