@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+import threading
+import time
+
 import pytest
 
+from assay.numerics import jit
 from assay.numerics.threads import parallel
-from assay.progress import listen, track
+from assay.progress import Notice, listen, track, watched
 
 
 def test_yields_everything_and_prints_nothing(capsys):
@@ -50,3 +55,55 @@ def test_pool_threads_older_than_the_listener_reach_it():
     with listen(lambda label, done, total: heard.append(label)):
         parallel(lambda k: list(track("a", str(k))), range(2), n_jobs=2)
     assert sorted(heard) == ["0", "0", "1", "1"]
+
+
+# A notice to whoever waits.
+
+
+def test_a_notice_is_written_once_and_only_after_a_while(capsys):
+    notice = Notice("a moment", after=0.02, watched=lambda: True)
+    for _ in range(3):
+        notice.begin()
+        notice.begin()  # a piece within the piece
+        time.sleep(0.03)
+        notice.end()
+        notice.end()
+    assert capsys.readouterr() == ("", "a moment\n")
+
+
+def test_short_pieces_add_up_to_a_while(capsys):
+    notice = Notice("a moment", after=0.05, watched=lambda: True)
+    for heard in ("", "a moment\n"):
+        notice.begin()
+        time.sleep(0.03 if heard == "" else 0.06)
+        notice.end()
+        assert capsys.readouterr().err == heard
+
+
+def test_a_notice_is_not_written_where_nobody_watches(capsys, monkeypatch):
+    notice = Notice("a moment", after=0.0)
+    threads = threading.active_count()
+    notice.begin()
+    assert threading.active_count() == threads
+    notice.end()
+    assert capsys.readouterr() == ("", "")
+    assert not watched()  # this is a test
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")
+    monkeypatch.delitem(sys.modules, "assay.cli", raising=False)
+    assert not watched()  # and this a file
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    assert watched()
+    monkeypatch.setitem(sys.modules, "assay.cli", object())
+    assert not watched()
+
+
+def test_the_compiler_is_waited_for_when_it_compiles_our_kernels(monkeypatch):
+    events = []
+    for name in ("begin", "end"):
+        monkeypatch.setattr(jit.Notice, name, lambda self, name=name: events.append(name))
+
+    for module, heard in (("elsewhere", []), ("assay.somewhere", ["begin", "end"])):
+        space = {"__name__": module}
+        exec("def double(x): return 2.0 * x", space)  # without a file, so never from the cache
+        jit.kernel(space["double"])(1.0)
+        assert events == heard

@@ -1,6 +1,7 @@
 """Progress of long work: `track` wraps an iterable and is silent until somebody listens.
 
-Library code calls `track` and never prints. A console, a notebook or a web page listens:
+Library code calls `track` and never prints, but for one `Notice` to a person who waits for the compiler. A console, a
+notebook or a web page listens:
 
 >>> seen = []
 >>> with listen(lambda label, done, total: seen.append((label, done, total))):
@@ -12,11 +13,16 @@ Library code calls `track` and never prints. A console, a notebook or a web page
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import sys
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from typing import TypeVar
 
-__all__ = ["listen", "track"]
+__all__ = ["Notice", "listen", "track", "watched"]
 
 Item = TypeVar("Item")
 Listener = Callable[[str, int, int | None], None]
@@ -49,3 +55,49 @@ def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterat
 def _tell(label: str, done: int, total: int | None) -> None:
     for listener in tuple(_listeners):
         listener(label, done, total)
+
+
+def watched() -> bool:
+    """Whether a person reads what this process writes to the standard error: a terminal or a notebook.
+
+    Not a file, a pipe, a test or one process of many; and the command line has words of its own.
+    """
+    if multiprocessing.current_process().name != "MainProcess" or "PYTEST_CURRENT_TEST" in os.environ:
+        return False
+    if sys.stderr is None or "assay.cli" in sys.modules:
+        return False
+    return type(sys.stderr).__module__.startswith("ipykernel") or sys.stderr.isatty()
+
+
+class Notice:
+    """One sentence for whoever waits, written once, when work of one kind has taken `after` seconds in all.
+
+    `begin` and `end` stand around each piece of work and may be nested; where nobody watches they do nothing.
+    """
+
+    def __init__(self, words: str, after: float, watched: Callable[[], bool] = watched) -> None:
+        self.words, self.left, self._watched = words, after, watched
+        self._depth, self._since = 0, 0.0
+        self._timer: threading.Timer | None = None
+
+    def begin(self) -> None:
+        """Work begins."""
+        self._depth += 1
+        if self._depth == 1 and self.words and self._watched():
+            self._since = time.monotonic()
+            self._timer = threading.Timer(self.left, self._say)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def end(self) -> None:
+        """Work ends."""
+        self._depth -= 1
+        if self._depth == 0 and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self.left = max(0.0, self.left - (time.monotonic() - self._since))
+
+    def _say(self) -> None:
+        words, self.words = self.words, ""
+        if words:
+            print(words, file=sys.stderr, flush=True)
