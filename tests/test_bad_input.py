@@ -287,6 +287,9 @@ def test_a_bad_number_in_a_sparse_table_is_found(estimator, kind, value):
     X, y = sparsified(estimator)
     X[3, 1] = value
     S = sparse.coo_array(X).asformat(kind)
+    if np.isnan(value) and takes_gaps(estimator):
+        assert_allclose(answer(clone(estimator).fit(S, y), S), answer(clone(estimator).fit(X, y), X))
+        return
     assert_refused(lambda: clone(estimator).fit(S, y), *AT_3_1)
     fitted, _ = fitted_on_clean(estimator)
     for method in answers(fitted):

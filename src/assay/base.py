@@ -11,6 +11,7 @@ Behind the gate everything is trusted.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -94,7 +95,8 @@ def integer(low: float = -np.inf, high: float = np.inf) -> Constraint:
 
     if low == -np.inf and high == np.inf:
         return Constraint(accepts, "a whole number")
-    words = f"a whole number of at least {low:g}" if high == np.inf else f"a whole number from {low:g} to {high:g}"
+    most = f"{high:,.0f}" if high > 99_999 else f"{high:g}"
+    words = f"a whole number of at least {low:g}" if high == np.inf else f"a whole number from {low:g} to {most}"
     return Constraint(accepts, words)
 
 
@@ -401,7 +403,7 @@ def check_target(y: Any) -> None:
         bad = ~np.frompyfunc(_is_usable_number, 1, 1)(target).astype(bool)
     if bad.any():
         at = np.unravel_index(int(np.argmax(bad)), target.shape)
-        value = target[at]
+        value = target[at].item() if isinstance(target[at], np.generic) else target[at]
         if isinstance(value, str | bytes):
             what = f"y holds the text {value!r} in row {at[0]} (Unknown label type)"
             raise DataError(what, remedy="give one number per row")
@@ -431,7 +433,9 @@ def _column(j: int, names: Sequence[str] | None) -> str:
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()).rstrip(".- ") or type(error).__name__
+    """The sentence of an error, without the numbers that scikit-learn prints of an array that is no table."""
+    said = re.sub(r": array=.*?\. (?=Reshape)", ". ", " ".join(str(error).split()))
+    return said.rstrip(".- ") or type(error).__name__
 
 
 _REMEDIES = {

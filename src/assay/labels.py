@@ -98,7 +98,8 @@ def class_factors(asked: Any, classes: Array, codes: Array, w: Array | None = No
         held = np.bincount(codes, w, minlength=classes.size).astype(np.float64)
         return np.divide(held.sum(), classes.size * held, out=np.zeros(classes.size), where=held > 0)
     known = classes.tolist()
-    for label, factor in asked.items():
+    for key, factor in asked.items():
+        label = key.item() if isinstance(key, np.generic) else key
         if label not in known:
             what = f"class_weight names {label!r}, which is no class of y"
             raise ParameterError(what, remedy=f"the classes are {listed(known)}")
@@ -128,6 +129,7 @@ def _plain(values: Array) -> Array:
     text = np.array([isinstance(value, str) for value in values.flat]).reshape(values.shape)
     if text.any() and not text.all():
         row = int(np.argmax(text.ravel() != text.flat[0]))
-        what = f"y mixes text and numbers: {values.flat[0]!r} in row 0, {values.flat[row]!r} in row {row}"
+        first, other = (v.item() if isinstance(v, np.generic) else v for v in (values.flat[0], values.flat[row]))
+        what = f"y mixes text and numbers: {first!r} in row 0, {other!r} in row {row}"
         raise DataTypeError(what, remedy="convert all classes to text")
     return np.array(values.tolist())

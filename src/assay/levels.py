@@ -51,6 +51,7 @@ def column_index(key: Any, names: Sequence[str], parameter: str) -> int:
     >>> column_index("b", ["a", "b"], "kinds"), column_index(-2, ["a", "b"], "kinds")
     (1, 0)
     """
+    key = key.item() if isinstance(key, np.generic) else key
     if isinstance(key, str) and key in names:
         return list(names).index(key)
     if isinstance(key, Integral) and not isinstance(key, bool) and -len(names) <= int(key) < len(names):

@@ -474,12 +474,31 @@ def test_columns_tried_per_node(kind, asked, m):
     assert kind(2, max_features=asked).fit(X, y).max_features_ == m
 
 
-def test_all_columns_and_all_rows_make_equal_trees():
+def test_all_columns_and_all_rows_make_equal_trees_but_for_ties():
     X, y = numbers(60)
     forest = RandomForestRegressor(3, bootstrap=False, max_features=None, random_state=0).fit(X, y)
     assert_allclose(forest.predict(X), y, rtol=1e-9)
-    for k in (1, 2):
-        assert_array_equal(forest.nodes_.tree(k).threshold, forest.nodes_.tree(0).threshold)
+    for options in ({"min_samples_leaf": 6}, {"min_samples_leaf": 6, "splitter": "exact"}):  # no two columns tie
+        forest.set_params(**options).fit(X, y)
+        for k in (1, 2):
+            assert_array_equal(forest.nodes_.tree(k).threshold, forest.nodes_.tree(0).threshold)
+            assert_array_equal(forest.nodes_.tree(k).feature, forest.nodes_.tree(0).feature)
+
+
+@pytest.mark.parametrize("splitter", ["hist", "exact"])
+def test_of_equal_columns_each_tree_takes_its_own(splitter):
+    X, y = numbers(60)
+    same = np.repeat(X[:, :1], 3, axis=1)
+    forest = RandomForestRegressor(20, max_features=None, splitter=splitter, random_state=0).fit(same, y)
+    assert {int(forest.nodes_.feature[start]) for start in forest.nodes_.starts[:-1]} == {0, 1, 2}
+    mixed = np.column_stack([same, X[:, 1], np.arange(60) % 4])
+    signs = {"max_features": None, "monotonic_cst": [1, 1, 1, 0, 0], "categorical_features": [4]}
+    constrained = RandomForestRegressor(20, random_state=0, splitter=splitter, **signs).fit(mixed, y)
+    steps = constrained.predict(np.column_stack([np.linspace(-3, 3, 50).repeat(3).reshape(50, 3), np.zeros((50, 2))]))
+    assert (np.diff(steps) >= -1e-12).all()  # constraints and categories stay with their columns
+    assert set(np.unique(constrained.nodes_.feature)) == {-1, 0, 1, 2, 3, 4}
+    assert (constrained.nodes_.offset[constrained.nodes_.feature == 4] >= 0).all()
+    assert (constrained.nodes_.offset[constrained.nodes_.feature != 4] < 0).all()
 
 
 def test_limits_hold():

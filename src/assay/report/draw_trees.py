@@ -132,7 +132,7 @@ def _parts(
         raise ParameterError(what, remedy="pass a fitted tree of assay.trees")
     if tree is not nodes:
         names = tree._feature_names() if names is None else names
-        levels = tree.levels_ if levels is None else levels
+        levels = getattr(tree, "_level_words", lambda: tree.levels_)() if levels is None else levels
         classes = getattr(tree, "classes_", None) if classes is None else classes
     columns = int(nodes.feature.max(initial=-1)) + 1
     names = [f"x{j}" for j in range(columns)] if names is None else names

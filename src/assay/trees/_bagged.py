@@ -30,6 +30,7 @@ class SharedTable:
 
     def __init__(self, base: Any, X: Any, target: Array, classes: Array | None) -> None:
         self._first = clone(base)
+        self._first._draws_ties = True
         self.table = self._first._table(X, reset=True)
         if classes is not None:
             self._first.classes_ = classes

@@ -10,17 +10,21 @@ row, and 16-bit numbers where a column has more than 255 bins; of more than 65,5
 
 Cost: O(s log s) per column for the quantiles of s = min(n, 200,000) rows, and O(n p log max_bins) for the codes. The
 search for a code takes the same few steps for every value and no branch: the sign of cut - x says which half to take.
+Of a sparse table only the stored values are sorted and looked up; the zeros between them enter as one value with a
+weight. Its codes are dense all the same: n p bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from assay.numerics.jit import kernel
 from assay.numerics.threads import parallel, workers
+from assay.trees._sparse import SparseTable, write_codes
 
 __all__ = ["Bins", "Codes", "bin_table"]
 
@@ -53,10 +57,12 @@ class Bins:
         """Which columns are categories; their code is the category's."""
         return self.levels > 0
 
-    def encode(self, X: Array, *, n_jobs: int | None = None) -> Array:
+    def encode(self, X: Array | SparseTable, *, n_jobs: int | None = None) -> Array:
         """Codes of any rows of the same columns, row by row."""
         n, p = X.shape
         codes = np.empty((n, p), dtype=np.uint16 if (self.n_bins > 255).any() else np.uint8)
+        if isinstance(X, SparseTable):
+            return self._encode_sparse(X, codes, n_jobs)
         sizes = np.diff(self.starts)
         # A search over 2^k - 1 cuts takes k steps; columns with fewer cuts are filled up with infinity.
         steps = np.array([int(size).bit_length() for size in sizes], dtype=np.int64)
@@ -76,6 +82,21 @@ class Bins:
         )
         return codes
 
+    def _encode_sparse(self, X: SparseTable, codes: Array, n_jobs: int | None) -> Array:
+        # The code of 0 is the number of negative cuts; as a category, which has no cuts, it is the first.
+        negative = np.concatenate([[0], np.cumsum(self.cuts < 0.0)])
+        zero = (negative[self.starts[1:]] - negative[self.starts[:-1]]).astype(codes.dtype)
+        arguments = (self.cuts, self.starts, self.n_bins, self.categorical, zero, codes)
+        n = codes.shape[0]
+        blocks = np.linspace(0, n, 1 + max(1, min(4 * workers(n_jobs), n // 256)), dtype=np.int64)
+        parallel(
+            lambda k: write_codes(*X.parts, blocks[k], blocks[k + 1], *arguments),
+            range(blocks.size - 1),
+            n_jobs=n_jobs,
+            work=float(codes.size),
+        )
+        return codes
+
 
 @dataclass(frozen=True, eq=False)
 class Codes:
@@ -86,7 +107,7 @@ class Codes:
 
 
 def bin_table(
-    X: Array,
+    X: Array | SparseTable,
     levels: Sequence[int],
     w: Array | None = None,
     *,
@@ -111,12 +132,19 @@ def bin_table(
 
     def several(group: Array) -> None:
         """The cuts of a few neighbouring columns, which are copied out together: they share cache lines."""
+        if isinstance(X, SparseTable):
+            for j in group:
+                stored, values = sample.column(j)
+                if values.size:
+                    found[j] = _sparse_cuts(stored, values, taken.size, weights, max_bins)
+            return
         columns = np.empty((group.size, taken.size))
         present = np.empty(group.size, dtype=np.int64)
         _columns(X, taken, group, weights is not None, columns, present)
         for k, j in enumerate(group):
             found[j] = _cuts(columns[k], int(present[k]), weights, max_bins)
 
+    sample: Any = X if rows is None else X[rows] if isinstance(X, SparseTable) else None
     groups = [numbers[k : k + 8] for k in range(0, numbers.size, 8)]
     if taken.size * p < ALONE:
         for group in groups:
@@ -144,6 +172,27 @@ def _cuts(x: Array, present: int, w: Array | None, max_bins: int) -> Array:
         keep = np.flatnonzero(~np.isnan(x))
         order = keep[np.argsort(x[keep], kind="stable")]
         x, total = x[order], np.cumsum(w[order])
+    cuts = np.empty(max(1, min(max_bins, x.size)))
+    return cuts[: _between(x, total, max_bins, cuts)].copy()
+
+
+def _sparse_cuts(rows: Array, x: Array, n: int, w: Array | None, max_bins: int) -> Array:
+    """The same cuts from the stored values of one column of n rows: its zeros are one value with their weight."""
+    zeros, stored = n - x.size, rows
+    keep = np.flatnonzero(~np.isnan(x))
+    order = keep[np.argsort(x[keep], kind="stable")]
+    x, rows = x[order], rows[order]
+    below = int(np.searchsorted(x, 0.0))
+    if w is None:
+        total = np.arange(1.0, x.size + zeros + 1)
+    else:
+        # Added up row by row, for the sum to have the digits that the dense column's has.
+        absent = np.ones(n, dtype=bool)
+        absent[stored] = False
+        total = np.cumsum(w[np.concatenate([rows[:below], np.flatnonzero(absent), rows[below:]])])
+    if zeros:
+        x = np.concatenate([x[:below], [0.0], x[below:]])
+        total = np.concatenate([total[:below], total[below + zeros - 1 :]])
     cuts = np.empty(max(1, min(max_bins, x.size)))
     return cuts[: _between(x, total, max_bins, cuts)].copy()
 

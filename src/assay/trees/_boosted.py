@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 
 from assay.base import Constraint, boolean, integer, jobs, none, one_of, real, seed
-from assay.errors import DataError, ParameterError
+from assay.errors import ConvergenceWarning, DataError, DivergenceError, ParameterError
 from assay.numerics.seeds import seed_sequence
 from assay.resampling import cv_mean_and_error, folds, folds_constraint, one_standard_error
 from assay.results import Curve
@@ -21,7 +22,7 @@ from assay.trees._limits import MANY
 from assay.trees._losses import NOTHING, Loss
 from assay.trees._nodes import Nodes, concatenate
 from assay.trees._predict import leaf_indices, sum_values
-from assay.trees._stages import Held, Plan, Rows, Stages, boost, cross_validate, share_of
+from assay.trees._stages import Held, Plan, Rows, Stages, boost, cross_validate, share_of, start_loss
 from assay.trees._table import TableEstimator, categories, monotone
 
 __all__ = ["SHARED", "Boosted"]
@@ -123,6 +124,7 @@ class Boosted(TableEstimator):
         self.cv_curve_ = self.validation_score_ = None
         if self.early_stopping == "cv":
             held = cross_validate(used, loss, plan, self._splits(X, y, kept, source, labels))
+            self._refuse_divergence(held.losses)
             self.cv_curve_, rounds = self._choose(held, loss)
             plan = replace(plan, rounds=rounds)
         if self.early_stopping is True:
@@ -132,7 +134,30 @@ class Boosted(TableEstimator):
             self.validation_score_ = np.array(stages.watched)
         else:
             stages = boost(used, loss, plan, stages=before)
+        self._refuse_divergence(stages.train)
+        self._refuse_divergence(stages.watched)
         self._keep(stages, loss)
+        self._warn(loss, start_loss(used, loss, stages) if plan.learning_rate > 1 else np.inf)
+
+    def _refuse_divergence(self, losses: Any) -> None:
+        """Losses that have left the range of numbers."""
+        lost = ~np.isfinite(np.atleast_2d(losses))
+        if lost.any():
+            tree = int(np.argmax(lost.any(axis=0))) + 1
+            what = f"with learning_rate = {self.learning_rate:g} the loss runs out of numbers at tree {tree}"
+            raise DivergenceError(what, remedy="lower learning_rate to at most 1, for longer steps overshoot")
+
+    def _warn(self, loss: Loss, start: float) -> None:
+        """Say where steps have made the fit worse than its start, and where the last number of trees is the best."""
+        if self.train_score_[-1] > start:
+            what = f"with learning_rate = {self.learning_rate:g} the training loss rose from {start:.4g}"
+            what += f" to {self.train_score_[-1]:.4g}"
+            warnings.warn(f"{what}; lower learning_rate to at most 1", ConvergenceWarning, stacklevel=4)
+        if self.early_stopping is not False and self.n_estimators_ == self.n_estimators > 1:
+            how = "cross-validated" if self.early_stopping == "cv" else "held-out"
+            what = f"the {how} {loss.words} is least at the last of n_estimators = {self.n_estimators} rounds, and may "
+            what += "fall further beyond"
+            warnings.warn(f"{what}; raise n_estimators or learning_rate", ConvergenceWarning, stacklevel=4)
 
     def _keep(self, stages: Stages, loss: Loss) -> None:
         self.initial_, self.link_ = stages.initial, loss.link

@@ -26,8 +26,10 @@ from assay.trees._limits import limits_of
 from assay.trees._nodes import Nodes
 from assay.trees._oob import OutOfBag, Sampler, counted, entropy_of, forget, leaves_of, sampler, tree_seeds, unit_of
 from assay.trees._predict import leaf_indices, sum_values
+from assay.trees._sparse import dense_blocks
 from assay.trees._table import TableEstimator
 from assay.trees._target import in_range
+from assay.trees._ties import in_drawn_order
 from assay.trees.importance import Importance, Judged, impurity_importance, impurity_shares, permuted
 
 __all__ = ["Forest"]
@@ -70,11 +72,6 @@ class Forest(TableEstimator):
     _sampler: Sampler
     _entropy: Any
     _mark: int | None
-
-    def _table(self, X: Any, *, reset: bool) -> Array:
-        table = super()._table(X, reset=reset)
-        # Kernels compile anew for an array that may not be written to; a copy takes milliseconds.
-        return table if table.flags.writeable else table.copy()
 
     def _weights(self, sample_weight: Any, n: int) -> Array | None:
         return in_range(super()._weights(sample_weight, n))
@@ -275,12 +272,17 @@ class _Grower:
         total = float(plan.target.size if w is None else w.sum())
         rows = plan.target.size if counts is None else int(counts.sum())
         common: Any = (plan.target, w, self.forest.criterion, plan.classes, limits_of(self.forest, rows, total))
-        options: Any = {"max_features": plan.columns, "monotone": plan.monotone, "seed": seed, "counts": counts}
+        options: Any = {"max_features": plan.columns, "seed": seed, "counts": counts}
+        signs, every = plan.monotone, plan.columns >= plan.monotone.size
+
+        def binned(codes: Codes, signs: Array) -> Nodes:
+            return grow_binned(codes, *common, **options, monotone=signs)
+
         with interrupts():
             if isinstance(plan.table, Codes):
-                return grow_binned(plan.table, *common, **options)
+                return in_drawn_order(plan.table, signs, seed, binned) if every else binned(plan.table, signs)
             X, order, levels = plan.table
-            return grow_exact(X, order, levels, *common, **options)
+            return grow_exact(X, order.shuffled(seed) if every else order, levels, *common, **options, monotone=signs)
 
 
 class _Gathered:
@@ -335,7 +337,9 @@ class _Gathered:
 def _fingerprint(X: Array, target: Array, w: Array | None) -> int:
     """A number that tells the rows of fit from others; the rows themselves are not kept."""
     found = 0
-    for part in (X, target.astype(np.float64), w):
+    for _, rows in dense_blocks(X, 0, X.shape[0]):  # the same number for a sparse table and a dense one
+        found = zlib.crc32(rows.data, found)
+    for part in (target.astype(np.float64), w):
         if part is not None:
             found = zlib.crc32(np.ascontiguousarray(part).data, found)
     return found

@@ -38,6 +38,7 @@ from assay.progress import track
 from assay.results import Curve, Interval
 from assay.trees._nodes import Nodes
 from assay.trees._predict import _any, _number, _routes, child_of
+from assay.trees._sparse import SparseTable, dense_blocks
 
 __all__ = [
     "OOB_SCORE",
@@ -349,12 +350,17 @@ def _moments(w: Array, votes: Array, loss: Array, out: Array) -> None:
     out[0], out[1], out[2], out[3], out[4], out[5] = rows, total, squares, first, mixed, second
 
 
-def leaves_of(nodes: Nodes, tree: int, X: Array, rows: Array) -> Array:
+def leaves_of(nodes: Nodes, tree: int, X: Array | SparseTable, rows: Array) -> Array:
     """The leaf (absolute index) of one tree that each of some rows reaches."""
     alone = nodes.tree(tree)
     steps, numbers, depths = _routes(alone)
     out = np.empty(rows.size, dtype=np.int64)
-    _walk(X.reshape(-1), rows, X.shape[1], int(depths[0]), steps, numbers, nodes.words, out)
+    route = (X.shape[1], int(depths[0]), steps, numbers, nodes.words)
+    if isinstance(X, SparseTable):
+        for at, block in dense_blocks(X[rows], 0, rows.size):
+            _walk(block.reshape(-1), np.arange(len(block)), *route, out[at : at + len(block)])
+    else:
+        _walk(X.reshape(-1), rows, *route, out)
     out += nodes.starts[tree]
     return out
 

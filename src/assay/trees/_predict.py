@@ -8,7 +8,8 @@ What a step needs stands in two neighbouring words per node, made once for each 
 A leaf tests column 0 against infinity and is its own first child, so a row that has arrived stays where it is and a
 step needs no question. Eight rows go down side by side, because one row alone would wait for memory at each step. Rows
 are taken in blocks, and within a block tree by tree, so that a tree's nodes stay in the cache while many rows pass
-through it. Each row adds its trees in their order, whatever the block or the thread.
+through it. Each row adds its trees in their order, whatever the block or the thread. Sparse rows are spread out block
+by block.
 
 Cost: O(rows x trees x depth).
 """
@@ -24,6 +25,7 @@ import numpy as np
 from assay.numerics.jit import kernel
 from assay.numerics.threads import parallel, workers
 from assay.trees._nodes import UNSEEN, Nodes
+from assay.trees._sparse import dense_blocks
 
 __all__ = ["child_of", "leaf_indices", "sum_values"]
 
@@ -42,10 +44,10 @@ def leaf_indices(nodes: Nodes, X: Array, *, n_jobs: int | None = None) -> Array:
     n = X.shape[0]
     out = np.empty((n, nodes.trees), dtype=np.int32)
     steps, numbers, depths = _routes(nodes)
-    X = np.ascontiguousarray(X)
 
     def block(low: int, high: int) -> None:
-        _leaves(X[low:high], nodes.starts, depths, steps, numbers, nodes.words, out[low:high])
+        for at, rows in dense_blocks(X, low, high):
+            _leaves(rows, nodes.starts, depths, steps, numbers, nodes.words, out[at : at + len(rows)])
 
     _by_rows(block, n, nodes.trees, n_jobs)
     return out
@@ -59,10 +61,11 @@ def sum_values(nodes: Nodes, X: Array, out: Array, *, groups: int = 1, n_jobs: i
     """
     n = X.shape[0]
     steps, numbers, depths = _routes(nodes)
-    X = np.ascontiguousarray(X)
 
     def block(low: int, high: int) -> None:
-        _add(X[low:high], nodes.starts, depths, steps, numbers, nodes.words, nodes.value, groups, out[low:high])
+        for at, rows in dense_blocks(X, low, high):
+            said = out[at : at + len(rows)]
+            _add(rows, nodes.starts, depths, steps, numbers, nodes.words, nodes.value, groups, said)
 
     _by_rows(block, n, nodes.trees, n_jobs)
     return out

@@ -26,7 +26,7 @@ from assay.trees._losses import NOTHING, Loss
 from assay.trees._nodes import Nodes
 from assay.trees._predict import sum_values
 
-__all__ = ["Plan", "Rows", "Stages", "boost", "cross_validate", "share_of"]
+__all__ = ["Plan", "Rows", "Stages", "boost", "cross_validate", "share_of", "start_loss"]
 
 Array = np.ndarray
 BLOCK = 32_768
@@ -166,7 +166,8 @@ class _Scores:
 
 def boost(rows: Rows, loss: Loss, plan: Plan, *, watch: Rows | None = None, stages: Stages | None = None) -> Stages:
     """Grow trees up to `plan.rounds`, from the start or after what `stages` holds, scoring `watch` on the way."""
-    with one_blas_thread():
+    # Steps that are far too long end in infinities; who asked for them is told, by the losses.
+    with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
         found = loss.initial(rows.y, rows.w)
         if stages is None:
             stages = Stages(np.zeros_like(found) if plan.zero else found, [])
@@ -181,6 +182,13 @@ def boost(rows: Rows, loss: Loss, plan: Plan, *, watch: Rows | None = None, stag
         finally:
             work.dismiss()
         return stages
+
+
+def start_loss(rows: Rows, loss: Loss, stages: Stages) -> float:
+    """The mean loss before the first tree."""
+    scores = _Scores(rows, loss, Stages(stages.initial, []), None)
+    loss.begin(rows.y, rows.w, scores.raw)
+    return scores.refresh()
 
 
 def _loop(here: _Scores, there: _Scores | None, work: Workspace, plan: Plan, stages: Stages) -> None:

@@ -2,6 +2,7 @@
 
 Numbers stay numbers, NaN among them meaning missing. Categories become their place among the sorted levels seen in
 training; a level never seen is missing. Ordered pandas categoricals keep their order and are split like numbers.
+A sparse table holds numbers: a cell that is not stored is 0, an explicit NaN is missing.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from assay.base import Constraint, Estimator, array_like, none, one_of
-from assay.errors import DataError, DataTypeError, ParameterError
+from assay.errors import DataError, ParameterError
 from assay.levels import as_frame, as_numbers, as_places, column_index, refuse_objects, sorted_levels
 from assay.numerics.jit import kernel
+from assay.trees._sparse import SparseTable, canonical
 
-__all__ = ["TableEstimator", "categories", "monotone"]
+__all__ = ["TableEstimator", "categories", "monotone", "refuse_vector"]
 
 Array = np.ndarray
 
@@ -35,14 +37,19 @@ class TableEstimator(Estimator):
 
     A class has a parameter `categorical_features` and, once fitted, `levels_`: for each column None (a number), or the
     array of its levels, whose places are the codes, and `ordered_`: columns of levels that are split like numbers.
+    Columns of truth values are numbers, and `_truths` marks them for whoever writes about them.
     """
 
     categorical_features: Any
     levels_: list[Array | None]
     ordered_: Array
+    _truths: Array
 
-    def _table(self, X: Any, *, reset: bool) -> Array:
-        """The table as float64, row by row: numbers and codes, NaN for what is missing or unseen."""
+    def _table(self, X: Any, *, reset: bool) -> Any:
+        """The table as float64, row by row: numbers and codes, NaN for what is missing or unseen.
+
+        An array, or a `SparseTable` for a sparse X, which can be asked for the same things.
+        """
         if not reset and self._is_plain(X):
             return X
         if reset:
@@ -51,22 +58,22 @@ class TableEstimator(Estimator):
             check_is_fitted(self)
         if hasattr(X, "to_pandas"):  # polars, pyarrow
             X = X.to_pandas()
+        refuse_vector(X)
         if sparse.issparse(X):
-            raise DataTypeError(
-                f"{type(self).__name__} was passed a sparse X: Sparse data was passed, but dense data is required",
-                remedy="pass X.toarray()",
-            )
+            return self._sparse(X, reset=reset)
         frame = as_frame(X, plain="biuf")
         if frame is None:
             values = self._gate(X, reset=reset, finite=False)
             if reset:
                 self._numbers_only(values)
+                self._truths = _truths(X, values.shape[1])
             return self._encode_numbers(values)
         self._match_columns(X if isinstance(X, pd.DataFrame) else frame.to_numpy(), reset=reset)
         if frame.shape[1] == 0 or len(frame) == 0:
             self._gate(np.empty(frame.shape), reset=reset)  # which says what is missing
         if reset:
             self._learn_levels(frame)
+            self._truths = _truths(frame, frame.shape[1])
         return self._encode_frame(frame)
 
     def _is_plain(self, X: Any) -> bool:
@@ -86,7 +93,24 @@ class TableEstimator(Estimator):
 
     # Tables of numbers.
 
-    def _numbers_only(self, X: Array) -> None:
+    def _sparse(self, X: Any, *, reset: bool) -> SparseTable:
+        """A sparse table, whatever its format; categories are the numbers that stand in their columns, 0 among them."""
+        table = SparseTable(canonical(self._gate(X, reset=reset, sparse=True, dtype=None, finite=False)))
+        values, columns, starts = table.parts
+        bad = np.flatnonzero(np.isinf(values))
+        if bad.size:
+            self._say_infinite(int(np.searchsorted(starts, bad[0], side="right")) - 1, int(columns[bad[0]]))
+        if reset:
+            self._numbers_only(table)
+            self._truths = _truths(X, X.shape[1])
+        coded = {
+            j: as_places(pd.Series(table[:, j]), levels, self._column(j))
+            for j, levels in enumerate(self.levels_)
+            if levels is not None
+        }
+        return table.with_columns(coded) if coded else table
+
+    def _numbers_only(self, X: Array | SparseTable) -> None:
         """Levels of the columns that were named as categories; all others are numbers."""
         chosen = _chosen(self.categorical_features, [f"x{j}" for j in range(X.shape[1])], auto=())
         self.levels_ = [None] * X.shape[1]
@@ -127,6 +151,7 @@ class TableEstimator(Estimator):
             if levels is None:
                 out[:, j] = as_numbers(column, where, amiss="", remedy="it held numbers in training")
             else:
+                _refuse_bytes(column, where)
                 out[:, j] = as_places(column, levels, where)
         self._refuse_infinite(out)
         return out
@@ -136,9 +161,11 @@ class TableEstimator(Estimator):
     def _refuse_infinite(self, X: Array) -> None:
         at = first_infinite(X)
         if at >= 0:
-            row, j = divmod(at, X.shape[1])
-            what = f"X contains inf in {self._column(j)}, row {row}"
-            raise DataError(what, remedy="replace it by a finite number or by NaN")
+            self._say_infinite(*divmod(at, X.shape[1]))
+
+    def _say_infinite(self, row: int, j: int) -> None:
+        what = f"X contains inf in {self._column(j)}, row {row}"
+        raise DataError(what, remedy="replace it by a finite number or by NaN")
 
     def _level_counts(self) -> Array:
         """For each column the number of its unordered levels, 0 where it is split like a number."""
@@ -149,6 +176,14 @@ class TableEstimator(Estimator):
             ],
             dtype=np.int64,
         )
+
+    def _level_words(self) -> list[Array | None]:
+        """What each column holds, in words: `levels_`, and False and True where it held truth values."""
+        marked = getattr(self, "_truths", np.zeros(len(self.levels_), dtype=bool))
+        return [
+            np.array([False, True]) if levels is None and truth else levels
+            for levels, truth in zip(self.levels_, marked, strict=True)
+        ]
 
     def _monotone(self, given: Any) -> Array:
         """The constraint of each column as -1, 0 or 1."""
@@ -161,8 +196,12 @@ class TableEstimator(Estimator):
         if not isinstance(given, dict) and len(given) != p:
             what = f"monotonic_cst has {len(given)} entries for {p} columns"
             raise ParameterError(what, remedy="give one of -1, 0, 1 per column, or a dict by column name")
+        named: set[int] = set()
         for key, sign in pairs:
             j = column_index(key, names, "monotonic_cst")
+            if j in named:
+                raise ParameterError(f"monotonic_cst names column {names[j]!r} twice", remedy="name each column once")
+            named.add(j)
             if isinstance(sign, bool) or sign not in (-1, 0, 1):
                 what = f"monotonic_cst of column {names[j]!r} is {sign!r}"
                 raise ParameterError(what, remedy="use 1 for rising, -1 for falling, 0 for free")
@@ -176,6 +215,7 @@ class TableEstimator(Estimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
+        tags.input_tags.sparse = True
         tags.input_tags.string = True
         return tags
 
@@ -203,10 +243,51 @@ def _levels(column: pd.Series, where: str) -> tuple[Array | None, bool]:
             return np.asarray(kind.categories), True
         return np.asarray(column.cat.remove_unused_categories().cat.categories), False
     if kind.kind == "O" or pd.api.types.is_string_dtype(kind):
+        _refuse_bytes(column, where)
         present = column[~pd.isna(column)]
         if any(isinstance(value, str) for value in present):
             return _unique(column, where), False
     return None, False
+
+
+def refuse_vector(X: Any) -> None:
+    """Refuse one row or one column on its own: nobody can know which it is."""
+    if isinstance(X, list | tuple):
+        depth = 1 if len(X) > 0 and all(value is None or np.isscalar(value) for value in X) else 2
+    else:
+        depth = 0 if np.isscalar(X) else getattr(X, "ndim", 2)
+    if depth == 2:
+        return
+    what, remedy = f"Expected 2D array, got {depth}D array instead", "Reshape your data to a table"
+    if depth == 1 and isinstance(X, pd.Series):
+        what += f": a Series of {len(X)} values"
+        remedy += ": one row of a DataFrame is df.iloc[[k]], one column df[['name']]"
+    elif depth == 1:
+        what += f": {X.shape[0] if hasattr(X, 'shape') else len(X)} values"
+        remedy += ": [x] is one row, [[value] for value in x] one column"
+    raise DataError(what, remedy=remedy)
+
+
+def _refuse_bytes(column: pd.Series, where: str) -> None:
+    """Text that nobody has decoded: it would be no number, and equal to no text."""
+    if column.dtype.kind == "S" or (column.dtype == object and pd.api.types.infer_dtype(column) != "string"):
+        row = next((row for row, value in enumerate(column) if isinstance(value, bytes)), None)
+        if row is not None:
+            what = f"{where} holds bytes in row {row}, {bytes(column.iloc[row])!r}"
+            raise DataError(what, remedy='decode the column first, for instance by .str.decode("utf-8")')
+
+
+def _truths(X: Any, p: int) -> Array:
+    """Columns that hold nothing but True, False and gaps."""
+    if isinstance(X, pd.DataFrame):
+        return np.array([_is_truth(X.iloc[:, j]) for j in range(p)], dtype=bool)
+    return np.full(p, getattr(getattr(X, "dtype", None), "kind", "") == "b")
+
+
+def _is_truth(column: pd.Series) -> bool:
+    if column.dtype == object:
+        return pd.api.types.infer_dtype(column, skipna=True) == "boolean"
+    return bool(pd.api.types.is_bool_dtype(column.dtype))
 
 
 def _unique(column: pd.Series, where: str) -> Array:

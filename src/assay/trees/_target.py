@@ -16,6 +16,9 @@ Array = np.ndarray
 FAR = 300
 """Weights beyond 2**300 or below 2**-300 are brought nearer to 1: their products with squares would leave the range."""
 
+LEAST, MOST = 1e-150, 1e153
+"""Between these, the squares of targets, and sums of them, are numbers with all their digits."""
+
 
 def numeric_target(estimator: Any, y: Any, n: int) -> Array:
     """The target of a regression as a float64 vector of n finite numbers.
@@ -42,7 +45,13 @@ def numeric_target(estimator: Any, y: Any, n: int) -> Array:
     if target.size != n:
         what = f"Found input variables with inconsistent numbers of samples: X has {n} rows but y has {target.size}"
         raise DataError(what, remedy="give X and y the same number of rows")
-    return np.ascontiguousarray(target, dtype=np.float64)
+    target = np.ascontiguousarray(target, dtype=np.float64)
+    size = float(np.abs(target).max(initial=0.0))
+    if not LEAST <= size <= MOST / np.sqrt(max(n, 1)) and size > 0:
+        how, remedy = ("small", "multiply") if size < LEAST else ("large", "divide")
+        what = f"y goes up to {size:.4g} in magnitude, and the sum of its squares is too {how} to be computed"
+        raise DataError(what, remedy=f"{remedy} y by a constant")
+    return target
 
 
 def in_range(w: Array | None) -> Array | None:

@@ -243,4 +243,5 @@ def _prediction(nodes: Nodes, t: int, classes: Sequence[Any] | None) -> tuple[An
     if classes is None or nodes.value.shape[1] < 2:
         return float(nodes.value[t, 0]), None
     best = int(np.argmax(nodes.value[t]))
-    return classes[best], float(nodes.value[t, best])
+    label = classes[best]
+    return label.item() if isinstance(label, np.generic) else label, float(nodes.value[t, best])

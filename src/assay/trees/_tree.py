@@ -9,12 +9,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils import Bunch
 from sklearn.utils.validation import check_is_fitted
 
 from assay.base import Constraint, boolean, integer, jobs, none, one_of, real, seed
 from assay.errors import DataError, ParameterError
 from assay.numerics.seeds import seed_sequence
-from assay.trees._binning import bin_table
+from assay.trees._binning import Codes, bin_table
 from assay.trees._exact import grow_exact, presort
 from assay.trees._interrupt import interrupts
 from assay.trees._limits import LIMITS, limits_of
@@ -25,6 +27,7 @@ from assay.trees._prune import PruningPath, cost_complexity_path, pruned, pruned
 from assay.trees._table import TableEstimator, categories, monotone
 from assay.trees._target import in_range
 from assay.trees._text import Rules, export_text, rules
+from assay.trees._ties import in_drawn_order
 
 __all__ = ["GROWTH", "Grow", "Tree", "columns_drawn"]
 
@@ -59,7 +62,10 @@ def columns_drawn(max_features: Any, columns: int) -> int:
         return max(1, int(np.sqrt(columns) if max_features == "sqrt" else np.log2(columns)))
     if isinstance(max_features, float | np.floating):
         return max(1, int(max_features * columns))
-    return min(int(max_features), columns)
+    if max_features > columns:
+        what = f"max_features = {max_features}, but X has {columns} columns"
+        raise ParameterError(what, remedy=f"use at most {columns}, or a share such as 1.0")
+    return int(max_features)
 
 
 class Tree(TableEstimator):
@@ -81,6 +87,8 @@ class Tree(TableEstimator):
     n_jobs: int | None
     nodes_: Nodes
     max_features_: int
+    _draws_ties: bool = False
+    """Whether equally good splits go to the column that is first in an order drawn for this tree, as in a bag."""
 
     # Growing.
 
@@ -99,7 +107,7 @@ class Tree(TableEstimator):
         signs = self._monotone(self.monotonic_cst)
         self._refuse(y, classes, signs)
         self.max_features_ = columns_drawn(self.max_features, X.shape[1])
-        options: dict[str, Any] = {"max_features": self.max_features_, "monotone": signs}
+        some, drawn = self.max_features_, self._draws_ties and self.max_features_ >= X.shape[1]
         if self.splitter == "hist":
             from assay.trees._grow import grow_binned
 
@@ -112,13 +120,17 @@ class Tree(TableEstimator):
             rows = int(np.count_nonzero(there) if counts is None else counts[there].sum())
             limits = limits_of(self, rows, float(rows if w is None else w.sum()))
             data = (y, w, self.criterion, classes, limits)
+            options: dict[str, Any] = {"max_features": some, "seed": seed, "counts": counts}
+
+            def binned(codes: Codes, signs: Array) -> Nodes:
+                return grow_binned(codes, *data, **options, monotone=signs, n_jobs=self.n_jobs)
+
             with interrupts():
                 if self.splitter == "hist":
-                    return grow_binned(codes, *data, **options, seed=seed, counts=counts, n_jobs=self.n_jobs)
+                    return in_drawn_order(codes, signs, seed, binned) if drawn else binned(codes, signs)
                 if self.multiway:
-                    some = self.max_features_
-                    return grow_multiway(X, order, levels, *data, max_features=some, seed=seed, counts=counts)
-                return grow_exact(X, order, levels, *data, **options, seed=seed, counts=counts)
+                    return grow_multiway(X, order, levels, *data, **options)
+                return grow_exact(X, order.shuffled(seed) if drawn else order, levels, *data, **options, monotone=signs)
 
         return grow
 
@@ -190,7 +202,7 @@ class Tree(TableEstimator):
 
     def _words(self) -> tuple[Any, ...]:
         check_is_fitted(self)
-        return self.nodes_, self._feature_names(), self.levels_, getattr(self, "classes_", None)
+        return self.nodes_, self._feature_names(), self._level_words(), getattr(self, "classes_", None)
 
     def export_text(self, **options: Any) -> str:
         """The tree as indented text, one line a node.
@@ -236,6 +248,19 @@ class Tree(TableEstimator):
         """The nested subtrees with the price per leaf from which on each is best."""
         check_is_fitted(self)
         return cost_complexity_path(self.nodes_, risk)
+
+    def cost_complexity_pruning_path(self, X: Any, y: Any, sample_weight: Any = None) -> Bunch:
+        """The same for a tree grown on X and y, under scikit-learn's names: `ccp_alphas` and `impurities`.
+
+        A full tree is grown with this one's parameters and forgotten; of a tree that is fitted `cost_complexity_path()`
+        tells more. Steps of the same price are one entry, and splits that save nothing are gone from the first.
+        """
+        path = self._unpruned().fit(X, y, sample_weight).cost_complexity_path("criterion")
+        return Bunch(ccp_alphas=path.ccp_alpha, impurities=path.risk)
+
+    def _unpruned(self) -> Tree:
+        """The same tree, not fitted, that will be grown in full."""
+        return clone(self).set_params(ccp_alpha=0.0)
 
     def prune(self, alpha: float, risk: str = "criterion") -> Self:
         """A copy of the tree, cut back to the best subtree for a price per leaf in units of the root's risk."""

@@ -9,8 +9,9 @@ lean weakly the other way. A sample of n rows leaves out a row with probability 
 (`_oob`).
 
 A learner that takes `sample_weight` sees every row, weighted by how often it was drawn; any other learner, and a
-pipeline, whose early steps must not learn from rows left out, gets the drawn rows themselves. Seeds are spawned
-before the work is shared out. Cost: B fits; trees share the reading and sorting of the table (`_bagged`). A forest with
+pipeline, whose early steps must not learn from rows left out, gets the drawn rows themselves. Of equally good splits a
+bagged tree takes that of the column which is first in an order of its own (`_ties`). Seeds are spawned before the work
+is shared out. Cost: B fits; trees share the reading and sorting of the table (`_bagged`). A forest with
 max_features=None is bagged trees on binned columns, and faster still.
 
 Breiman (1996), Machine Learning 24, 123-140.
@@ -22,6 +23,7 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
@@ -56,7 +58,10 @@ from assay.trees._oob import (
     tree_seeds,
     unit_of,
 )
+from assay.trees._sparse import canonical
+from assay.trees._table import refuse_vector
 from assay.trees._target import numeric_target
+from assay.trees._tree import Tree
 from assay.trees.cart import DecisionTreeClassifier, DecisionTreeRegressor
 
 __all__ = ["BaggingClassifier", "BaggingRegressor"]
@@ -198,11 +203,11 @@ class _Bagging(MetaEstimatorMixin, Estimator):
         if not hasattr(X, "shape"):
             array = from_lists(X)
             X = self._gate(X, reset=reset) if array is None else array  # the gate says what is wrong with ragged lists
-        if len(X.shape) != 2:
-            what = f"Expected 2D array, got {len(X.shape)}D array instead"
-            raise DataError(what, remedy="Reshape your data to one row per observation and one column per variable")
+        refuse_vector(X)
         if 0 in X.shape:
             self._gate(np.empty(X.shape), reset=reset)  # which says what is missing
+        if sparse.issparse(X) and getattr(X, "format", "") not in ("csr", "csc"):
+            X = canonical(self._gate(X, reset=reset, sparse=True, dtype=None, finite=False))  # rows can be taken
         self._match_columns(X, reset=reset)
         return X
 
@@ -244,8 +249,8 @@ class BaggingRegressor(RegressorMixin, _Bagging):
 
     Fitted: `estimators_`, `estimators_features_` (columns of each), `estimators_samples_` (rows of each), `seeds_`;
     out of bag `oob_error_` (mean squared error with its interval), `oob_prediction_` (NaN for rows that every model
-    saw), `oob_votes_`, `oob_curve_` (error against the number of models) and `oob_score_` (R2). Breiman (1996),
-    Machine Learning 24, 123-140.
+    saw), `oob_votes_`, `oob_curve_` (error against the number of models) and `oob_score_` (R2). A
+    learner that takes sparse X gets it by rows or by columns. Breiman (1996), Machine Learning 24, 123-140.
 
     >>> import numpy as np
     >>> from sklearn.neighbors import KNeighborsRegressor
@@ -327,7 +332,8 @@ class BaggingClassifier(ClassifierMixin, _Bagging):
     Fitted: `classes_`, `estimators_`, `estimators_features_` (columns of each), `estimators_samples_` (rows of each),
     `seeds_`; out of bag `oob_error_` (error rate with its interval), `oob_decision_function_` (NaN for rows that
     every model saw), `oob_votes_`, `oob_curve_` (error against the number of models) and `oob_score_` (accuracy). A
-    sample of one class only is drawn again. Breiman (1996), Machine Learning 24, 123-140.
+    sample of one class only is drawn again. A learner that takes sparse X gets it by rows or by columns. Breiman
+    (1996), Machine Learning 24, 123-140.
 
     >>> import numpy as np
     >>> from sklearn.neighbors import KNeighborsClassifier
@@ -435,8 +441,11 @@ def _take_columns(X: Any, columns: Array) -> Any:
 
 
 def _seed(model: Any, seed: int) -> None:
-    """Give every `random_state` in the learner a seed of its own."""
+    """Give every `random_state` in the learner a seed of its own, and a tree its own order of columns."""
     names = sorted(name for name in model.get_params(deep=True) if name.split("__")[-1] == "random_state")
     if names:
         states = np.random.SeedSequence((seed, 3)).generate_state(len(names))
         model.set_params(**{name: int(state) for name, state in zip(names, states, strict=True)})
+    if isinstance(model, Tree):
+        # Small nodes have many equally good splits: always the first column would make the models alike.
+        model._draws_ties = True

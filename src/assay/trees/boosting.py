@@ -95,6 +95,9 @@ class GradientBoostingRegressor(RegressorMixin, Boosted):
     | feature_importances_ | share of each column in the loss saved by splits                       |
     | levels_              | the levels of each column of categories, None for numbers              |
 
+    Sparse X: a cell that is not stored is 0, an explicit NaN is missing (to XGBoost the absent ones are), and the model
+    is that of X.toarray(). Bins are dense, 2 bytes per cell, stored or not; columns are not bundled.
+
     Friedman (2001), Annals of Statistics 29, 1189-1232. Partial dependence on one or two columns:
     `assay.evaluation.partial_dependence` takes any fitted model.
 
@@ -261,6 +264,9 @@ class GradientBoostingClassifier(ClassifierMixin, Boosted):
     | cv_curve_            | cross-validated loss and standard error for every B (a Curve), or None    |
     | feature_importances_ | share of each column in the loss saved by splits                          |
     | levels_              | the levels of each column of categories, None for numbers                 |
+
+    Sparse X: a cell that is not stored is 0, an explicit NaN is missing (to XGBoost the absent ones are), and the model
+    is that of X.toarray(). Bins are dense, 2 bytes per cell, stored or not; columns are not bundled.
 
     Friedman, Hastie, Tibshirani (2000), Annals of Statistics 28, 337-407. Partial dependence on one or two columns:
     `assay.evaluation.partial_dependence` takes any fitted model.

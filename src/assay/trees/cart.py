@@ -70,6 +70,9 @@ class DecisionTreeRegressor(RegressorMixin, Tree):
     Of equally good splits the first column and the lowest threshold win. Missing values go to the side that fits
     better; where a node saw none in training, to its heavier child, and so do categories it has never seen.
 
+    Sparse X: a cell that is not stored is 0, an explicit NaN is missing (to XGBoost the absent ones are), and the tree is
+    that of X.toarray(). Of any X, growing holds 16 bytes per cell, stored or not, with splitter="hist" 3.
+
     Breiman, Friedman, Olshen, Stone (1984), Classification and Regression Trees, ch. 8.
 
     >>> years, hits = [1, 2, 3, 4, 5, 6, 7, 8], [60, 90, 100, 120, 80, 130, 100, 150]
@@ -169,6 +172,9 @@ class DecisionTreeClassifier(ClassifierMixin, Tree):
 
     Categories: with two classes the best parting of the levels is found; with more, all partings of up to 10 levels
     are tried, and more levels are ordered along the first principal component of their class shares.
+
+    Sparse X: a cell that is not stored is 0, an explicit NaN is missing (to XGBoost the absent ones are), and the tree is
+    that of X.toarray(). Of any X, growing holds 16 bytes per cell, stored or not, with splitter="hist" 3.
 
     Breiman, Friedman, Olshen, Stone (1984), Classification and Regression Trees, ch. 4; Quinlan (1993), C4.5.
 

@@ -8,8 +8,9 @@ count the trees' votes. Rows a tree did not see give the error on new rows for n
 matter (`importance`).
 
 The table is put into bins once; each tree is one task, its seed spawned before the work is shared out, so `n_jobs`
-never changes a result. Weights: a bootstrap draws rows by their weights (`_oob`), so a weight equals repetition in
-distribution, and exactly with bootstrap=False and all columns.
+never changes a result. Of equally good splits that of the column drawn first wins; with m = p each tree has an order of
+columns of its own (`_ties`). Weights: a bootstrap draws rows by their weights (`_oob`), so a weight equals repetition
+in distribution, and exactly with bootstrap=False and all columns.
 
 Cost: O(B m n log n) to grow, O(B n log n) for the rows out of bag. Breiman (2001), Machine Learning 45, 5-32;
 Hastie, Tibshirani & Friedman (2009), The Elements of Statistical Learning, ch. 15.
@@ -23,16 +24,19 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from assay.base import Constraint, boolean, instance_of, integer, jobs, none, one_of, real, seed
 from assay.errors import DataError, ParameterError
 from assay.labels import class_codes, class_factors
 from assay.trees._forest import Forest
 from assay.trees._limits import LIMITS
+from assay.trees._members import Members, fitted_like
 from assay.trees._nodes import Nodes
 from assay.trees._oob import OOB_SCORE, SAMPLES
 from assay.trees._table import categories, monotone
 from assay.trees._target import numeric_target
+from assay.trees.cart import DecisionTreeClassifier, DecisionTreeRegressor
 
 __all__ = ["RandomForestClassifier", "RandomForestRegressor"]
 
@@ -90,10 +94,15 @@ class RandomForestRegressor(RegressorMixin, Forest):
     Losses: "squared_error", "absolute_error", "poisson". m: a whole number, a share of p, "sqrt", "log2", or None for
     all.
 
-    Fitted: `nodes_` (all trees), `seeds_` (one per tree), `max_features_` (m), `feature_importances_`; out of bag
-    `oob_error_` (mean squared error with its interval), `oob_prediction_` (NaN for rows that every tree saw),
-    `oob_votes_` (trees behind each), `oob_curve_` (error against the number of trees) and `oob_score_` (R2).
-    `permutation_importance(X, y)` gives %IncMSE. Breiman (2001), Machine Learning 45, 5-32.
+    Sparse X: a cell that is not stored is 0, an explicit NaN is missing (to XGBoost the absent ones are), and the
+    forest is that of X.toarray(). Bins are dense, 3 bytes per cell, stored or not (splitter="exact": 8, and as many for
+    each tree that is growing).
+
+    Fitted: `nodes_` (all trees), `estimators_` (each as a `DecisionTreeRegressor`), `seeds_` (one per tree),
+    `max_features_` (m), `feature_importances_`; out of bag `oob_error_` (mean squared error with its interval),
+    `oob_prediction_` (NaN for rows that every tree saw), `oob_votes_` (trees behind each), `oob_curve_` (error against
+    the number of trees) and `oob_score_` (R2). `permutation_importance(X, y)` gives %IncMSE. Breiman (2001), Machine
+    Learning 45, 5-32.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -166,6 +175,12 @@ class RandomForestRegressor(RegressorMixin, Forest):
         """The mean of the trees."""
         return self._summed(X)[:, 0]
 
+    @property
+    def estimators_(self) -> Members[DecisionTreeRegressor]:
+        """The trees as fitted single trees, views into `nodes_`: to print, to draw, to ask and to prune one of them."""
+        check_is_fitted(self, "nodes_")
+        return Members(self.nodes_.trees, lambda k: fitted_like(self, DecisionTreeRegressor, k))
+
     def _default_columns(self, p: int) -> int:
         return p // 3
 
@@ -210,10 +225,15 @@ class RandomForestClassifier(ClassifierMixin, Forest):
     all. `class_weight`: "balanced" weighs classes by n / (K n_k), "balanced_subsample" by the same in each tree's
     sample. Between classes with equal votes the first in order wins.
 
-    Fitted: `classes_`, `nodes_` (all trees), `seeds_` (one per tree), `max_features_` (m), `feature_importances_`;
-    out of bag `oob_error_` (error rate with its interval), `oob_decision_function_` (NaN for rows that every tree
-    saw), `oob_votes_` (trees behind each), `oob_curve_` (error against the number of trees) and `oob_score_`
-    (accuracy). `permutation_importance(X, y)` also tells classes apart. Breiman (2001), Machine Learning 45, 5-32.
+    Sparse X: a cell that is not stored is 0, an explicit NaN is missing (to XGBoost the absent ones are), and the
+    forest is that of X.toarray(). Bins are dense, 3 bytes per cell, stored or not (splitter="exact": 8, and as many for
+    each tree that is growing).
+
+    Fitted: `classes_`, `nodes_` (all trees), `estimators_` (each as a `DecisionTreeClassifier`), `seeds_` (one per
+    tree), `max_features_` (m), `feature_importances_`; out of bag `oob_error_` (error rate with its interval),
+    `oob_decision_function_` (NaN for rows that every tree saw), `oob_votes_` (trees behind each), `oob_curve_` (error
+    against the number of trees) and `oob_score_` (accuracy). `permutation_importance(X, y)` also tells classes apart.
+    Breiman (2001), Machine Learning 45, 5-32.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -309,6 +329,12 @@ class RandomForestClassifier(ClassifierMixin, Forest):
         """Logarithms of `predict_proba`, -inf where it is zero."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
+
+    @property
+    def estimators_(self) -> Members[DecisionTreeClassifier]:
+        """The trees as fitted single trees, views into `nodes_`: to print, to draw, to ask and to prune one of them."""
+        check_is_fitted(self, "nodes_")
+        return Members(self.nodes_.trees, lambda k: fitted_like(self, DecisionTreeClassifier, k))
 
     def _default_columns(self, p: int) -> int:
         return floor(sqrt(p))

@@ -27,7 +27,7 @@ most, whatever the number of columns. Breiman (2001), Machine Learning 45, 5-32;
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +42,7 @@ from assay.results import Interval, Result
 from assay.trees._nodes import Nodes
 from assay.trees._oob import Sampler, child_of
 from assay.trees._predict import LOW_31, _routes
+from assay.trees._sparse import SparseTable, dense_blocks
 
 __all__ = ["Importance", "Judged", "impurity_shares", "permuted"]
 
@@ -51,6 +52,8 @@ SHOWN = 20
 GROUPS = 200
 CHUNK = 64
 """How many trees' tables are held at once."""
+HELD = 1 << 24
+"""Numbers in those tables: fewer trees at once where there are very many columns."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -213,8 +216,9 @@ def permuted(
     received, given, classwise = np.zeros((p, groups)), np.zeros((p, groups)), np.zeros((p, max(1, judged.classes)))
     squares = np.zeros(p)
     draws, baselines, met = [], [], np.zeros(max(1, judged.classes))
-    for start in range(0, judged.seeds.size, CHUNK):
-        trees = range(start, min(start + CHUNK, judged.seeds.size))
+    chunk = max(4, min(CHUNK, HELD // (2 * p * groups)))
+    for start in range(0, judged.seeds.size, chunk):
+        trees = range(start, min(start + chunk, judged.seeds.size))
         for found in parallel(task, trees, n_jobs=n_jobs, work=100.0 * n * len(trees)):
             if found is None:  # the tree has seen every row
                 continue
@@ -299,30 +303,43 @@ class _Task:
         path = np.empty(nodes.size, dtype=np.int64)
         for _ in range(self.repeats):
             donors = rows[rng.permutation(rows.size)]
-            base = _shuffle(
-                made.X,
-                rows,
-                donors,
-                made.target,
-                self.weights,
-                self.group,
-                steps,
-                numbers,
-                nodes.words,
-                answer,
-                made.classes,
-                made.unit,
-                path,
-                rise,
-                squares,
-                received,
-                given,
-            )
+            base = 0.0
+            for some in _pairs(made.X, rows, donors, made.target, self.weights, self.group):
+                base = _shuffle(
+                    *some,
+                    base,
+                    steps,
+                    numbers,
+                    nodes.words,
+                    answer,
+                    made.classes,
+                    made.unit,
+                    path,
+                    rise,
+                    squares,
+                    received,
+                    given,
+                )
         total = float(self.weights[rows].sum()) * self.repeats
         kind = made.target[rows].astype(np.int64) if made.classes else np.zeros(rows.size, dtype=np.int64)
         met = np.bincount(kind, self.weights[rows], classes) * self.repeats
         parts = (rise.sum(axis=1) / total, base * self.repeats / total, received / total, given / total)
         return _Found(*parts, squares / total**2, rise, met)
+
+
+def _pairs(X: Any, rows: Array, donors: Array, *others: Array) -> Iterator[tuple[Array, ...]]:
+    """A dense table, row numbers in it of receivers and donors, and what else is known of its rows.
+
+    All at once where X is dense; of a sparse table so many pairs at a time as are spread out together.
+    """
+    if not isinstance(X, SparseTable):
+        yield X, rows, donors, *others
+        return
+    both = np.column_stack([rows, donors]).reshape(-1)
+    for at, block in dense_blocks(X[both], 0, both.size):
+        here = np.arange(len(block)).reshape(-1, 2)
+        receivers, givers = (np.ascontiguousarray(side) for side in here.T)
+        yield block, receivers, givers, *(other[both[at : at + len(block)]] for other in others)
 
 
 @kernel
@@ -333,6 +350,7 @@ def _shuffle(
     target: Array,
     w: Array,
     group: Array,
+    base: float,
     steps: Array,
     numbers: Array,
     words: Array,
@@ -345,10 +363,9 @@ def _shuffle(
     received: Array,
     given: Array,
 ) -> float:
-    """Add each row's weighted rise of the loss, column by column, and return the loss without shuffling."""
+    """Add each row's weighted rise of the loss, column by column; return `base` and the loss without shuffling."""
     done = np.full(X.shape[1], -1, dtype=np.int64)
     columns = np.empty(path.size, dtype=np.int64)
-    base = 0.0
     for r in range(rows.size):
         i, giver = rows[r], donors[r]
         node, depth = 0, 0

@@ -99,6 +99,13 @@ class PrunedTree(Tree):
         check_is_fitted(self)
         return cost_complexity_path(self.full_nodes_, risk or self._risk())
 
+    def _unpruned(self) -> Tree:
+        plain = self._plain()
+        return plain.set_params(**{name: getattr(self, name) for name in plain.get_params() if name != "ccp_alpha"})
+
+    def _plain(self) -> Tree:
+        raise NotImplementedError
+
     def prune(self, alpha: float, risk: str | None = None) -> Self:
         """A copy that takes another row of the table: the full tree cut back at a price in units of the root's risk.
 
@@ -155,6 +162,8 @@ class PrunedTreeRegressor(PrunedTree, DecisionTreeRegressor):
 
     Bins, where asked for, are those of all rows: held-out rows have a say in where cuts may stand, never in which
     cut is taken. A Poisson leaf without events is judged by rpart's shrunken rate.
+
+    Sparse X: as `DecisionTreeRegressor` takes it.
 
     Breiman, Friedman, Olshen, Stone (1984), Classification and Regression Trees, ch. 3 and 8.
 
@@ -215,6 +224,9 @@ class PrunedTreeRegressor(PrunedTree, DecisionTreeRegressor):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    def _plain(self) -> Tree:
+        return DecisionTreeRegressor()
+
 
 class PrunedTreeClassifier(PrunedTree, DecisionTreeClassifier):
     """A classification tree pruned to the size that cross-validation chooses, as rpart does.
@@ -251,6 +263,8 @@ class PrunedTreeClassifier(PrunedTree, DecisionTreeClassifier):
     Fitted: `classes_`, `cp_table_` (a `CPTable`, with `plot()`), `alpha_` (the price chosen, in units of the root's
     risk), `ccp_alpha_` (the same per unit of weight), `n_leaves_`, `nodes_` (the pruned tree), `full_nodes_`, `path_`,
     and what a `DecisionTreeClassifier` has. `prune` and `prune_leaves` take another subtree of the full tree.
+
+    Sparse X: as `DecisionTreeClassifier` takes it.
 
     Breiman, Friedman, Olshen, Stone (1984), Classification and Regression Trees, ch. 3 and 4.
 
@@ -315,3 +329,6 @@ class PrunedTreeClassifier(PrunedTree, DecisionTreeClassifier):
 
     def _risk(self) -> str:
         return self.risk
+
+    def _plain(self) -> Tree:
+        return DecisionTreeClassifier()
