@@ -450,3 +450,13 @@ def test_a_single_tree_still_takes_the_first_of_equals() -> None:
     assert set(tree.nodes_.feature) == {-1, 0}
     bag = BaggingRegressor(n_estimators=20, random_state=0).fit(X, X[:, 0])
     assert {int(one.nodes_.feature[0]) for one in bag.estimators_} == {0, 1, 2, 3}
+
+
+def test_multiway_trees_of_a_bag_draw_their_ties_too() -> None:
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.integers(0, 3, size=(60, 1)), 4, axis=1).astype(float)
+    labels = X[:, 0] + rng.integers(0, 2, 60)
+    tree = DecisionTreeClassifier(multiway=True, criterion="entropy", categorical_features=[0, 1, 2, 3])
+    assert tree.fit(X, labels).nodes_.feature[0] == 0
+    bag = BaggingClassifier(tree, n_estimators=20, random_state=0).fit(X, labels)
+    assert {int(one.nodes_.feature[0]) for one in bag.estimators_} == {0, 1, 2, 3}

@@ -75,6 +75,7 @@ def grow_exact(
     monotone: Array,
     seed: int,
     counts: Array | None = None,
+    columns: Array | None = None,
 ) -> Nodes:
     """One tree by exact search.
 
@@ -90,8 +91,10 @@ def grow_exact(
     | monotone     | per column 1 rising, -1 falling, 0 free                                                       |
     | seed         | where the draws of columns start                                                              |
     | counts       | how many drawn rows a row stands for, None: 1 each                                            |
+    | columns      | the order in which all columns are looked at, None: their own; the first wins ties            |
     """
-    begin = start(presort, y, w, criterion, classes, limits, max_features=max_features, seed=seed, counts=counts)
+    options: Any = {"max_features": max_features, "seed": seed, "counts": counts, "columns": columns}
+    begin = start(presort, y, w, criterion, classes, limits, **options)
     about = np.array([levels, monotone], dtype=np.int64)
     side = np.empty(y.size, dtype=np.uint8)
     most = int(about[0].max(initial=0))

@@ -29,7 +29,7 @@ from assay.trees._predict import leaf_indices, sum_values
 from assay.trees._sparse import dense_blocks
 from assay.trees._table import TableEstimator
 from assay.trees._target import in_range
-from assay.trees._ties import in_drawn_order
+from assay.trees._ties import drawn_order
 from assay.trees.importance import Importance, Judged, impurity_importance, impurity_shares, permuted
 
 __all__ = ["Forest"]
@@ -272,17 +272,14 @@ class _Grower:
         total = float(plan.target.size if w is None else w.sum())
         rows = plan.target.size if counts is None else int(counts.sum())
         common: Any = (plan.target, w, self.forest.criterion, plan.classes, limits_of(self.forest, rows, total))
-        options: Any = {"max_features": plan.columns, "seed": seed, "counts": counts}
-        signs, every = plan.monotone, plan.columns >= plan.monotone.size
-
-        def binned(codes: Codes, signs: Array) -> Nodes:
-            return grow_binned(codes, *common, **options, monotone=signs)
-
+        options: Any = {"max_features": plan.columns, "monotone": plan.monotone, "seed": seed, "counts": counts}
+        if plan.columns >= plan.monotone.size:
+            options["columns"] = drawn_order(seed, plan.monotone.size)
         with interrupts():
             if isinstance(plan.table, Codes):
-                return in_drawn_order(plan.table, signs, seed, binned) if every else binned(plan.table, signs)
+                return grow_binned(plan.table, *common, **options)
             X, order, levels = plan.table
-            return grow_exact(X, order.shuffled(seed) if every else order, levels, *common, **options, monotone=signs)
+            return grow_exact(X, order, levels, *common, **options)
 
 
 class _Gathered:

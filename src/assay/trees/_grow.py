@@ -16,6 +16,7 @@ Breiman, Friedman, Olshen and Stone (1984); Breiman (2001), Machine Learning 45,
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -60,6 +61,7 @@ def grow_binned(
     monotone: Array | None,
     seed: int,
     counts: Array | None = None,
+    columns: Array | None = None,
     n_jobs: int | None = None,
 ) -> Nodes:
     """One tree on a binned table.
@@ -76,6 +78,7 @@ def grow_binned(
     | monotone     | -1, 0 or 1 for each column, None: no constraint (numeric targets and two classes)             |
     | seed         | where the draws begin                                                                         |
     | counts       | how many drawn rows each row stands for, None: one where the weight is positive               |
+    | columns      | the order in which a tree that looks at all of them does, None: their own; the first wins ties |
     | n_jobs       | threads for the branches of a large tree that looks at all columns; the tree stays the same   |
 
     A zero-gain split is allowed, as in scikit-learn; a Poisson split leaves a positive sum on both sides.
@@ -109,7 +112,8 @@ def grow_binned(
     info = np.column_stack([bins.n_bins, bins.levels, bins.starts[:-1], signs]).astype(np.int64)
     values, gaps = _prepared(codes)
     plain = rules.simple and not bins.categorical.any() and not gaps
-    growth = _Growth(values, info, bins.cuts, rules, plain, seed)
+    columns = np.arange(bins.n_bins.size) if columns is None else columns
+    growth = _Growth(values, info, bins.cuts, rules, plain, columns, seed)
     share = n >= SHARED and workers(n_jobs) > 1 and rules.max_features >= info.shape[0] and not rules.max_leaves
     grown = growth.shared(index, rows, count, n_jobs) if share else growth.run(index, rows, count)
     return _nodes(grown, twice)
@@ -124,6 +128,7 @@ class _Growth:
     cuts: Array
     rules: Rules
     plain: bool
+    columns: Array
     seed: int
 
     def run(
@@ -141,7 +146,7 @@ class _Growth:
         room = int(info[:, BINS].max(initial=0)) + 3
         most = int(info[:, LEVELS].max(initial=0)) // 32 + 1
         given = (self.codes, info, self.cuts, rules, index, rows, count)
-        space = _space(self.codes, room, n, rules.classes, count.size, self.seed)
+        space = _space(self.columns, room, n, rules.classes, count.size, self.seed)
         general = None if self.plain else _general_space(room)
         medians = _median_space(room, n) if rules.criterion == ABSOLUTE else None
         done = np.zeros(6, dtype=np.int64)
@@ -186,15 +191,17 @@ def _prepared(codes: Codes) -> tuple[Array, bool]:
 
     Growth on bytes is no faster, and for two types of codes the kernel would be compiled twice.
     """
-    if codes not in _known:
-        values = codes.values.astype(np.uint16, copy=False)
-        n_bins = codes.bins.n_bins.astype(np.uint16)
-        gaps = any(bool((values[i : i + 4096] == n_bins).any()) for i in range(0, values.shape[0], 4096))
-        _known[codes] = values, gaps
-    return _known[codes]
+    with _preparing:  # else each thread would make them
+        if codes not in _known:
+            values = codes.values.astype(np.uint16, copy=False)
+            n_bins = codes.bins.n_bins.astype(np.uint16)
+            gaps = any(bool((values[i : i + 4096] == n_bins).any()) for i in range(0, values.shape[0], 4096))
+            _known[codes] = values, gaps
+        return _known[codes]
 
 
 _known: WeakKeyDictionary[Codes, tuple[Array, bool]] = WeakKeyDictionary()
+_preparing = threading.Lock()
 
 
 def _rules(kind: int, width: int, limits: Limits, max_features: int, apart: bool, signs: Array, unit: float) -> Rules:
@@ -217,9 +224,8 @@ def _rules(kind: int, width: int, limits: Limits, max_features: int, apart: bool
     )
 
 
-def _space(codes: Array, bins: int, n: int, classes: int, counted: int, seed: int) -> tuple[Array, ...]:
+def _space(columns: Array, bins: int, n: int, classes: int, counted: int, seed: int) -> tuple[Array, ...]:
     """What every tree needs: sums and class weights by bin, ranks, bins in a bitmap and a list, rows, columns, seed."""
-    p = codes.shape[1]
     return (
         np.zeros((bins, 2)),
         np.zeros((bins if classes > 1 else 1, classes)),
@@ -231,7 +237,7 @@ def _space(codes: Array, bins: int, n: int, classes: int, counted: int, seed: in
         np.empty(n, dtype=np.int32),
         np.empty((n, 2)),
         np.empty(counted, dtype=np.int32),
-        np.stack([np.arange(p), np.full(p, NEVER)]),
+        np.stack([columns, np.full(columns.size, NEVER)]),
         np.array([seed % 2**64], dtype=np.uint64),
     )
 

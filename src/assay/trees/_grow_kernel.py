@@ -180,7 +180,7 @@ def grow(
             at = 0
             while wanted > 0 and known < stop:
                 if every:
-                    j = p - wanted
+                    j = columns[0, p - wanted]
                     if columns[1, j] < depth:
                         wanted -= 1
                         continue

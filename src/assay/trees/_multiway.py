@@ -75,10 +75,12 @@ def grow_multiway(
     max_features: int,
     seed: int,
     counts: Array | None = None,
+    columns: Array | None = None,
 ) -> Nodes:
     """One tree with a child per level; the arguments are those of `grow_exact`, growth is depth first."""
     p = X.shape[1]
-    begin = start(presort, y, w, criterion, classes, limits, max_features=max_features, seed=seed, counts=counts)
+    options: Any = {"max_features": max_features, "seed": seed, "counts": counts, "columns": columns}
+    begin = start(presort, y, w, criterion, classes, limits, **options)
     room = node_room(begin.rows, classes)  # a leaf has a row of its own at least
     most = max(2, min(begin.rows, int(np.max(levels, initial=0))))
     size, used, words = _grow(
@@ -153,7 +155,7 @@ def _grow(
                 )  # fmt: skip
                 if at >= 0:
                     _offer_cut(entries, w, ints, reals, offers, node, j, end, gain, at, gap)
-        j = _choose(offers, SAME * loss)
+        j = _choose(offers, draws, SAME * loss)
         if j < 0 or offers[j, OFFER_GAIN] + SAME * loss < least[MIN_DECREASE]:
             continue
         many = np.int64(offers[j, OFFER_COUNT])
@@ -199,15 +201,18 @@ def _grow(
 
 
 @kernel(inner=True)
-def _choose(offers: Array, tie: float) -> int:
-    """The column with the highest ratio among those whose gain is at least the average; -1 if none can be split."""
+def _choose(offers: Array, draws: Array, tie: float) -> int:
+    """The column with the highest ratio among those whose gain is at least the average; -1 if none can be split.
+
+    Of equals the first in the order of columns wins.
+    """
     total, number = 0.0, 0
     for j in range(offers.shape[0]):
         if offers[j, OFFER_COUNT] > 0.0:
             total += offers[j, OFFER_GAIN]
             number += 1
     best, chosen = -np.inf, -1
-    for j in range(offers.shape[0]):
+    for j in draws[0]:
         if offers[j, OFFER_COUNT] > 0.0 and offers[j, OFFER_GAIN] + tie >= total / number:
             ratio = offers[j, OFFER_GAIN] / offers[j, OFFER_INFO]
             if ratio > best + SAME * abs(best) + tie or chosen < 0:

@@ -37,7 +37,6 @@ from assay.trees._node import (
     WEIGHT,
 )
 from assay.trees._nodes import Nodes
-from assay.trees._ties import drawn_order
 
 __all__ = ["Presort", "Start", "as_nodes", "node_room", "presort", "start"]
 
@@ -46,17 +45,9 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Presort:
-    """The entries of each column, `rank << 32 | row` ascending (p x n, int64); a category's rank is its code.
-
-    `columns` is the order in which they are looked at, None: their own. Of equally good splits the first wins.
-    """
+    """The entries of each column, `rank << 32 | row` ascending (p x n, int64); a category's rank is its code."""
 
     entries: Array
-    columns: Array | None = None
-
-    def shuffled(self, seed: int) -> Presort:
-        """The same sort, its columns looked at in an order drawn with a seed."""
-        return Presort(self.entries, drawn_order(seed, len(self.entries)))
 
 
 def presort(X: Array, levels: Sequence[int] | Array, n_jobs: int | None = None) -> Presort:
@@ -114,6 +105,7 @@ def start(
     max_features: int,
     seed: int,
     counts: Array | None,
+    columns: Array | None,
 ) -> Start:
     """Set up growth; the arguments are those of `grow_exact`."""
     kind, p = CRITERIA[criterion], presort.entries.shape[0]
@@ -135,7 +127,7 @@ def start(
         np.array([min_weight, limits.min_decrease]),
     )
     scratch = (
-        np.array([np.arange(p) if presort.columns is None else presort.columns, np.ones(p)], dtype=np.int64),
+        np.array([np.arange(p) if columns is None else columns, np.ones(p)], dtype=np.int64),
         np.empty((5, max(2, classes))),
         _median_space(y.size, rows) if kind == ABSOLUTE else None,
         np.array([seed & 0xFFFFFFFFFFFFFFFF], dtype=np.uint64),

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from assay.base import Constraint, boolean, integer, jobs, none, one_of, real, seed
 from assay.errors import DataError, ParameterError
 from assay.numerics.seeds import seed_sequence
-from assay.trees._binning import Codes, bin_table
+from assay.trees._binning import bin_table
 from assay.trees._exact import grow_exact, presort
 from assay.trees._interrupt import interrupts
 from assay.trees._limits import LIMITS, limits_of
@@ -27,7 +27,7 @@ from assay.trees._prune import PruningPath, cost_complexity_path, pruned, pruned
 from assay.trees._table import TableEstimator, categories, monotone
 from assay.trees._target import in_range
 from assay.trees._text import Rules, export_text, rules
-from assay.trees._ties import in_drawn_order
+from assay.trees._ties import drawn_order
 
 __all__ = ["GROWTH", "Grow", "Tree", "columns_drawn"]
 
@@ -121,16 +121,13 @@ class Tree(TableEstimator):
             limits = limits_of(self, rows, float(rows if w is None else w.sum()))
             data = (y, w, self.criterion, classes, limits)
             options: dict[str, Any] = {"max_features": some, "seed": seed, "counts": counts}
-
-            def binned(codes: Codes, signs: Array) -> Nodes:
-                return grow_binned(codes, *data, **options, monotone=signs, n_jobs=self.n_jobs)
-
+            options["columns"] = drawn_order(seed, X.shape[1]) if drawn else None
             with interrupts():
                 if self.splitter == "hist":
-                    return in_drawn_order(codes, signs, seed, binned) if drawn else binned(codes, signs)
+                    return grow_binned(codes, *data, **options, monotone=signs, n_jobs=self.n_jobs)
                 if self.multiway:
                     return grow_multiway(X, order, levels, *data, **options)
-                return grow_exact(X, order.shuffled(seed) if drawn else order, levels, *data, **options, monotone=signs)
+                return grow_exact(X, order, levels, *data, **options, monotone=signs)
 
         return grow
 
