@@ -96,7 +96,7 @@ class RandomForestRegressor(RegressorMixin, Forest):
 
     Sparse X: a cell that is not stored is 0, an explicit NaN is missing (to XGBoost the absent ones are), and the
     forest is that of X.toarray(). Bins are dense, 3 bytes per cell, stored or not (splitter="exact": 8, and as many for
-    each tree that is growing).
+    each tree that is growing), and growth takes as long as on a full table.
 
     Fitted: `nodes_` (all trees), `estimators_` (each as a `DecisionTreeRegressor`), `seeds_` (one per tree),
     `max_features_` (m), `feature_importances_`; out of bag `oob_error_` (mean squared error with its interval),
@@ -227,7 +227,7 @@ class RandomForestClassifier(ClassifierMixin, Forest):
 
     Sparse X: a cell that is not stored is 0, an explicit NaN is missing (to XGBoost the absent ones are), and the
     forest is that of X.toarray(). Bins are dense, 3 bytes per cell, stored or not (splitter="exact": 8, and as many for
-    each tree that is growing).
+    each tree that is growing), and growth takes as long as on a full table.
 
     Fitted: `classes_`, `nodes_` (all trees), `estimators_` (each as a `DecisionTreeClassifier`), `seeds_` (one per
     tree), `max_features_` (m), `feature_importances_`; out of bag `oob_error_` (error rate with its interval),
