@@ -18,8 +18,8 @@ Cost. A node's sums per bin take one pass over its rows; of two children only th
 parent minus it, so that a tree costs at most O(n p log leaves) and in practice two or three passes. A scan is O(bins).
 
 Under squared error a tree moves each gradient by its leaf's step v, so the sums of the next tree's root need no pass:
-in a bin in which leaf l has the sum G_l of n_l rows they are the sum over the leaves of G_l + n_l v_l. That spares a
-third of all additions, more with small trees.
+in a bin in which leaf l has the sum G_l of n_l rows they are the sum over the leaves of G_l + n_l v_l. That spares the
+largest pass of all, over every row.
 
 Digits. The sums per bin are of whole numbers: each gradient is counted in units of about 2^-61 times the sum of all
 |g|, less the bits that count the rows (for a million rows and unit hessian 2^-41), each hessian likewise. Whole numbers

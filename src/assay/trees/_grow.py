@@ -78,7 +78,7 @@ def grow_binned(
     | monotone     | -1, 0 or 1 for each column, None: no constraint (numeric targets and two classes)             |
     | seed         | where the draws begin                                                                         |
     | counts       | how many drawn rows each row stands for, None: one where the weight is positive               |
-    | columns      | the order in which a tree that looks at all of them does, None: their own; the first wins ties |
+    | columns      | the order in which all columns are looked at, None: their own; the first wins ties            |
     | n_jobs       | threads for the branches of a large tree that looks at all columns; the tree stays the same   |
 
     A zero-gain split is allowed, as in scikit-learn; a Poisson split leaves a positive sum on both sides.
