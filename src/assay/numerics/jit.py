@@ -273,6 +273,7 @@ def kernel(function: Callable[..., Any] | None = None, *, exact: bool = False, i
     directory = cache_directory() if _source_file(function) else None
     options: dict[str, Any] = {
         "nogil": True,
+        "error_model": "numpy",
         "fastmath": False if exact else set(SAFE_FASTMATH),
         "no_cpython_wrapper": inner,
         "no_cfunc_wrapper": True,

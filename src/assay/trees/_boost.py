@@ -39,7 +39,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -65,7 +65,7 @@ from assay.trees._boost_scan import (
 )
 from assay.trees._nodes import Nodes, word_count
 
-__all__ = ["BoostLimits", "Workspace", "grow_boosted"]
+__all__ = ["NO_SCORES", "BoostLimits", "Scores", "Workspace", "grow_boosted"]
 
 Array = np.ndarray
 
@@ -76,6 +76,8 @@ POOL_BYTES = 256 << 20
 
 KEPT, RENEWED = 4, 16
 """Leaves' sums are kept where adding them up is so many times less than the cells; all is counted anew so often."""
+SHORT_ROWS, SHORT_BINS = 32_768, 300
+"""Gradient, hessian and count are summed in one short word from so many rows on, with at most so many bins a column."""
 LEAF_SUMS, LEAF_ROWS = 8192, 1024
 """Leaves' sums of gradients are made in pieces of so many nodes together, and of so many rows at least."""
 
@@ -104,6 +106,26 @@ class BoostLimits:
     min_gain: float = 0.0
     growth: Literal["leaf", "depth"] = "leaf"
     smoothing: float = 10.0
+
+
+class Scores(NamedTuple):
+    """Scores whose gradients the team works out itself, before it grows a tree on them.
+
+    | field | meaning                                                                          |
+    |-------|----------------------------------------------------------------------------------|
+    | loss  | `SQUARED` or `BINARY` of `_loss_steps`, without weights; 0: gradients are given  |
+    | y     | the targets                                                                      |
+    | raw   | the scores; stepped before gradients are worked out                              |
+    | value | what the nodes of the last tree add to the scores of their rows; empty: nothing  |
+    """
+
+    loss: int
+    y: Array
+    raw: Array
+    value: Array
+
+
+NO_SCORES = Scores(0, np.empty(0), np.empty(0), np.empty(0))
 
 
 class Workspace:
@@ -139,13 +161,14 @@ class Workspace:
         self.order = np.empty(n, dtype=np.int32)
         self.buffers = np.empty((2, n), dtype=np.int32)
         self.active, self.bound = np.empty(p, dtype=np.uint8), np.empty(p, dtype=np.int64)
-        self.numbers, self.counts = np.zeros(7), np.zeros(11, dtype=np.int64)
+        self.numbers, self.counts = np.zeros(7), np.zeros(14, dtype=np.int64)
         self.leaf_of_row = np.empty(n, dtype=np.int32)
-        self._asked: tuple[Any, ...] = (None, None, 0)
+        self._asked: tuple[Any, ...] = (None, None, 0, None)
         self.carried = self.age = 0
         self.gate, self.crew = new_gate(), Crew(lambda: None, 1)
         widest = int(bins.n_bins.max(initial=0)) + 1
         self.own = np.empty((self.team, 2 * int(self.offsets[-1]) if self.team > 1 else 0), dtype=np.int64)
+        self.short = np.zeros((self.team, int(self.offsets[-1])), dtype=np.int64)
         self.gains = np.empty((self.team, widest))
         self.sums = np.empty((self.team, 3, widest), dtype=np.int64)
         self.tables = np.empty((self.team, widest), dtype=np.uint8)
@@ -159,10 +182,10 @@ class Workspace:
         """Send the helpers home."""
         self.gate[CALL] = OVER
 
-    def arguments(self, gradient: Array, hessian: Array | None, leaves: int) -> tuple[Any, ...]:
+    def arguments(self, gradient: Array, hessian: Array | None, leaves: int, scores: Scores) -> tuple[Any, ...]:
         """What the kernel works with: the same for every tree on these gradients, so that helpers may stay in it."""
-        asked, known = (gradient, hessian, leaves), self._asked
-        if asked[0] is known[0] and asked[1] is known[1] and asked[2] == known[2]:
+        asked, known = (gradient, hessian, leaves, scores.raw), self._asked
+        if asked[0] is known[0] and asked[1] is known[1] and asked[2] == known[2] and asked[3] is known[3]:
             return self._arguments
         self.dismiss()
         size, lanes = 2 * int(self.offsets[-1]), 1 if hessian is None else 2
@@ -173,6 +196,7 @@ class Workspace:
         words = int(np.diff(self.word_starts).max(initial=1))
         self.bits = np.empty((nodes if self.word_starts[-1] else 1, words), dtype=np.uint32)
         self.carry, self.carried = np.zeros((nodes, 2), dtype=np.int64), 0
+        self.values, self.parts = np.zeros(nodes), np.zeros((PIECES, 5))
         self.slots = pool.shape[0] - 2
         self.gate = new_gate()
         self._asked = asked
@@ -180,16 +204,21 @@ class Workspace:
             self.gate, self.cells, self.by_column.reshape(-1), self.offsets, bins.n_bins, bins.categorical,
             self.word_starts, gradient, gradient if hessian is None else hessian,
             np.empty(lanes * self.rows, dtype=np.int64), self.active, self.bound, self.numbers, self.counts, self.order,
-            self.buffers, pool, self.own, self.gains, self.sums, self.tables, self.spare_bits, self.real, self.whole,
-            self.bits, np.empty((2, self.columns)), np.empty((2, self.columns, 4), dtype=np.int64),
+            self.buffers, pool, self.own, self.short, self.gains, self.sums, self.tables, self.spare_bits, self.real,
+            self.whole, self.bits, np.empty((2, self.columns)), np.empty((2, self.columns, 4), dtype=np.int64),
             np.empty((self.team + 1, 16), dtype=np.int64), np.empty(nodes + 1, dtype=np.int64),
-            np.empty(pool.shape[0], dtype=np.int64), np.empty((PIECES, 2)), np.empty((PIECES, 2), dtype=np.int64),
+            np.empty(pool.shape[0], dtype=np.int64), self.parts, np.empty((PIECES, 2), dtype=np.int64),
             np.empty((max(1, min(PIECES, LEAF_SUMS // nodes, self.rows // LEAF_ROWS)), 2 * nodes)), self.leaf_of_row,
-            self.carry,
+            self.carry, scores.y, scores.raw, self.values,
         )  # fmt: skip
         arguments = self._arguments
         self.crew = Crew(lambda: grow(False, 0, *arguments), self.team)
         return arguments
+
+    @property
+    def loss_sum(self) -> float:
+        """The summed loss of `Scores` before the last tree was grown."""
+        return float(self.parts[:, 4].sum())
 
     def move(self, value: Array) -> None:
         """After a tree grown with `keep`: the next one's gradients are this one's plus the values of its nodes.
@@ -222,6 +251,7 @@ def grow_boosted(
     columns: Array | None = None,
     monotone: Array | None = None,
     keep: bool = False,
+    scores: Scores = NO_SCORES,
 ) -> tuple[Nodes, Array]:
     """Grow one tree; return its nodes and the leaf of every row, in or out of the sample (int32).
 
@@ -236,6 +266,7 @@ def grow_boosted(
     | columns   | None    | p truth values     | columns that may be split; None: all                               |
     | monotone  | None    | p of -1, 0, 1      | direction of each column                                           |
     | keep      | False   | True, False        | keep the leaves' sums for `Workspace.move` where that saves work   |
+    | scores    | none    | Scores             | where gradient and hessian come from, if not given: see `loss_sum` |
 
     In the nodes, `weight` is the sum of hessians, `impurity` 0 and `value` the step -G / (H + l2). Where a column's
     missing values stand against all others, the threshold is infinity. The leaves of the rows are written over by the
@@ -250,14 +281,14 @@ def grow_boosted(
     """
     sampled, lanes = work.rows if rows is None else rows.size, 1 if hessian is None else 2
     most = _most_leaves(limits, sampled)
-    arguments = work.arguments(gradient, hessian, most)
+    arguments = work.arguments(gradient, hessian, most, scores)
+    work.values[: scores.value.size] = scores.value
     work.active[:] = True if columns is None else columns
     work.bound[:] = 0 if monotone is None else monotone
     if rows is None:
         work.order[:] = work.every
     else:
         work.order[:sampled] = rows
-        work.leaf_of_row[:] = -1
     for blank in (work.real, work.whole, work.bits):
         blank[:] = 0
     mode = 2 if limits.max_leaves == 0 else int(limits.growth == "depth")
@@ -268,8 +299,10 @@ def grow_boosted(
     # With too many rows the unit would not be small beside a gradient.
     keep = keep and lanes == 1 and bits <= 22 and most <= work.slots
     keep = keep and KEPT * most * work.offsets[-1] <= work.cells.size
+    brief = work.offsets[-1] <= SHORT_BINS * work.columns
     work.counts[:9] = most, limits.max_depth, limits.min_leaf, mode, lanes, bits, bounded, sampled, score
-    work.counts[9:] = keep, work.carried
+    work.counts[9:12] = keep, work.carried, lanes == 2 and sampled >= SHORT_ROWS and brief
+    work.counts[12:] = scores.loss, scores.value.size
     made = grow(True, work.crew.muster(), *arguments)
     work.carried = 0
     if rows is not None:

@@ -21,18 +21,21 @@ from assay.trees._boost_scan import (
     BOUNDED,
     CARRIED,
     CHILD,
+    COUNT_BITS,
     DEEPER,
     DEPTH,
     END,
     FEATURE,
     FIRST,
     GAIN,
+    HESSIAN_BITS,
     HIGH,
     KEEP,
     L2,
     LANES,
     LEFT_G,
     LEFT_H,
+    LOSS,
     LOW,
     MADE,
     MAX_DEPTH,
@@ -46,9 +49,12 @@ from assay.trees._boost_scan import (
     ROWS,
     SCALE,
     SCORE,
+    SHORT,
+    SHORT_BITS,
     SLOT,
     SPARE,
     STEP,
+    STEPS,
     SUM_G,
     SUM_H,
     UNIT_G,
@@ -56,7 +62,9 @@ from assay.trees._boost_scan import (
     WEIGHT,
     search,
     sum_up,
+    unload,
 )
+from assay.trees._loss_steps import slopes
 
 __all__ = ["PIECES", "grow", "send"]
 
@@ -64,8 +72,10 @@ Array = np.ndarray
 
 PIECES = 64
 """Pieces of rows whose float sums are added in a fixed order, whoever made them."""
-SHARED, TURN = 4096, 512
-"""From so many rows on they are shared when they are added up, so many at a time."""
+SHARED, TURN, TURNS = 4096, 508, 4
+"""From so many rows on they are shared when they are added up, so many at a time; so many times into short words."""
+EVEN = 64
+"""Short words are for gradients and hessians of which none is so many times the mean."""
 DIVIDED = 3072
 """From so many rows on they are shared when they are divided."""
 
@@ -74,10 +84,10 @@ DIVIDED = 3072
 def grow(
     leads: bool, wanted: int, gate: Array, cells: Array, by_column: Array, offsets: Array, n_bins: Array,
     categorical: Array, word_starts: Array, gradients: Array, hessians: Array, packed: Array, active: Array,
-    bound: Array, numbers: Array, counts: Array, order: Array, buffers: Array, pool: Array, own: Array, gains: Array,
-    sums: Array, tables: Array, spare_bits: Array, real: Array, whole: Array, bits: Array, found: Array, place: Array,
-    told: Array, heap: Array, free: Array, float_parts: Array, whole_parts: Array, leaf_sums: Array,
-    leaf_of_row: Array, carry: Array,
+    bound: Array, numbers: Array, counts: Array, order: Array, buffers: Array, pool: Array, own: Array, short: Array,
+    gains: Array, sums: Array, tables: Array, spare_bits: Array, real: Array, whole: Array, bits: Array, found: Array,
+    place: Array, told: Array, heap: Array, free: Array, float_parts: Array, whole_parts: Array, leaf_sums: Array,
+    leaf_of_row: Array, carry: Array, target: Array, raw: Array, values: Array,
 ) -> int:  # fmt: skip
     """Grow one tree as the leader and return the number of its nodes, or help with one tree after another."""
     seen, records = np.int64(0), np.empty(2)
@@ -93,10 +103,22 @@ def grow(
         n, p, lanes = gradient.size, n_bins.size, counts[LANES]
         news = told[0]
         keep, carried = counts[KEEP] > 0, counts[CARRIED]
+        for part in range(rank, PIECES, size):
+            first, last = part * n // PIECES, (part + 1) * n // PIECES
+            if counts[LOSS] > 0:
+                past = values[: counts[STEPS]]
+                float_parts[part, 4] = slopes(
+                    counts[LOSS], target, raw, leaf_of_row, past, gradient, hessian, first, last
+                )  # fmt: skip
+            if counts[ROWS] < n:
+                leaf_of_row[first:last] = -1
+        meet(gate, size)
         if carried > 0 and not _move(gate, rank, size, counts, leaf_of_row, carry, float_parts, whole_parts, packed):
             carried = 0
+        brief = False
         if carried == 0:
-            _pack(gate, rank, size, gradient, hessian, order, numbers, counts, float_parts, whole_parts, packed)
+            brief = _pack(gate, rank, size, gradient, hessian, order, numbers, counts, float_parts, whole_parts, packed)
+        words = 1 if brief else lanes
         freed = queued = 0
         leaves = 1
         if rank == 0:
@@ -140,11 +162,17 @@ def grow(
                     from_, to = (0, p) if shared else (low, high)
                     mine[lanes * offsets[from_] : lanes * offsets[to]] = 0
                     begin, end = whole[node, BEGIN], whole[node, END]
+                    into, turns = short[rank] if brief else mine, 0
+                    step = TURN if shared else (TURN * TURNS if brief else end - begin)
                     turn = begin + TURN * take(gate) if shared else begin
                     while turn < end:
-                        until = min(turn + TURN, end) if shared else end
-                        sum_up(cells, p, from_, to, offsets, active, order, turn, until, packed, lanes, mine)
-                        turn = begin + TURN * take(gate) if shared else end
+                        until = min(turn + step, end)
+                        sum_up(cells, p, from_, to, offsets, active, order, turn, until, packed, words, into)
+                        turn = begin + TURN * take(gate) if shared else until
+                        turns += 1
+                        if brief and (turns == TURNS or not shared or turn >= end):
+                            unload(into, from_, to, offsets, active, counts[BITS], mine)
+                            turns = 0
             if shared:
                 meet(gate, size)
             records[:] = 0.0
@@ -218,43 +246,51 @@ def grow(
 def _pack(
     gate: Array, rank: int, size: int, gradient: Array, hessian: Array, order: Array, numbers: Array, counts: Array,
     float_parts: Array, whole_parts: Array, packed: Array,
-) -> None:  # fmt: skip
+) -> bool:  # fmt: skip
     """Gradients and hessians as whole numbers of a unit so small that their sums just fit, with a 1 to count rows.
 
-    With c bits for the count: one lane  q_g 2^c + 1;  two lanes  q_g  and  q_h 2^c + 1.
+    With c bits for the count: one lane  q_g 2^c + 1;  two lanes  q_g  and  q_h 2^c + 1. Short words, of which True
+    tells, hold all three and have room for the sums of a few thousand rows.
     """
     rows, lanes, c = counts[ROWS], counts[LANES], counts[BITS]
     every = rows == gradient.size
     for part in range(rank, PIECES, size):
-        g = h = 0.0
+        g = h = most_g = most_h = 0.0
         low, high = part * rows // PIECES, (part + 1) * rows // PIECES
         if every:
-            g, h = _sum_of_sizes(gradient, low, high), 0.0
+            g, most_g = _sizes(gradient, low, high)
             if lanes == 2:
-                h = _sum_of_sizes(hessian, low, high)
+                h, most_h = _sizes(hessian, low, high)
         else:
             for i in range(low, high):
                 row = np.int64(order[i])
                 g += abs(gradient[row])
+                most_g = max(most_g, abs(gradient[row]))
                 if lanes == 2:
                     h += hessian[row]
+                    most_h = max(most_h, hessian[row])
         float_parts[part, 0], float_parts[part, 1] = g, h
+        float_parts[part, 2], float_parts[part, 3] = most_g, most_h
     meet(gate, size)
-    g = h = 0.0
+    g = h = most_g = most_h = 0.0
     for part in range(PIECES):
         g += float_parts[part, 0]
         h += float_parts[part, 1]
+        most_g, most_h = max(most_g, float_parts[part, 2]), max(most_h, float_parts[part, 3])
     # A sum of at most 2^e is counted in units of 2^(e - room), a power of two, so that scaling rounds nothing.
     room_g, room_h = 61 - (c if lanes == 1 else 0), 61 - c
     e_g, e_h = math.frexp(g)[1], math.frexp(h)[1]
     # Gradients whose squares vanish are none at all.
     small = g == 0.0 or e_g < -500
+    brief = counts[SHORT] > 0 and not small and e_h > -500 and most_g * rows <= EVEN * g and most_h * rows <= EVEN * h
+    if brief:
+        room_g, room_h = SHORT_BITS + e_g - math.frexp(most_g)[1], SHORT_BITS + e_h - math.frexp(most_h)[1]
     to_g, to_h = 0.0 if small else math.ldexp(1.0, room_g - e_g), math.ldexp(1.0, room_h - max(e_h, -900))
     if rank == 0:
         numbers[SCALE] = 0.0 if small else math.ldexp(1.0, e_g)
         numbers[UNIT_G] = math.ldexp(1.0, -room_g)
         numbers[UNIT_H] = 1.0 if lanes == 1 else math.ldexp(1.0, e_h - room_h)
-    one = np.int64(1) << c
+    one, shift = np.int64(1) << c, np.int64(HESSIAN_BITS)
     for part in range(rank, PIECES, size):
         a = b = np.int64(0)
         low, high = part * rows // PIECES, (part + 1) * rows // PIECES
@@ -263,27 +299,30 @@ def _pack(
                 q = np.int64(np.floor(gradient[i] * to_g + 0.5))
                 packed[i] = q * one + 1
                 a += q
-        elif every:
+        elif every and brief:
             for i in range(low, high):
                 q = np.int64(np.floor(gradient[i] * to_g + 0.5))
                 r = np.int64(np.floor(hessian[i] * to_h + 0.5))
-                packed[2 * i], packed[2 * i + 1] = q, r * one + 1
+                packed[i] = (((q << shift) + r) << COUNT_BITS) + 1
                 a += q
                 b += r
         else:
             for i in range(low, high):
-                row = np.int64(order[i])
+                row = i if every else np.int64(order[i])
                 q = np.int64(np.floor(gradient[row] * to_g + 0.5))
+                a += q
                 if lanes == 1:
                     packed[row] = q * one + 1
-                    a += q
                 else:
                     r = np.int64(np.floor(hessian[row] * to_h + 0.5))
-                    packed[2 * row], packed[2 * row + 1] = q, r * one + 1
-                    a += q
                     b += r
+                    if brief:
+                        packed[row] = (((q << shift) + r) << COUNT_BITS) + 1
+                    else:
+                        packed[2 * row], packed[2 * row + 1] = q, r * one + 1
         whole_parts[part, 0], whole_parts[part, 1] = a, b
     meet(gate, size)
+    return brief
 
 
 @kernel(inner=True)
@@ -325,16 +364,18 @@ def _gather(carried: int, carry: Array, pool: Array, low: int, high: int, c: int
 
 
 @kernel(inner=True)
-def _sum_of_sizes(values: Array, low: int, high: int) -> float:
-    """The sum of |values|, as four sums side by side: none has to wait until another's addition is done."""
-    a = b = c = d = 0.0
+def _sizes(values: Array, low: int, high: int) -> tuple[float, float]:
+    """Sum and maximum of |values|, four side by side: none has to wait until another's addition is done."""
+    a = b = c = d = most_a = most_b = 0.0
     whole = low + (high - low) // 4 * 4
     for i in range(low, whole, 4):
-        a, b = a + abs(values[i]), b + abs(values[i + 1])
-        c, d = c + abs(values[i + 2]), d + abs(values[i + 3])
+        s, t, u, v = abs(values[i]), abs(values[i + 1]), abs(values[i + 2]), abs(values[i + 3])
+        a, b, c, d = a + s, b + t, c + u, d + v
+        most_a, most_b = max(most_a, max(s, t)), max(most_b, max(u, v))
     for i in range(whole, high):
         a += abs(values[i])
-    return (a + b) + (c + d)
+        most_a = max(most_a, abs(values[i]))
+    return (a + b) + (c + d), max(most_a, most_b)
 
 
 @kernel(inner=True)

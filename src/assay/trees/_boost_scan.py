@@ -11,7 +11,7 @@ import numpy as np
 from assay.numerics.jit import kernel
 from assay.numerics.team import add_pair, prefetch
 
-__all__ = ["search", "sum_up"]
+__all__ = ["search", "sum_up", "unload"]
 
 Array = np.ndarray
 
@@ -22,11 +22,15 @@ BEGIN, END, DEPTH, FIRST, FEATURE, BIN, MISSING, SLOT, SUM_G, SUM_H, LEFT_G, LEF
 NODE, CHILD, DEEPER, SPARE, MADE = range(5)
 # Limits and units as numbers, and as whole numbers.
 MIN_HESSIAN, L2, MIN_GAIN, SMOOTHING, UNIT_G, UNIT_H, SCALE = range(7)
-MAX_LEAVES, MAX_DEPTH, MIN_LEAF, MODE, LANES, BITS, BOUNDED, ROWS, SCORE, KEEP, CARRIED = range(11)
+MAX_LEAVES, MAX_DEPTH, MIN_LEAF, MODE, LANES, BITS, BOUNDED, ROWS, SCORE, KEEP, CARRIED, SHORT, LOSS, STEPS = range(14)
 
 NEAR, CHUNK = 131_072, 4096
 """Bytes of sums that are filled at a time, and by how many rows."""
 ROUNDING = 1e-12
+# A short word: 11 bits for the number of rows, 26 for hessians of 15 bits each, 27 for gradients of as many and a sign,
+# so that the sum of fewer than 2^11 rows does not spill over.
+COUNT_BITS, SHORT_BITS = 11, 15
+HESSIAN_BITS = COUNT_BITS + SHORT_BITS
 
 
 @kernel(inner=True)
@@ -85,6 +89,19 @@ def sum_up(
                             add_pair(sums, (at + np.uint64(cells[a1 + j])) << one, g1, h1)
                             add_pair(sums, (at + np.uint64(cells[a2 + j])) << one, g2, h2)
                             add_pair(sums, (at + np.uint64(cells[a3 + j])) << one, g3, h3)
+
+
+@kernel(inner=True)
+def unload(short: Array, low: int, high: int, offsets: Array, active: Array, c: int, sums: Array) -> None:
+    """Add sums of short words to those of gradients and of hessians with counts, and leave nothing behind."""
+    rows, part = (np.int64(1) << COUNT_BITS) - 1, (np.int64(1) << HESSIAN_BITS) - 1
+    for j in range(low, high):
+        if active[j]:
+            for k in range(np.uint64(offsets[j]), np.uint64(offsets[j + 1])):
+                word = short[k]
+                short[k] = 0
+                sums[np.uint64(2) * k] += word >> (COUNT_BITS + HESSIAN_BITS)
+                sums[np.uint64(2) * k + np.uint64(1)] += (((word >> COUNT_BITS) & part) << c) + (word & rows)
 
 
 @kernel(inner=True)

@@ -1,7 +1,8 @@
 """Kernels of the losses: gradients row by row, and exact leaves.
 
 An empty `w` means that all rows weigh the same, so that each kernel is compiled once. Exponentials and logarithms are
-numpy's, made for whole blocks before a kernel is called: they run eight at a time there and one at a time here.
+numpy's, made for whole blocks before a kernel is called: they run eight at a time there and one at a time here. Only
+where the threads that grow trees work out the gradients as well (`slopes`) is there an exponential of our own.
 """
 
 from __future__ import annotations
@@ -21,10 +22,55 @@ __all__ = [
     "poisson_step",
     "quantile_at",
     "quantiles",
+    "slopes",
     "squared_step",
 ]
 
 Array = np.ndarray
+SQUARED, BINARY = 1, 2
+"""Losses whose gradients `slopes` works out."""
+LOG2_E, LN_2 = 1.4426950408889634, 0.6931471805599453
+
+
+@kernel(inner=True)
+def slopes(
+    kind: int, y: Array, raw: Array, leaf: Array, value: Array, g: Array, h: Array, low: int, high: int
+) -> float:
+    """For the rows low to high without weights: step by the values of their leaves, if any, then gradients and loss."""
+    total, same = 0.0, raw[:0]
+    for at in range(low, high, 2048):
+        stop = min(at + 2048, high)
+        if value.size:
+            for i in range(np.uint64(at), np.uint64(stop)):
+                raw[i] += value[np.uint32(leaf[i])]
+        if kind == SQUARED:
+            total += squared_step(y[at:stop], same, raw[at:stop], g[at:stop])
+        else:
+            _exp_minus_size(raw[at:stop], h[at:stop])
+            total += binary_step(y[at:stop], same, raw[at:stop], g[at:stop], h[at:stop])
+    return total
+
+
+@kernel(inner=True)
+def _exp_minus_size(x: Array, out: Array) -> None:
+    """e^-|x| to 3 units of the last digit: Taylor's series within half an octave, and the octaves as exponent bits."""
+    for i in range(x.size):
+        a = max(-abs(x[i]), -708.0)
+        octaves = np.floor(a * LOG2_E + 0.5)
+        r = a - octaves * LN_2
+        p = r / 6227020800 + 1 / 479001600
+        p = p * r + 1 / 39916800
+        p = p * r + 1 / 3628800
+        p = p * r + 1 / 362880
+        p = p * r + 1 / 40320
+        p = p * r + 1 / 5040
+        p = p * r + 1 / 720
+        p = p * r + 1 / 120
+        p = p * r + 1 / 24
+        p = p * r + 1 / 6
+        p = p * r + 1 / 2
+        p = (p * r + 1) * r + 1
+        out[i] = p * np.int64((np.int64(octaves) + 1023) << 52).view(np.float64)
 
 
 @kernel
@@ -99,28 +145,18 @@ def binary_step(y: Array, w: Array, raw: Array, g: Array, h: Array) -> float:
             total += w[i] * (0.5 * (f + abs(f)) - f * y[i])
         return total
     for low in range(0, y.size, 512):
-        # The logarithm of a product of factors up to 2 costs less than a logarithm each, and 512 do not overflow. Two
-        # products side by side: neither has to wait for the other.
-        high = min(y.size, low + 512)
-        one = two = 1.0
-        for i in range(low, high - 1, 2):
-            one *= 1.0 + h[i]
-            two *= 1.0 + h[i + 1]
-        if (high - low) % 2:
-            one *= 1.0 + h[high - 1]
-        total += np.log(one * two)
-        a = b = 0.0
-        for i in range(low, high):
-            f, small = raw[i], h[i]
-            share = 1.0 / (1.0 + small)
-            g[i] = (1.0 if f > 0.0 else small) * share - y[i]
-            h[i] = small * share * share
-        for i in range(low, high - 1, 2):
-            a += raw[i] * ((raw[i] > 0.0) - y[i])
-            b += raw[i + 1] * ((raw[i + 1] > 0.0) - y[i + 1])
-        if (high - low) % 2:
-            a += raw[high - 1] * ((raw[high - 1] > 0.0) - y[high - 1])
-        total += a + b
+        # The logarithm of a product of factors up to 2 costs less than a logarithm each, and 512 do not overflow.
+        f, t, slope, curve = raw[low : low + 512], y[low : low + 512], g[low : low + 512], h[low : low + 512]
+        product = 1.0
+        for i in range(f.size):
+            product *= 1.0 + curve[i]
+        total += np.log(product)
+        for i in range(f.size):
+            total += f[i] * ((1.0 if f[i] > 0.0 else 0.0) - t[i])
+        for i in range(f.size):
+            share = 1.0 / (1.0 + curve[i])
+            slope[i] = (1.0 if f[i] > 0.0 else curve[i]) * share - t[i]
+            curve[i] = curve[i] * share * share
     return total
 
 

@@ -31,6 +31,8 @@ from scipy import special
 
 from assay.errors import DataError
 from assay.trees._loss_steps import (
+    BINARY,
+    SQUARED,
     binary_step,
     class_step,
     exponential_step,
@@ -63,6 +65,7 @@ class Loss:
     | flat      | curvature 1 in every row, so that the sum of curvatures is a sum of weights       |
     | scale     | mean loss = scale * (sum over rows + constant) / sum of weights                   |
     | steady    | without weights the gradient rises by as much as the score                        |
+    | team      | what `slopes` calls it, which works out gradients without weights; 0: it does not |
     | renews    | leaves take `centre` of their residuals instead of the Newton step                |
     """
 
@@ -71,6 +74,7 @@ class Loss:
     flat: ClassVar[bool] = False
     scale: ClassVar[float] = 1.0
     steady: ClassVar[bool] = False
+    team: ClassVar[int] = 0
     renews: ClassVar[bool] = False
     outputs: int = 1
 
@@ -109,7 +113,7 @@ class Loss:
 class Squared(Loss):
     """(y - f)^2: the mean."""
 
-    words, flat, steady = "mean squared error", True, True
+    words, flat, steady, team = "mean squared error", True, True, SQUARED
 
     def initial(self, y: Array, w: Array) -> Array:
         """The weighted mean."""
@@ -223,7 +227,7 @@ class Poisson(Loss):
 class Binary(Loss):
     """Deviance of two classes, y = 0 or 1."""
 
-    words, link = "mean log loss", "logit"
+    words, link, team = "mean log loss", "logit", BINARY
 
     def initial(self, y: Array, w: Array) -> Array:
         """The log-odds."""

@@ -21,7 +21,7 @@ from assay.numerics.jit import kernel
 from assay.numerics.threads import halted, one_blas_thread, parallel, workers
 from assay.progress import track
 from assay.trees._binning import bin_table
-from assay.trees._boost import BoostLimits, Workspace, grow_boosted
+from assay.trees._boost import NO_SCORES, BoostLimits, Scores, Workspace, grow_boosted
 from assay.trees._losses import NOTHING, Loss
 from assay.trees._nodes import Nodes
 from assay.trees._predict import sum_values
@@ -126,6 +126,7 @@ class _Scores:
         self.raw = np.repeat(stages.initial[:, None], n, axis=1)
         for t, tree in enumerate(stages.trees):
             self.add(tree, t % K)
+        self.first = self.raw[0]
         self.gradient = np.empty((K, n))
         self.hessian = np.empty((K, 0 if loss.flat else n))
         self.base = loss.constant(rows.y, rows.w)
@@ -142,7 +143,16 @@ class _Scores:
                 _advance(*step, at, stop)
             return self.loss.fill(y, w, self.raw, self.gradient, self.hessian, at, stop)
 
-        return self.loss.scale * (sum(self._by_blocks(block)) + self.base) / self.weight
+        return self.mean(sum(self._by_blocks(block)))
+
+    def mean(self, total: float) -> float:
+        """The mean loss, from its sum over the rows."""
+        return self.loss.scale * (total + self.base) / self.weight
+
+    def hand_over(self) -> Scores:
+        """The scores for the team that grows the next tree, with the step that waits for it."""
+        step, self._step = self._step, None
+        return Scores(self.loss.team, self.rows.y, self.first, NOTHING if step is None else step[1])
 
     def add(self, tree: Nodes, k: int) -> None:
         """Add a tree to score k of rows it has not seen."""
@@ -200,14 +210,12 @@ def _loop(here: _Scores, there: _Scores | None, work: Workspace, plan: Plan, sta
     # Squared error's gradients move with the scores, so the sums of one tree's leaves tell the next one's root.
     steady = loss.steady and w.size == 0 and drawn >= n and plan.columns >= p
     hessian = here.hessian if not loss.flat else (None if w.size == 0 else w[None])
+    team = loss.team > 0 and w.size == 0
     for t in track(range(stages.rounds, plan.rounds), "trees"):
         if halted():
             break  # nobody waits for this fit any more
         loss.begin(here.rows.y, w, here.raw)
-        score = here.refresh()
-        if known and len(stages.train) < t:
-            stages.train.append(score)
-        known = True
+        score = 0.0 if team else here.refresh()
         rows, columns = plan.draw(ROWS, t, n, drawn), _mask(plan.draw(COLUMNS, t, p, plan.columns), p)
         for k in range(loss.outputs):
             tree, leaf = grow_boosted(
@@ -220,6 +228,7 @@ def _loop(here: _Scores, there: _Scores | None, work: Workspace, plan: Plan, sta
                 columns=columns,
                 monotone=plan.monotone,
                 keep=steady,
+                scores=here.hand_over() if team else NO_SCORES,
             )
             value = tree.value[:, 0]
             if loss.renews:
@@ -233,6 +242,9 @@ def _loop(here: _Scores, there: _Scores | None, work: Workspace, plan: Plan, sta
             stages.trees.append(tree)
             if there is not None:
                 there.add(tree, k)
+        if known and len(stages.train) < t:
+            stages.train.append(here.mean(work.loss_sum) if team else score)
+        known = True
         if there is not None:
             stages.watched.append(there.refresh())
             if plan.patience and _stalled(stages.watched, plan.patience, plan.tol):
