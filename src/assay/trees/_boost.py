@@ -78,7 +78,7 @@ KEPT, RENEWED = 4, 16
 """Leaves' sums are kept where adding them up is so many times less than the cells; all is counted anew so often."""
 SHORT_ROWS, SHORT_BINS = 32_768, 300
 """Gradient, hessian and count are summed in one short word from so many rows on, with at most so many bins a column."""
-LEAF_SUMS, LEAF_ROWS = 8192, 1024
+LEAF_SUMS, LEAF_ROWS = 8192, 4096
 """Leaves' sums of gradients are made in pieces of so many nodes together, and of so many rows at least."""
 
 

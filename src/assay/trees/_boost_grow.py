@@ -72,9 +72,9 @@ Array = np.ndarray
 
 PIECES = 64
 """Pieces of rows whose float sums are added in a fixed order, whoever made them."""
-SHARED, TURN, TURNS = 4096, 508, 4
+SHARED, TURN, TURNS = 4096, 508, 16
 """From so many rows on they are shared when they are added up, so many at a time; so many times into short words."""
-EVEN = 64
+EVEN = 16
 """Short words are for gradients and hessians of which none is so many times the mean."""
 DIVIDED = 3072
 """From so many rows on they are shared when they are divided."""
@@ -103,6 +103,8 @@ def grow(
         n, p, lanes = gradient.size, n_bins.size, counts[LANES]
         news = told[0]
         keep, carried = counts[KEEP] > 0, counts[CARRIED]
+        # Gradients are measured while they are near; those of a sample when all of them are known.
+        measured = carried == 0 and counts[ROWS] == n
         for part in range(rank, PIECES, size):
             first, last = part * n // PIECES, (part + 1) * n // PIECES
             if counts[LOSS] > 0:
@@ -112,12 +114,16 @@ def grow(
                 )  # fmt: skip
             if counts[ROWS] < n:
                 leaf_of_row[first:last] = -1
+            if measured:
+                _measure(float_parts[part], gradient, hessian, order, first, last, counts)
         meet(gate, size)
         if carried > 0 and not _move(gate, rank, size, counts, leaf_of_row, carry, float_parts, whole_parts, packed):
             carried = 0
         brief = False
         if carried == 0:
-            brief = _pack(gate, rank, size, gradient, hessian, order, numbers, counts, float_parts, whole_parts, packed)
+            brief = _pack(
+                gate, rank, size, gradient, hessian, order, numbers, counts, float_parts, whole_parts, packed, measured
+            )
         words = 1 if brief else lanes
         freed = queued = 0
         leaves = 1
@@ -245,7 +251,7 @@ def grow(
 @kernel(inner=True)
 def _pack(
     gate: Array, rank: int, size: int, gradient: Array, hessian: Array, order: Array, numbers: Array, counts: Array,
-    float_parts: Array, whole_parts: Array, packed: Array,
+    float_parts: Array, whole_parts: Array, packed: Array, measured: bool,
 ) -> bool:  # fmt: skip
     """Gradients and hessians as whole numbers of a unit so small that their sums just fit, with a 1 to count rows.
 
@@ -254,24 +260,11 @@ def _pack(
     """
     rows, lanes, c = counts[ROWS], counts[LANES], counts[BITS]
     every = rows == gradient.size
-    for part in range(rank, PIECES, size):
-        g = h = most_g = most_h = 0.0
-        low, high = part * rows // PIECES, (part + 1) * rows // PIECES
-        if every:
-            g, most_g = _sizes(gradient, low, high)
-            if lanes == 2:
-                h, most_h = _sizes(hessian, low, high)
-        else:
-            for i in range(low, high):
-                row = np.int64(order[i])
-                g += abs(gradient[row])
-                most_g = max(most_g, abs(gradient[row]))
-                if lanes == 2:
-                    h += hessian[row]
-                    most_h = max(most_h, hessian[row])
-        float_parts[part, 0], float_parts[part, 1] = g, h
-        float_parts[part, 2], float_parts[part, 3] = most_g, most_h
-    meet(gate, size)
+    if not measured:
+        for part in range(rank, PIECES, size):
+            first, last = part * rows // PIECES, (part + 1) * rows // PIECES
+            _measure(float_parts[part], gradient, hessian, order, first, last, counts)
+        meet(gate, size)
     g = h = most_g = most_h = 0.0
     for part in range(PIECES):
         g += float_parts[part, 0]
@@ -290,39 +283,53 @@ def _pack(
         numbers[SCALE] = 0.0 if small else math.ldexp(1.0, e_g)
         numbers[UNIT_G] = math.ldexp(1.0, -room_g)
         numbers[UNIT_H] = 1.0 if lanes == 1 else math.ldexp(1.0, e_h - room_h)
-    one, shift = np.int64(1) << c, np.int64(HESSIAN_BITS)
     for part in range(rank, PIECES, size):
         a = b = np.int64(0)
         low, high = part * rows // PIECES, (part + 1) * rows // PIECES
         if every and lanes == 1:
-            for i in range(low, high):
-                q = np.int64(np.floor(gradient[i] * to_g + 0.5))
-                packed[i] = q * one + 1
-                a += q
+            a = _words(gradient[low:high], to_g, c, packed[low:high])
         elif every and brief:
-            for i in range(low, high):
-                q = np.int64(np.floor(gradient[i] * to_g + 0.5))
-                r = np.int64(np.floor(hessian[i] * to_h + 0.5))
-                packed[i] = (((q << shift) + r) << COUNT_BITS) + 1
-                a += q
-                b += r
+            a, b = _short_words(gradient[low:high], hessian[low:high], to_g, to_h, packed[low:high])
         else:
             for i in range(low, high):
-                row = i if every else np.int64(order[i])
+                row = np.int64(order[i])
                 q = np.int64(np.floor(gradient[row] * to_g + 0.5))
+                r = np.int64(np.floor(hessian[row] * to_h + 0.5)) if lanes == 2 else np.int64(0)
                 a += q
+                b += r
                 if lanes == 1:
-                    packed[row] = q * one + 1
+                    packed[row] = (q << c) + 1
+                elif brief:
+                    packed[row] = (((q << HESSIAN_BITS) + r) << COUNT_BITS) + 1
                 else:
-                    r = np.int64(np.floor(hessian[row] * to_h + 0.5))
-                    b += r
-                    if brief:
-                        packed[row] = (((q << shift) + r) << COUNT_BITS) + 1
-                    else:
-                        packed[2 * row], packed[2 * row + 1] = q, r * one + 1
+                    packed[2 * row], packed[2 * row + 1] = q, (r << c) + 1
         whole_parts[part, 0], whole_parts[part, 1] = a, b
     meet(gate, size)
     return brief
+
+
+@kernel(inner=True)
+def _words(gradient: Array, to_g: float, c: int, out: Array) -> int:
+    """Words of gradient and count; returns the sum of the gradients."""
+    total = np.int64(0)
+    for i in range(out.size):
+        q = np.int64(np.floor(gradient[i] * to_g + 0.5))
+        out[i] = (q << c) + 1
+        total += q
+    return total
+
+
+@kernel(inner=True)
+def _short_words(gradient: Array, hessian: Array, to_g: float, to_h: float, out: Array) -> tuple[int, int]:
+    """Words of gradient, hessian and count; returns the sums of the first two."""
+    a = b = np.int64(0)
+    for i in range(out.size):
+        q = np.int64(np.floor(gradient[i] * to_g + 0.5))
+        r = np.int64(np.floor(hessian[i] * to_h + 0.5))
+        out[i] = (((q << HESSIAN_BITS) + r) << COUNT_BITS) + 1
+        a += q
+        b += r
+    return a, b
 
 
 @kernel(inner=True)
@@ -364,18 +371,32 @@ def _gather(carried: int, carry: Array, pool: Array, low: int, high: int, c: int
 
 
 @kernel(inner=True)
-def _sizes(values: Array, low: int, high: int) -> tuple[float, float]:
-    """Sum and maximum of |values|, four side by side: none has to wait until another's addition is done."""
-    a = b = c = d = most_a = most_b = 0.0
-    whole = low + (high - low) // 4 * 4
-    for i in range(low, whole, 4):
-        s, t, u, v = abs(values[i]), abs(values[i + 1]), abs(values[i + 2]), abs(values[i + 3])
-        a, b, c, d = a + s, b + t, c + u, d + v
-        most_a, most_b = max(most_a, max(s, t)), max(most_b, max(u, v))
-    for i in range(whole, high):
-        a += abs(values[i])
-        most_a = max(most_a, abs(values[i]))
-    return (a + b) + (c + d), max(most_a, most_b)
+def _measure(part: Array, gradient: Array, hessian: Array, order: Array, low: int, high: int, counts: Array) -> None:
+    """Sum and maximum of |gradients| and hessians of the sample's rows low to high, into the part's numbers."""
+    if counts[ROWS] == gradient.size:
+        part[0], part[2] = _sizes(gradient[low:high])
+        if counts[LANES] == 2:
+            part[1], part[3] = _sizes(hessian[low:high])
+        return
+    part[:4] = 0.0
+    for i in range(low, high):
+        row = np.int64(order[i])
+        part[0] += abs(gradient[row])
+        part[2] = max(part[2], abs(gradient[row]))
+        if counts[LANES] == 2:
+            part[1] += hessian[row]
+            part[3] = max(part[3], hessian[row])
+
+
+@kernel(inner=True)
+def _sizes(values: Array) -> tuple[float, float]:
+    """Sum and maximum of |values|; such numbers are in the order of their bits, whose maximum is quickly found."""
+    total, most = 0.0, np.int64(0)
+    for i in range(values.size):
+        total += abs(values[i])
+    for i in range(values.size):
+        most = max(most, np.float64(abs(values[i])).view(np.int64))
+    return total, np.int64(most).view(np.float64)
 
 
 @kernel(inner=True)
@@ -533,24 +554,27 @@ def _finish(
     gate: Array, rank: int, size: int, made: int, order: Array, gradient: Array, hessian: Array, numbers: Array,
     counts: Array, real: Array, whole: Array, leaf_sums: Array, leaf_of_row: Array,
 ) -> None:  # fmt: skip
-    """Tell the rows their leaves, and compute each leaf's step from its own rows, piece by piece in their order."""
-    turn = 0
-    for t in range(made):
-        turn += whole[t, FEATURE] < 0
-        if whole[t, FEATURE] < 0 and turn % size == rank:
-            for i in range(np.uint64(whole[t, BEGIN]), np.uint64(whole[t, END])):
-                leaf_of_row[np.uint64(order[i])] = t
-    meet(gate, size)
+    """Tell the rows their leaves, and compute each leaf's step from its own rows, piece by piece in their order.
+
+    A leaf's rows are in ascending order, so those of a piece lie together in it, and all that is read and written for a
+    piece of the table stays near.
+    """
     pieces, n, lanes = leaf_sums.shape[0], gradient.size, counts[LANES]
     for part in range(rank, pieces, size):
-        sums = leaf_sums[part]
-        sums[: 2 * made] = 0.0
-        for i in range(part * n // pieces, (part + 1) * n // pieces):
-            leaf = np.int64(leaf_of_row[i])
-            if leaf >= 0:
-                sums[2 * leaf] += gradient[i]
+        first, last = part * n // pieces, (part + 1) * n // pieces
+        for t in range(made):
+            if whole[t, FEATURE] >= 0:
+                continue
+            g = h = 0.0
+            at = _first_from(order, whole[t, BEGIN], whole[t, END], first)
+            stop = _first_from(order, at, whole[t, END], last)
+            for i in range(np.uint64(at), np.uint64(stop)):
+                row = np.uint64(order[i])
+                leaf_of_row[row] = t
+                g += gradient[row]
                 if lanes == 2:
-                    sums[2 * leaf + 1] += hessian[i]
+                    h += hessian[row]
+            leaf_sums[part, 2 * t], leaf_sums[part, 2 * t + 1] = g, h
     meet(gate, size)
     for t in range(rank, made, size):
         g, h = whole[t, SUM_G] * numbers[UNIT_G] * numbers[SCALE], whole[t, SUM_H] * numbers[UNIT_H]
@@ -564,6 +588,18 @@ def _finish(
         weight = h + numbers[L2]
         real[t, WEIGHT] = h
         real[t, STEP] = min(max(-g / weight, real[t, LOW]), real[t, HIGH]) if weight > 0.0 else 0.0
+
+
+@kernel(inner=True)
+def _first_from(order: Array, low: int, high: int, row: int) -> int:
+    """The first place between low and high of a row that is not before `row`."""
+    while low < high:
+        middle = (low + high) >> 1
+        if order[middle] < row:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @kernel

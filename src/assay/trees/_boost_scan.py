@@ -27,9 +27,9 @@ MAX_LEAVES, MAX_DEPTH, MIN_LEAF, MODE, LANES, BITS, BOUNDED, ROWS, SCORE, KEEP, 
 NEAR, CHUNK = 131_072, 4096
 """Bytes of sums that are filled at a time, and by how many rows."""
 ROUNDING = 1e-12
-# A short word: 11 bits for the number of rows, 26 for hessians of 15 bits each, 27 for gradients of as many and a sign,
-# so that the sum of fewer than 2^11 rows does not spill over.
-COUNT_BITS, SHORT_BITS = 11, 15
+# A short word: 13 bits for the number of rows, 25 for hessians of 12 bits each, 26 for gradients of as many and a sign,
+# so that the sum of fewer than 2^13 rows does not spill over.
+COUNT_BITS, SHORT_BITS = 13, 12
 HESSIAN_BITS = COUNT_BITS + SHORT_BITS
 
 
@@ -98,10 +98,10 @@ def unload(short: Array, low: int, high: int, offsets: Array, active: Array, c: 
     for j in range(low, high):
         if active[j]:
             for k in range(np.uint64(offsets[j]), np.uint64(offsets[j + 1])):
-                word = short[k]
+                word, at = short[k], k << np.uint64(1)
                 short[k] = 0
-                sums[np.uint64(2) * k] += word >> (COUNT_BITS + HESSIAN_BITS)
-                sums[np.uint64(2) * k + np.uint64(1)] += (((word >> COUNT_BITS) & part) << c) + (word & rows)
+                sums[at] += word >> (COUNT_BITS + HESSIAN_BITS)
+                sums[at + np.uint64(1)] += (((word >> COUNT_BITS) & part) << c) + (word & rows)
 
 
 @kernel(inner=True)
