@@ -113,10 +113,10 @@ class Scores(NamedTuple):
 
     | field | meaning                                                                          |
     |-------|----------------------------------------------------------------------------------|
-    | loss  | `SQUARED` or `BINARY` of `_loss_steps`, without weights; 0: gradients are given  |
+    | loss  | as `_loss_steps` numbers them, without weights; 0: gradients are given           |
     | y     | the targets                                                                      |
-    | raw   | the scores; stepped before gradients are worked out                              |
-    | value | what the nodes of the last tree add to the scores of their rows; empty: nothing  |
+    | raw   | the K x n scores; stepped first, then all gradients follow before score 0's tree |
+    | value | what the nodes of the last tree add to the score it is for; empty: nothing       |
     """
 
     loss: int
@@ -125,7 +125,7 @@ class Scores(NamedTuple):
     value: Array
 
 
-NO_SCORES = Scores(0, np.empty(0), np.empty(0), np.empty(0))
+NO_SCORES = Scores(0, np.empty(0), np.empty((1, 0)), np.empty(0))
 
 
 class Workspace:
@@ -217,7 +217,7 @@ class Workspace:
 
     @property
     def loss_sum(self) -> float:
-        """The summed loss of `Scores` before the last tree was grown."""
+        """The summed loss of `Scores` before the last tree for score 0 was grown."""
         return float(self.parts[:, 4].sum())
 
     def move(self, value: Array) -> None:

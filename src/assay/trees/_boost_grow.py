@@ -108,10 +108,12 @@ def grow(
         for part in range(rank, PIECES, size):
             first, last = part * n // PIECES, (part + 1) * n // PIECES
             if counts[LOSS] > 0:
-                past = values[: counts[STEPS]]
-                float_parts[part, 4] = slopes(
-                    counts[LOSS], target, raw, leaf_of_row, past, gradient, hessian, first, last
+                loss = slopes(
+                    counts[LOSS], counts[SCORE], target, raw, leaf_of_row, values[: counts[STEPS]], gradients, hessians,
+                    first, last,
                 )  # fmt: skip
+                if counts[SCORE] == 0:
+                    float_parts[part, 4] = loss
             if counts[ROWS] < n:
                 leaf_of_row[first:last] = -1
             if measured:

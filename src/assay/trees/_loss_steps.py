@@ -27,27 +27,74 @@ __all__ = [
 ]
 
 Array = np.ndarray
-SQUARED, BINARY = 1, 2
+SQUARED, BINARY, CLASSES = 1, 2, 3
 """Losses whose gradients `slopes` works out."""
 LOG2_E, LN_2 = 1.4426950408889634, 0.6931471805599453
 
 
 @kernel(inner=True)
 def slopes(
-    kind: int, y: Array, raw: Array, leaf: Array, value: Array, g: Array, h: Array, low: int, high: int
+    kind: int, score: int, y: Array, raw: Array, leaf: Array, value: Array, g: Array, h: Array, low: int, high: int
 ) -> float:
-    """For the rows low to high without weights: step by the values of their leaves, if any, then gradients and loss."""
-    total, same = 0.0, raw[:0]
+    """Step by the values of the last tree's leaves, if any; before a round's first tree work out gradients and loss.
+
+    For the rows low to high, without weights.
+    """
+    total, same = 0.0, raw[0, :0]
+    past = raw[score - 1]
     for at in range(low, high, 2048):
         stop = min(at + 2048, high)
         if value.size:
             for i in range(np.uint64(at), np.uint64(stop)):
-                raw[i] += value[np.uint32(leaf[i])]
+                past[i] += value[np.uint32(leaf[i])]
+        if score > 0:
+            continue
         if kind == SQUARED:
-            total += squared_step(y[at:stop], same, raw[at:stop], g[at:stop])
+            total += squared_step(y[at:stop], same, raw[0, at:stop], g[0, at:stop])
+        elif kind == BINARY:
+            _exp_minus_size(raw[0, at:stop], h[0, at:stop])
+            total += binary_step(y[at:stop], same, raw[0, at:stop], g[0, at:stop], h[0, at:stop])
         else:
-            _exp_minus_size(raw[at:stop], h[at:stop])
-            total += binary_step(y[at:stop], same, raw[at:stop], g[at:stop], h[at:stop])
+            total += _class_slopes(y[at:stop], raw, g, h, at, stop)
+    return total
+
+
+@kernel(inner=True)
+def _class_slopes(y: Array, raw: Array, g: Array, h: Array, low: int, high: int) -> float:
+    """p_k - 1[y = k] and p_k (1 - p_k), with p_k = e^(f_k - top) / mass; the loss is top - f_y + log(mass)."""
+    total, classes, n = 0.0, raw.shape[0], y.size
+    top = mass = h[0, low:high]
+    top[:] = raw[0, low:high]
+    for k in range(1, classes):
+        scores = raw[k, low:high]
+        for i in range(n):
+            top[i] = max(top[i], scores[i])
+    for i in range(n):
+        total += top[i] - raw[np.int64(y[i]), low + i]
+    for k in range(classes):
+        slope, scores = g[k, low:high], raw[k, low:high]
+        for i in range(n):
+            slope[i] = scores[i] - top[i]
+        _exp_minus_size(slope, slope)
+    mass[:] = 0.0
+    for k in range(classes):
+        slope = g[k, low:high]
+        for i in range(n):
+            mass[i] += slope[i]
+    for at in range(0, n, 32):
+        # At most 2^31 classes: the product is below 2^992.
+        product = 1.0
+        for i in range(at, min(at + 32, n)):
+            product *= mass[i]
+        total += np.log(product)
+    for k in range(classes - 1, -1, -1):  # the first row of h holds the masses
+        slope, curve = g[k, low:high], h[k, low:high]
+        for i in range(n):
+            p = slope[i] / mass[i]
+            slope[i] = p
+            curve[i] = p * (1.0 - p)
+    for i in range(n):
+        g[np.int64(y[i]), low + i] -= 1.0
     return total
 
 

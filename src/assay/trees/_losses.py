@@ -32,6 +32,7 @@ from scipy import special
 from assay.errors import DataError
 from assay.trees._loss_steps import (
     BINARY,
+    CLASSES,
     SQUARED,
     binary_step,
     class_step,
@@ -259,7 +260,7 @@ class Exponential(Loss):
 class Multinomial(Loss):
     """Deviance of K classes, y = 0 .. K - 1."""
 
-    words, link = "mean log loss", "softmax"
+    words, link, team = "mean log loss", "softmax", CLASSES
 
     def __init__(self, classes: int) -> None:
         self.outputs = classes

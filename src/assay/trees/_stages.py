@@ -126,9 +126,9 @@ class _Scores:
         self.raw = np.repeat(stages.initial[:, None], n, axis=1)
         for t, tree in enumerate(stages.trees):
             self.add(tree, t % K)
-        self.first = self.raw[0]
         self.gradient = np.empty((K, n))
         self.hessian = np.empty((K, 0 if loss.flat else n))
+        self.team = loss.team > 0 and rows.w.size == 0
         self.base = loss.constant(rows.y, rows.w)
         self.weight = rows.weight
 
@@ -152,17 +152,17 @@ class _Scores:
     def hand_over(self) -> Scores:
         """The scores for the team that grows the next tree, with the step that waits for it."""
         step, self._step = self._step, None
-        return Scores(self.loss.team, self.rows.y, self.first, NOTHING if step is None else step[1])
+        return Scores(self.loss.team, self.rows.y, self.raw, NOTHING if step is None else step[1])
 
     def add(self, tree: Nodes, k: int) -> None:
         """Add a tree to score k of rows it has not seen."""
         sum_values(tree, self.rows.X, self.raw[k][:, None], n_jobs=self.n_jobs)
 
     def advance(self, k: int, value: Array, leaf: Array) -> None:
-        """Add the values of the leaves in which the rows lie to score k; the last score waits for `refresh`."""
+        """Add the values of the rows' leaves to score k; the last step waits for the team or `refresh`."""
         self._step = step = (self.raw[k], value, leaf)
         # The next tree writes over the leaves, and a loss that looks at residuals needs the scores as they are.
-        if k < self.raw.shape[0] - 1 or self.loss.renews:
+        if not self.team and (k < self.raw.shape[0] - 1 or self.loss.renews):
             self._step = None
             self._by_blocks(lambda at: _advance(*step, at, min(leaf.size, at + BLOCK)))
 
@@ -210,12 +210,11 @@ def _loop(here: _Scores, there: _Scores | None, work: Workspace, plan: Plan, sta
     # Squared error's gradients move with the scores, so the sums of one tree's leaves tell the next one's root.
     steady = loss.steady and w.size == 0 and drawn >= n and plan.columns >= p
     hessian = here.hessian if not loss.flat else (None if w.size == 0 else w[None])
-    team = loss.team > 0 and w.size == 0
     for t in track(range(stages.rounds, plan.rounds), "trees"):
         if halted():
             break  # nobody waits for this fit any more
         loss.begin(here.rows.y, w, here.raw)
-        score = 0.0 if team else here.refresh()
+        score = 0.0 if here.team else here.refresh()
         rows, columns = plan.draw(ROWS, t, n, drawn), _mask(plan.draw(COLUMNS, t, p, plan.columns), p)
         for k in range(loss.outputs):
             tree, leaf = grow_boosted(
@@ -228,7 +227,7 @@ def _loop(here: _Scores, there: _Scores | None, work: Workspace, plan: Plan, sta
                 columns=columns,
                 monotone=plan.monotone,
                 keep=steady,
-                scores=here.hand_over() if team else NO_SCORES,
+                scores=here.hand_over() if here.team else NO_SCORES,
             )
             value = tree.value[:, 0]
             if loss.renews:
@@ -243,7 +242,7 @@ def _loop(here: _Scores, there: _Scores | None, work: Workspace, plan: Plan, sta
             if there is not None:
                 there.add(tree, k)
         if known and len(stages.train) < t:
-            stages.train.append(here.mean(work.loss_sum) if team else score)
+            stages.train.append(here.mean(work.loss_sum) if here.team else score)
         known = True
         if there is not None:
             stages.watched.append(there.refresh())
