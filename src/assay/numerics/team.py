@@ -33,7 +33,7 @@ from numba.extending import intrinsic as numba_intrinsic
 
 from assay.numerics.jit import kernel
 
-__all__ = ["CALL", "OVER", "add_pair", "follow", "lead", "meet", "new_gate", "prefetch", "take"]
+__all__ = ["CALL", "OVER", "follow", "lead", "meet", "new_gate", "take"]
 
 Array = np.ndarray
 intrinsic: Any = numba_intrinsic  # its first argument is filled in by Numba, which its types do not say
@@ -107,43 +107,6 @@ def _hand_over(typing: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(), build
-
-
-@intrinsic
-def prefetch(typing: Any, array: Any, index: Any) -> Any:
-    """Ask for the cache line of array[index]; only a hint, so any index will do."""
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = signature.args[0]
-        made = context.make_array(kind)(context, builder, arguments[0])
-        place = builder.gep(made.data, [arguments[1]])
-        byte = ir.IntType(8).as_pointer()
-        whole = ir.IntType(32)
-        call = ir.FunctionType(ir.VoidType(), [byte, whole, whole, whole])
-        name = "llvm.prefetch.p0"
-        function = builder.module.globals.get(name) or ir.Function(builder.module, call, name)
-        numbers = [ir.Constant(whole, value) for value in (0, 3, 1)]
-        builder.call(function, [builder.bitcast(place, byte), *numbers])
-        return context.get_dummy_value()
-
-    return types.void(array, types.int64), build
-
-
-@intrinsic
-def add_pair(typing: Any, array: Any, index: Any, one: Any, two: Any) -> Any:
-    """Add two numbers to array[index] and array[index + 1] at once; the compiler does not see that it could."""
-
-    def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        made = context.make_array(signature.args[0])(context, builder, arguments[0])
-        pair = ir.VectorType(ir.IntType(64), 2)
-        place = builder.bitcast(builder.gep(made.data, [arguments[1]]), pair.as_pointer())
-        both = ir.Constant(pair, ir.Undefined)
-        for k in range(2):
-            both = builder.insert_element(both, arguments[2 + k], ir.Constant(ir.IntType(32), k))
-        builder.store(builder.add(builder.load(place, align=8), both), place, align=8)
-        return context.get_dummy_value()
-
-    return types.void(array, types.uint64, types.int64, types.int64), build
 
 
 @kernel(inner=True)

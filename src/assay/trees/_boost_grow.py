@@ -484,17 +484,16 @@ def _divide(
     if rank >= parts:
         return
     nb = np.int64(n_bins[column])
+    low, high = begin + (end - begin) * rank // parts, begin + (end - begin) * (rank + 1) // parts
+    codes, seconds = by_column[column * n : (column + 1) * n], buffers[1]
+    firsts = order if parts == 1 else buffers[0]
+    a, b = np.uint64(low), np.uint64(low)
     table[nb] = 1 - whole[node, MISSING]
     for k in range(nb):
         if categorical[column]:
             table[k] = (bits[node, k >> 5] >> np.uint32(k & 31)) & np.uint32(1)
         else:
             table[k] = k <= whole[node, BIN]
-    low, high = begin + (end - begin) * rank // parts, begin + (end - begin) * (rank + 1) // parts
-    codes, seconds = by_column[column * n : (column + 1) * n], buffers[1]
-    firsts = order if parts == 1 else buffers[0]
-    a, b = np.uint64(low), np.uint64(low)
-    one = np.uint64(1)
     # Both writes are always made and only one of them counts: no branch to guess wrong.
     for i in range(np.uint64(low), np.uint64(high)):
         row = order[i]
@@ -502,8 +501,9 @@ def _divide(
         firsts[a] = row
         seconds[b] = row
         a += goes
-        b += one - goes
-    told[1 + rank, 0] = np.int64(a) - low
+        b += np.uint64(1) - goes
+    went, stayed = np.int64(b) - low, np.int64(a) - low
+    told[1 + rank, 0] = stayed
     if parts > 1:
         meet(gate, size)
     lefts = mine = 0
@@ -513,15 +513,10 @@ def _divide(
         lefts += told[1 + r, 0]
     if rank == 0:
         _beget(node, child, begin + lefts, numbers, counts, bound, real, whole)
-    to = np.uint64(begin + mine)
     if parts > 1:
-        for i in range(np.uint64(low), a):
-            order[to] = firsts[i]
-            to += one
-    to = np.uint64(begin + lefts + (low - begin - mine))
-    for i in range(np.uint64(low), b):
-        order[to] = seconds[i]
-        to += one
+        order[begin + mine : begin + mine + stayed] = firsts[low : low + stayed]
+    to = begin + lefts + (low - begin - mine)
+    order[to : to + went] = seconds[low : low + went]
 
 
 @kernel(inner=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from assay.numerics.jit import kernel
-from assay.numerics.team import add_pair, prefetch
+from assay.numerics.vector import add_pair, prefetch
 
 __all__ = ["search", "sum_up", "unload"]
 
