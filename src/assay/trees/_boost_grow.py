@@ -502,8 +502,7 @@ def _divide(
         seconds[b] = row
         a += goes
         b += np.uint64(1) - goes
-    went, stayed = np.int64(b) - low, np.int64(a) - low
-    told[1 + rank, 0] = stayed
+    told[1 + rank, 0] = np.int64(a) - low
     if parts > 1:
         meet(gate, size)
     lefts = mine = 0
@@ -513,10 +512,15 @@ def _divide(
         lefts += told[1 + r, 0]
     if rank == 0:
         _beget(node, child, begin + lefts, numbers, counts, bound, real, whole)
+    to = np.uint64(begin + mine)
     if parts > 1:
-        order[begin + mine : begin + mine + stayed] = firsts[low : low + stayed]
-    to = begin + lefts + (low - begin - mine)
-    order[to : to + went] = seconds[low : low + went]
+        for i in range(np.uint64(low), a):
+            order[to] = firsts[i]
+            to += np.uint64(1)
+    to = np.uint64(begin + lefts + (low - begin - mine))
+    for i in range(np.uint64(low), b):
+        order[to] = seconds[i]
+        to += np.uint64(1)
 
 
 @kernel(inner=True)

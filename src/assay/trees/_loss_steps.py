@@ -29,6 +29,7 @@ __all__ = [
 Array = np.ndarray
 SQUARED, BINARY, CLASSES = 1, 2, 3
 """Losses whose gradients `slopes` works out."""
+BLOCK = 512
 LOG2_E, LN_2 = 1.4426950408889634, 0.6931471805599453
 
 
@@ -40,20 +41,22 @@ def slopes(
 
     For the rows low to high, without weights.
     """
-    total, same = 0.0, raw[0, :0]
-    past = raw[score - 1]
-    for at in range(low, high, 2048):
-        stop = min(at + 2048, high)
+    total, past = 0.0, raw[score - 1]
+    for at in range(low, high, BLOCK):
+        stop = min(at + BLOCK, high)
         if value.size:
             for i in range(np.uint64(at), np.uint64(stop)):
                 past[i] += value[np.uint32(leaf[i])]
         if score > 0:
             continue
         if kind == SQUARED:
-            total += squared_step(y[at:stop], same, raw[0, at:stop], g[0, at:stop])
+            for i in range(np.uint64(at), np.uint64(stop)):
+                r = past[i] - y[i]
+                g[0, i] = r
+                total += r * r
         elif kind == BINARY:
             _exp_minus_size(raw[0, at:stop], h[0, at:stop])
-            total += binary_step(y[at:stop], same, raw[0, at:stop], g[0, at:stop], h[0, at:stop])
+            total += _binary_block(y[at:stop], raw[0, at:stop], g[0, at:stop], h[0, at:stop])
         else:
             total += _class_slopes(y[at:stop], raw, g, h, at, stop)
     return total
@@ -64,8 +67,8 @@ def _class_slopes(y: Array, raw: Array, g: Array, h: Array, low: int, high: int)
     """p_k - 1[y = k] and p_k (1 - p_k), with p_k = e^(f_k - top) / mass; the loss is top - f_y + log(mass)."""
     total, classes, n = 0.0, raw.shape[0], y.size
     top = mass = h[0, low:high]
-    top[:] = raw[0, low:high]
-    for k in range(1, classes):
+    top[:] = -np.inf
+    for k in range(classes):
         scores = raw[k, low:high]
         for i in range(n):
             top[i] = max(top[i], scores[i])
@@ -191,20 +194,28 @@ def binary_step(y: Array, w: Array, raw: Array, g: Array, h: Array) -> float:
             h[i] = w[i] * small * share * share
             total += w[i] * (0.5 * (f + abs(f)) - f * y[i])
         return total
-    for low in range(0, y.size, 512):
-        # The logarithm of a product of factors up to 2 costs less than a logarithm each, and 512 do not overflow.
-        f, t, slope, curve = raw[low : low + 512], y[low : low + 512], g[low : low + 512], h[low : low + 512]
-        product = 1.0
-        for i in range(f.size):
-            product *= 1.0 + curve[i]
-        total += np.log(product)
-        for i in range(f.size):
-            total += f[i] * ((1.0 if f[i] > 0.0 else 0.0) - t[i])
-        for i in range(f.size):
-            share = 1.0 / (1.0 + curve[i])
-            slope[i] = (1.0 if f[i] > 0.0 else curve[i]) * share - t[i]
-            curve[i] = curve[i] * share * share
+    for low in range(0, y.size, BLOCK):
+        high = low + BLOCK
+        total += _binary_block(y[low:high], raw[low:high], g[low:high], h[low:high])
     return total
+
+
+@kernel(inner=True)
+def _binary_block(y: Array, raw: Array, g: Array, h: Array) -> float:
+    """The same for at most `BLOCK` rows that weigh the same, with the whole loss.
+
+    The logarithm of a product of factors up to 2 costs less than a logarithm each, and so few do not overflow.
+    """
+    product, total = 1.0, 0.0
+    for i in range(y.size):
+        product *= 1.0 + h[i]
+    for i in range(y.size):
+        total += raw[i] * ((1.0 if raw[i] > 0.0 else 0.0) - y[i])
+    for i in range(y.size):
+        share = 1.0 / (1.0 + h[i])
+        g[i] = (1.0 if raw[i] > 0.0 else h[i]) * share - y[i]
+        h[i] = h[i] * share * share
+    return total + np.log(product)
 
 
 @kernel
