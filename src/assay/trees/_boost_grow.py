@@ -311,7 +311,7 @@ def _pack(
 
 
 @kernel(inner=True)
-def _words(gradient: Array, to_g: float, c: int, out: Array) -> int:
+def _words(gradient: Array, to_g: float, c: int, out: Array) -> np.int64:
     """Words of gradient and count; returns the sum of the gradients."""
     total = np.int64(0)
     for i in range(out.size):
@@ -322,7 +322,7 @@ def _words(gradient: Array, to_g: float, c: int, out: Array) -> int:
 
 
 @kernel(inner=True)
-def _short_words(gradient: Array, hessian: Array, to_g: float, to_h: float, out: Array) -> tuple[int, int]:
+def _short_words(gradient: Array, hessian: Array, to_g: float, to_h: float, out: Array) -> tuple[np.int64, np.int64]:
     """Words of gradient, hessian and count; returns the sums of the first two."""
     a = b = np.int64(0)
     for i in range(out.size):

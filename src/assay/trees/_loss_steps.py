@@ -103,7 +103,7 @@ def _class_slopes(y: Array, raw: Array, g: Array, h: Array, low: int, high: int)
 
 @kernel(inner=True)
 def _exp_minus_size(x: Array, out: Array) -> None:
-    """e^-|x| to 3 units of the last digit: Taylor's series within half an octave, and the octaves as exponent bits."""
+    """e^-|x| to 4 + |x| / 5 units of the last digit: Taylor's series within half an octave; octaves as exponents."""
     for i in range(x.size):
         a = max(-abs(x[i]), -708.0)
         octaves = np.floor(a * LOG2_E + 0.5)
