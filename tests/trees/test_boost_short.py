@@ -9,8 +9,9 @@ from assay.numerics.jit import kernel
 from assay.trees import GradientBoostingClassifier, GradientBoostingRegressor, _boost, _losses
 from assay.trees._binning import bin_table
 from assay.trees._boost import BoostLimits, Workspace, grow_boosted
-from assay.trees._boost_grow import EVEN, TURN, TURNS
+from assay.trees._boost_grow import TURN, TURNS
 from assay.trees._boost_scan import COUNT_BITS, HESSIAN_BITS, SHORT_BITS, sum_up, unload
+from assay.trees._boost_words import EVEN
 from assay.trees._loss_steps import _exp_minus_size
 
 FIELDS = ("feature", "threshold", "first", "missing", "value", "rows", "weight", "gain")

@@ -56,7 +56,7 @@ import numpy as np
 from assay.numerics.team import CALL, OVER, new_gate
 from assay.numerics.threads import Crew, parallel, workers
 from assay.trees._binning import Codes
-from assay.trees._boost_grow import PIECES, grow, send
+from assay.trees._boost_grow import grow, send
 from assay.trees._boost_scan import (
     BEGIN,
     BIN,
@@ -73,6 +73,7 @@ from assay.trees._boost_scan import (
     UNIT_G,
     WEIGHT,
 )
+from assay.trees._boost_words import PIECES
 from assay.trees._nodes import Nodes, word_count
 
 __all__ = ["NO_SCORES", "BoostLimits", "Scores", "Workspace", "grow_boosted"]
