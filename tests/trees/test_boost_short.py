@@ -156,7 +156,7 @@ def _exponential(x, out):  # type: ignore[no-untyped-def]
 
 def test_exponential():
     x = np.concatenate(
-        [np.linspace(-708, 708, 100_001), np.random.default_rng(0).normal(size=1_000), [0.0, -0.0, 1e-300]]
+        [np.linspace(-707, 707, 100_001), np.random.default_rng(0).normal(size=1_000), [0.0, -0.0, 1e-300]]
     )
     found = np.empty_like(x)
     _exponential(x, found)
@@ -166,5 +166,4 @@ def test_exponential():
     found = np.empty(4)
     _exponential(edge, found)
     assert np.isnan(found[0])
-    assert (found[1:] <= np.exp(-707)).all()
-    assert (found[1:] >= 0).all()
+    assert (found[1:] == 0).all()

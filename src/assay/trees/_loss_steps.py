@@ -120,7 +120,8 @@ def _exp_minus_size(x: Array, out: Array) -> None:
         p = p * r + 1 / 6
         p = p * r + 1 / 2
         p = (p * r + 1) * r + 1
-        out[i] = p * np.int64((np.int64(octaves) + 1023) << 52).view(np.float64)
+        power = np.int64((np.int64(octaves) + 1023) << 52).view(np.float64)
+        out[i] = p * power if a > -708.0 else a + 708.0  # NaN stays NaN
 
 
 @kernel

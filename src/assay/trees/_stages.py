@@ -129,6 +129,8 @@ class _Scores:
         self.gradient = np.empty((K, n))
         self.hessian = np.empty((K, 0 if loss.flat else n))
         self.team = loss.team > 0 and rows.w.size == 0
+        # Of arrays that may not be written the kernel would be compiled once more.
+        self.targets, self.weights = (np.require(given, requirements="W") for given in (rows.y, rows.w))
         self.base = loss.constant(rows.y, rows.w)
         self.weight = rows.weight
 
@@ -152,7 +154,7 @@ class _Scores:
     def hand_over(self) -> Scores:
         """The scores for the team that grows the next tree, with the step that waits for it."""
         step, self._step = self._step, None
-        return Scores(self.loss.team, self.rows.y, self.raw, NOTHING if step is None else step[1])
+        return Scores(self.loss.team, self.targets, self.raw, NOTHING if step is None else step[1])
 
     def add(self, tree: Nodes, k: int) -> None:
         """Add a tree to score k of rows it has not seen."""
@@ -209,7 +211,7 @@ def _loop(here: _Scores, there: _Scores | None, work: Workspace, plan: Plan, sta
     known = stages.rounds > 0
     # Squared error's gradients move with the scores, so the sums of one tree's leaves tell the next one's root.
     steady = loss.steady and w.size == 0 and drawn >= n and plan.columns >= p
-    hessian = here.hessian if not loss.flat else (None if w.size == 0 else w[None])
+    hessian = here.hessian if not loss.flat else (None if w.size == 0 else here.weights[None])
     for t in track(range(stages.rounds, plan.rounds), "trees"):
         if halted():
             break  # nobody waits for this fit any more
