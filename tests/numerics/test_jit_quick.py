@@ -1,9 +1,12 @@
-"""Quick compilation makes the code that plain compilation makes, and leaves no trace in Numba."""
+"""Quick compilation makes the code that plain compilation makes, the same each time, and leaves no trace in Numba."""
 
 from __future__ import annotations
 
 import gc
+import os
 import re
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numba
@@ -13,8 +16,9 @@ from numba.core import base, codegen, ir
 from numba.core.errors import TypingError
 from numba.core.types.functions import BaseFunction
 
-from assay.numerics import jit
-from assay.numerics.jit import SAFE_FASTMATH, kernel, possible, quickly
+from assay.numerics import quick
+from assay.numerics.jit import SAFE_FASTMATH, kernel
+from assay.numerics.quick import possible, quickly
 
 known = pytest.mark.skipif(not possible(), reason="a version of Numba that was not tried")
 
@@ -84,13 +88,14 @@ def test_the_machine_code_is_the_same():
 @known
 def test_numba_is_as_before_afterwards():
     def state():
-        library = jit._codegen()._library_class
+        library = quick._codegen()._library_class
         return (
             BaseFunction.get_call_type,
             base.BaseContext.get_function,
             ir.Inst._rec_list_vars,
             library,
             gc.isenabled(),
+            codegen.JITCPUCodegen.set_env,
         )
 
     before = state()
@@ -104,7 +109,7 @@ def test_numba_is_as_before_afterwards():
     with pytest.raises(RuntimeError, match="in between"), quickly():
         raise RuntimeError("in between")
     assert state() == before
-    assert "_library_class" not in vars(jit._codegen())
+    assert "_library_class" not in vars(quick._codegen())
 
 
 @known
@@ -167,3 +172,155 @@ def test_two_threads_may_compile_at_once():
 
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(shift, [1, 2, 3, 4])) == [10.0, 20.0, 30.0, 40.0]
+
+
+# Inner kernels are parts: whoever calls them makes the machine code.
+
+
+@kernel(inner=True)
+def weigh(values, i):
+    if values[i] < 0.0:
+        raise ValueError("negative", i)
+    return np.sqrt(values[i]) / 3.0 + np.ones(2).sum()
+
+
+@kernel(inner=True)
+def weigh_twice(values, i):
+    return weigh(values, i) + weigh(values, values.size - 1 - i)
+
+
+@kernel
+def weights(values):
+    total = 0.0
+    for i in range(values.size):
+        total += weigh_twice(values, i)
+    return total
+
+
+ONE = (numba.float64[::1], numba.int64)
+
+
+@known
+def test_an_inner_kernel_has_no_machine_code_of_its_own():
+    values = np.arange(10.0)
+    assert weights(values) == pytest.approx(2 * np.sum(np.sqrt(values) / 3 + 2), rel=1e-14)
+    weigh.compile(ONE)  # it may not have been needed: the caller was cached
+    result = weigh.overloads[ONE]
+    assert isinstance(result.library, quick._Part)
+    assert result.library.serialize_using_object_code()[1] == "bitcode"
+
+
+@known
+def test_a_part_can_be_linked_and_read_without_haste():
+    weigh.compile(ONE)
+    linked = numba.njit(lambda values, i: weigh_twice(values, i))
+    assert linked(np.arange(2.0), 1) == pytest.approx(1 / 3 + 4, rel=1e-14)
+    with pytest.raises(ValueError, match="negative") as caught:
+        linked(-np.ones(3), 2)
+    assert caught.value.args == ("negative", 2)
+    result = weigh.overloads[ONE]
+    read = quick._codegen().unserialize_library(result.library.serialize_using_object_code())
+    assert type(read) is codegen.JITCodeLibrary
+    assert read.get_pointer_to_function(result.fndesc.llvm_func_name)
+
+
+def test_an_error_in_a_part_says_what_it_should():
+    with pytest.raises(ValueError, match="negative") as caught:
+        weights(np.array([1.0, -1.0]))
+    assert caught.value.args == ("negative", 1)
+
+
+RECURSIVE = """
+@kernel(inner=True)
+def factorial(n):
+    if n <= 1:
+        return 1
+    return n * factorial(n - 1)
+
+
+@kernel
+def seven(n):
+    return factorial(n) + factorial(n - 1)
+"""
+
+
+def test_a_part_may_call_itself():
+    names = {"kernel": kernel}  # typed at a prompt, for Numba cannot cache what calls itself
+    exec(RECURSIVE, names)
+    assert names["seven"](7) == 5040 + 720
+
+
+PARTS = """
+import numpy as np
+from assay.numerics.jit import kernel
+
+
+@kernel(inner=True)
+def squash(values, i):
+    if i < 0:
+        raise IndexError("before the first", i)
+    return np.exp(-values[i] * values[i]) * (0.1 + values[i])
+
+
+@kernel(inner=True)
+def both(values, i, j):
+    return squash(values, i) + squash(values, j) / 3.0
+
+
+@kernel
+def one(values, low):
+    total = 0.0
+    for i in range(low, values.size):
+        total += both(values, i, values.size - 1 - i)
+    return total
+
+
+@kernel
+def two(values, low):
+    total = 0.0
+    for i in range(low, values.size):
+        total -= both(values, i, i) * 0.3
+    return total
+"""
+
+USE = """
+import sys
+import numpy as np
+import parts
+
+values = np.random.default_rng(3).normal(size=1001)
+for name in sys.argv[1:]:
+    run = getattr(parts, name)
+    print(name, run(values, 0).hex())
+    try:
+        run(values, -1)
+    except IndexError as error:
+        print(name, error.args)
+hits = sum(sum(run.stats.cache_hits.values()) for run in (parts.one, parts.two, parts.both))
+print("hits", hits, file=sys.stderr)
+"""
+
+
+@known
+def test_cold_warm_and_half_warm_caches_give_the_same_bits(tmp_path):
+    (tmp_path / "parts.py").write_text(PARTS)
+
+    def run(cache, *names):
+        path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
+        done = subprocess.run(
+            [sys.executable, "-c", USE, *names],
+            env={**os.environ, "PYTHONPATH": path, "NUMBA_CACHE_DIR": str(tmp_path / cache)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines(), int(done.stderr.split()[-1])
+
+    cold, hits = run("a", "one", "two")
+    assert hits == 0
+    assert cold[1].startswith("one ('before the first', -1")
+    assert run("a", "one", "two") == (cold, 2)
+    assert run("b", "one") == (cold[:2], 0)
+    assert run("b", "two") == (cold[2:], 1)  # made of parts that another process had compiled
+    assert run("b", "two", "one") == (cold[2:] + cold[:2], 2)
