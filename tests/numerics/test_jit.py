@@ -214,3 +214,21 @@ def test_the_users_own_choice_of_directory_comes_first(copy, tmp_path):
     directory, value, _ = run(copy, NUMBA_CACHE_DIR=str(tmp_path / "mine"))
     assert Path(directory).parent == tmp_path / "mine"
     assert value == 8.0
+
+
+def test_every_file_that_kernels_are_made_of_counts():
+    files = {file.name for file in jit._sources()}
+    assert {"jit.py", "quick.py", "team.py", "vector.py", "_boost_grow.py"} <= files
+    for file in jit.PACKAGE.rglob("*.py"):
+        text = file.read_text()
+        if "from numba" in text or "import numba" in text or "import kernel" in text:
+            assert file.name in files
+
+
+def test_division_by_zero_is_numpys():
+    @kernel
+    def ratio(a, b):
+        return a / b
+
+    assert ratio(1.0, 0.0) == np.inf
+    assert np.isnan(ratio(0.0, 0.0))

@@ -6,7 +6,8 @@
 
 Translating twenty arrays from Python objects is more code than many a loop that uses them, and a kernel is optimised
 anew, entry and all, in each one that calls it; parts of a large kernel should therefore be inner. No kernel gets the
-entry for C callbacks, which Numba would make of each by default.
+entry for C callbacks, which Numba would make of each by default. Division by zero gives infinity or NaN, as in numpy,
+instead of an exception: a test at each division would keep its loop from doing several numbers at once.
 
 Numba's own cache looks only at the file a kernel stands in, so editing a kernel that another one
 inlines would leave stale machine code behind. Ours lives in a directory named by a hash of every
@@ -188,14 +189,19 @@ def _writable(directory: Path) -> bool:
 
 
 def _source_hash() -> str:
-    """A hash of every file that holds a kernel, so that any edit starts a fresh cache."""
+    """A hash of every file that kernels are made of, so that any edit starts a fresh cache."""
     digest = hashlib.sha256(b"quick" if possible() else b"plain")
-    for file in sorted(PACKAGE.rglob("*.py")):
-        text = file.read_bytes()
-        if b"@kernel" in text or file.name == "quick.py":
-            digest.update(file.relative_to(PACKAGE).as_posix().encode())
-            digest.update(text)
+    for file in _sources():
+        digest.update(file.relative_to(PACKAGE).as_posix().encode())
+        digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
+
+
+def _sources() -> list[Path]:
+    """The files that hold kernels, or steps of them, and the one that says how they are compiled."""
+    words = (b"@kernel", b"@intrinsic")
+    files = sorted(PACKAGE.rglob("*.py"))
+    return [file for file in files if file.name == "quick.py" or any(word in file.read_bytes() for word in words)]
 
 
 def _source_file(function: Callable[..., Any]) -> bool:
