@@ -29,13 +29,13 @@ floating-point numbers make. Steps are then computed in floating point from the 
 
 Short words. With hessians that takes two words a row. From 32,768 rows on, where no row's gradient or hessian is more
 than 16 times the mean, both are counted in units of 2^-12 times the power of two above the largest: then gradient,
-hessian and count fit one word, whose sums have room for 8,192 rows and are emptied into long ones in time. The sums per
-bin take two thirds of the time. A row is rounded by at most half a unit, up as often as down, far less than its own
-noise; only splits that are nearly as good as each other change places. Two or three bits have been found to be enough
-(Shi et al. 2022); steps stay exact.
+hessian and count fit one word, whose sums have room for fewer than 8,192 rows and are emptied into long ones in time:
+half the memory to fetch and to add to. A row is rounded by at most half a unit, up as often as down, far less than its
+own noise; only splits that are nearly as good as each other change places. Two or three bits have been found to be
+enough (Shi et al. 2022); steps stay exact.
 
-Who works out the gradients. For squared error and the deviances, without weights, it is the team itself, before it
-grows a tree: waking other threads for it took as long as the work.
+Who works out the gradients. For squared error and the deviance of classes, without weights, it is the team itself,
+before it grows a tree, so that no other threads must be woken for it.
 
 Threads. The whole tree is one kernel that a team of threads runs together (`numerics.team`). Sums are of whole numbers
 and each column is searched by one member, so the same tree follows for any number of threads, to the bit.
