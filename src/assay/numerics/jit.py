@@ -198,10 +198,10 @@ def _source_hash() -> str:
 
 
 def _sources() -> list[Path]:
-    """The files that hold kernels, or steps of them, and the one that says how they are compiled."""
+    """The files that hold kernels, or steps of them, and those that say how they are compiled."""
     words = (b"@kernel", b"@intrinsic")
     files = sorted(PACKAGE.rglob("*.py"))
-    return [file for file in files if file.name == "quick.py" or any(word in file.read_bytes() for word in words)]
+    return [file for file in files if "quick" in file.name or any(word in file.read_bytes() for word in words)]
 
 
 def _source_file(function: Callable[..., Any]) -> bool:

@@ -114,7 +114,6 @@ def search(
 
     Returns the record as it stands then. What is measured is G_L^2 / (H_L + l2) + G_R^2 / (H_R + l2); 0 is no split.
     """
-    patterns = gains.view(np.int64)
     lanes, c, min_leaf = counts[LANES], counts[BITS], counts[MIN_LEAF]
     mask = (np.int64(1) << c) - 1
     before, before_h, ranks = sums[0], sums[1], sums[2]
@@ -194,15 +193,9 @@ def search(
         # No worth is negative, and such numbers are in the order of their bits, whose maximum is quickly found.
         most = np.int64(-1)
         for k in range(last):
-            most = max(most, patterns[k])
-        if most <= 0:
-            continue
-        top = np.float64(0.0)
-        for k in range(last):
-            if patterns[k] == most:
-                top = gains[k]
-                break
-        if top <= record:
+            most = max(most, np.float64(gains[k]).view(np.int64))
+        top = np.int64(most).view(np.float64)
+        if most <= 0 or top <= record:
             continue
         there = np.int64(0)
         while gains[there] < top * (1.0 - ROUNDING):
