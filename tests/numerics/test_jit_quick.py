@@ -204,6 +204,27 @@ def test_kernels_of_all_kinds_do_what_they_did(function, layout):
     assert len(code(two)) == pytest.approx(len(code(one)), rel=0.01)  # equal in all but two cases
 
 
+def astray(x):
+    y = x + 1
+    for i in range(3):
+        y = y.nowhere(i)
+    return y
+
+
+@known
+def test_a_refusal_says_what_it_said():
+    def words(kind):
+        with pytest.raises(TypingError) as caught:
+            plain(astray)(kind)
+        return str(caught.value).split()  # Numba indents a failure more each time that it happens
+
+    for kind in (1.0, np.ones(2), "text"):
+        expected = words(kind)
+        with quickly():
+            assert words(kind) == expected
+        assert "astray(x):" in expected
+
+
 def squares(values):
     for value in values:
         yield value * value

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+from contextlib import nullcontext
 from typing import Any
 
-from numba.core import base, ir, postproc, ssa, transforms, untyped_passes
+from numba.core import base, ir, lowering, postproc, ssa, transforms, typeinfer, untyped_passes
 from numba.core.annotations.type_annotations import TypeAnnotation
 from numba.core.registry import cpu_target
 from numba.core.types.functions import BaseFunction
@@ -12,6 +14,8 @@ from numba.core.types.functions import BaseFunction
 from assay.numerics._replace import replaced
 
 __all__ = ["REPLACEMENTS"]
+
+errors: Any = importlib.import_module("numba.core.errors")
 
 _ask_rules = BaseFunction.get_call_type
 _ask_implementations = base.BaseContext.get_function
@@ -132,6 +136,30 @@ def _after_pass(self: Any, emit_dels: bool = False, extend_lifetimes: bool = Fal
         self._insert_var_dels(extend_lifetimes=extend_lifetimes)
 
 
+class _ErrorContext:
+    """`new_error_context`, as a class, which costs a third of a generator."""
+
+    __slots__ = ("about",)
+
+    def __init__(self, text: str, *args: Any, **kws: Any) -> None:
+        self.about = text, args, kws
+        place = kws.get("loc")
+        if place is not None and not place.filename.startswith(errors._numba_path):
+            errors.loc_info.update(kws)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, _traceback: Any) -> None:
+        if isinstance(error, errors.NumbaError):
+            error.add_context(errors._format_msg(*self.about))
+
+
+def _let_warn(self: Any, filename: Any = None, lineno: Any = None) -> Any:
+    """`WarningsFixer.catch_warnings`, which sets all filters anew for each statement; whoever warns does it at once."""
+    return nullcontext()
+
+
 def _no_listing(self: Any) -> str:
     """`TypeAnnotation.__str__`: the source with all types beside it, which the cache would keep for `inspect_types`."""
     return ""
@@ -145,5 +173,8 @@ REPLACEMENTS: list[tuple[Any, str, Any]] = [
     (untyped_passes, "fixup_var_define_in_scope", _define_once),
     (ssa, "_run_ssa", _single_assignment),
     (postproc.PostProcessor, "run", _after_pass),
+    (errors.WarningsFixer, "catch_warnings", _let_warn),
+    (typeinfer, "new_error_context", _ErrorContext),
+    (lowering, "new_error_context", _ErrorContext),
     (TypeAnnotation, "__str__", _no_listing),
 ]

@@ -10,6 +10,7 @@ questions that were answered before. Inside `quickly()` they are answered once:
   * the variables in an instruction are found without a call for each of its fields;
   * a variable that is assigned to twice is looked for in the blocks that mention it, not once in every statement;
   * which variables are alive where is worked out when their ends are to be marked, not after each of nine passes;
+  * filters of warnings are not set anew for each statement, nor a generator made to say where an error stood;
   * LLVM is asked once how large a type is, and not timed call by call;
   * LLVM's passes run on functions that have a body, not on bare declarations;
   * the garbage collector rests, and does not look through all that was made meanwhile as if it were young.
