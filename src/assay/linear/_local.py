@@ -24,6 +24,7 @@ import math
 import numpy as np
 
 from assay.numerics.jit import kernel
+from assay.numerics.search import first_at_least
 
 __all__ = [
     "CUT",
@@ -57,19 +58,6 @@ SHAKY = 1e-3
 
 RANK = 1e-20
 """A squared column norm that falls below this share of itself was rounding error: the column is left out."""
-
-
-@kernel
-def first_at_least(x, value):
-    """The first position in sorted x whose entry is not below value."""
-    low, high = 0, x.size
-    while low < high:
-        middle = (low + high) >> 1
-        if x[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @kernel
@@ -381,7 +369,7 @@ def fit_line(
         h = tau
         if ends.size > 0:
             h = max(tau * kth_distance(x, ends, x0), 1e-100)
-        middle = first_at_least(x, x0)
+        middle = first_at_least(x, 0, x.size, x0)
         nearest = nearest_distance(x, s, x0, middle)
         spread = math.sqrt(nearest * nearest + CUT * h * h) if shape == GAUSSIAN else h
         reach = max(spread, nearest)

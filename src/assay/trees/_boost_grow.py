@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from assay.numerics.jit import kernel
+from assay.numerics.search import first_at_least
 from assay.numerics.team import follow, lead, meet, take
 from assay.trees._boost_scan import (
     BEGIN,
@@ -407,8 +408,8 @@ def _finish(
             if whole[t, FEATURE] >= 0:
                 continue
             g = h = 0.0
-            at = _first_from(order, whole[t, BEGIN], whole[t, END], first)
-            stop = _first_from(order, at, whole[t, END], last)
+            at = first_at_least(order, whole[t, BEGIN], whole[t, END], first)
+            stop = first_at_least(order, at, whole[t, END], last)
             for i in range(np.uint64(at), np.uint64(stop)):
                 row = np.uint64(order[i])
                 leaf_of_row[row] = t
@@ -429,18 +430,6 @@ def _finish(
         weight = h + numbers[L2]
         real[t, WEIGHT] = h
         real[t, STEP] = min(max(-g / weight, real[t, LOW]), real[t, HIGH]) if weight > 0.0 else 0.0
-
-
-@kernel(inner=True)
-def _first_from(order: Array, low: int, high: int, row: int) -> int:
-    """The first place between low and high of a row that is not before `row`."""
-    while low < high:
-        middle = (low + high) >> 1
-        if order[middle] < row:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @kernel

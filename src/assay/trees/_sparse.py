@@ -27,6 +27,7 @@ from scipy import sparse
 
 from assay.errors import DataError, DataTypeError
 from assay.numerics.jit import kernel
+from assay.numerics.search import first_at_least
 
 __all__ = ["SparseTable", "canonical", "dense_blocks", "write_codes"]
 
@@ -224,11 +225,4 @@ def write_codes(
             elif categorical[j]:
                 codes[i, j] = min(np.int64(x), missing - 1) if x >= 0.0 else missing
             else:
-                below, above = first[j], first[j + 1]
-                while below < above:
-                    middle = (below + above) >> 1
-                    if cuts[middle] < x:
-                        below = middle + 1
-                    else:
-                        above = middle
-                codes[i, j] = below - first[j]
+                codes[i, j] = first_at_least(cuts, first[j], first[j + 1], x) - first[j]
