@@ -6,11 +6,8 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from benchmarks import runner, table
-
-DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,14 +34,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         contests = runner.run_all(package, chosen, repeats=asked.repeats, tell=tell)
         print(f"\n{family}\n{table.as_text(contests)}\n", flush=True)
-        if asked.only and DOCUMENT.exists():
-            sections[family] = table.renewed(DOCUMENT, family, contests)
+        if asked.only and table.DOCUMENT.exists():
+            sections[family] = table.renewed(table.DOCUMENT, family, contests)
         else:
             sections[family] = table.as_markdown(family, contests)
         failed |= any(contest.failed for contest in contests)
     if sections and not asked.no_write and (asked.renew or not asked.only):
-        table.write(DOCUMENT, sections)
-        tell(f"wrote {DOCUMENT}")
+        table.write(table.DOCUMENT, sections)
+        tell(f"wrote {table.DOCUMENT}")
     if failed:
         tell("FAILED: an answer of ours is missing or worse than a peer's; see the table")
     return int(failed)

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.compile [--rounds N] [--plain]`: what the kernels of the trees cost before they first run.
+"""What the kernels of the trees cost before they first run: `python -m benchmarks.compile [--rounds N] [--no-write]`.
 
 Every kind of fit and prediction that the family has a kernel of its own for runs once, one after the other, in a new
 process with an empty kernel cache, then again in another new process with the cache that the first one filled. Wall
@@ -16,13 +16,19 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from benchmarks import table
 
 __all__ = ["first_fits", "main", "measure"]
 
 GOAL = 20.0
 """Seconds of processor time within which the whole family compiles."""
+
+ABOUT = """The first fit and prediction of each kind, one after the other in a new process: kernels that an earlier line
+made are there for the later ones. Then all again in another process, with the cache that the first one filled."""
 
 Times = dict[str, tuple[float, float]]
 
@@ -79,21 +85,36 @@ def _total(times: Times, which: int) -> float:
     return sum(pair[which] for pair in times.values())
 
 
-def main() -> int:
-    """Measure, print the round with the median processor time, and say whether it meets the goal."""
+def _lines(empty: Times, filled: Times) -> list[list[str]]:
+    """Headings, a line for each fit, and one for all of them."""
+    lines = [["trees", "empty cache, CPU", "wall", "filled cache, CPU", "wall"]]
+    lines += [[name, *(f"{value:.2f} s" for value in (*empty[name], *filled[name]))] for name in empty]
+    totals = [_total(times, which) for times in (empty, filled) for which in (0, 1)]
+    return [*lines, ["the whole family", *(f"{value:.2f} s" for value in totals)]]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print and write the round with the median processor time, and say whether it meets the goal."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.compile", description="Time the kernels' compilation.")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="the median of N is reported (3)")
-    parser.add_argument("--plain", action="store_true", help="compile as Numba likes, for comparison")
-    asked = parser.parse_args()
+    parser.add_argument(
+        "--plain", action="store_true", help="compile as Numba likes, for comparison; nothing is written"
+    )
+    parser.add_argument("--no-write", action="store_true", help="leave docs/benchmarks.md as it is")
+    asked = parser.parse_args(arguments)
     rounds = [measure(asked.plain) for _ in range(asked.rounds)]
     empty, filled = sorted(rounds, key=lambda pair: _total(pair[0], 0))[len(rounds) // 2]
-    print(f"{'trees':<24}{'empty cache':>22}{'filled cache':>22}\n{'':<24}" + 2 * f"{'CPU s':>11}{'wall s':>11}")
-    for name in empty:
-        print(f"{name:<24}" + "".join(f"{value:11.2f}" for value in (*empty[name], *filled[name])))
-    totals = [_total(times, which) for times in (empty, filled) for which in (0, 1)]
-    print(f"{'the whole family':<24}" + "".join(f"{value:11.2f}" for value in totals))
+    lines = _lines(empty, filled)
     every = ", ".join(f"{_total(times, 0):.1f}" for times, _ in rounds)
-    print(f"rounds, CPU s: {every}; to be under {GOAL:g}: {'met' if totals[0] < GOAL else 'missed'}")
+    verdict = "reached" if _total(empty, 0) < GOAL else "MISSED"
+    said = f"The whole family with an empty cache, CPU seconds of all rounds: {every}; median < {GOAL:g}: {verdict}."
+    for line in lines:
+        print(f"{line[0]:<24}" + "".join(f"{cell:>20}" for cell in line[1:]))
+    print(said)
+    if not asked.plain and not asked.no_write:
+        made = table.made(f"benchmarks.compile --rounds {asked.rounds}")
+        section = f"## compile\n\n{made}\n\n{ABOUT}\n\n{said}\n\n{table.in_columns(lines)}\n"
+        table.write(table.DOCUMENT, {"compile": section})
     return 0
 
 

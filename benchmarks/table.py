@@ -13,7 +13,9 @@ from statistics import median
 from benchmarks import machine
 from benchmarks.runner import Contest, Contestant
 
-__all__ = ["as_markdown", "as_text", "write"]
+__all__ = ["DOCUMENT", "as_markdown", "as_text", "in_columns", "made", "write"]
+
+DOCUMENT = Path(__file__).resolve().parent.parent / "docs" / "benchmarks.md"
 
 TITLE = """# Benchmarks
 
@@ -108,14 +110,20 @@ def _grouped(contests: Sequence[Contest]) -> list[tuple[str, ...]]:
 
 def as_markdown(family: str, contests: Sequence[Contest]) -> str:
     """The section of one family: how, when and where it was made, and its table."""
+    return f"## {family}\n\n{made(f'benchmarks {family}')}\n\n{in_columns([HEADINGS, *_grouped(contests)])}\n"
+
+
+def made(module: str) -> str:
+    """By which command, when and where figures were made."""
     versions = ", ".join(f"{name} {number}" for name, number in machine.versions().items())
-    table = [HEADINGS, tuple("---" for _ in HEADINGS), *_grouped(contests)]
-    body = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in table)
-    made = (
-        f"`python -m benchmarks {family}`, {date.today().isoformat()}, {machine.processor()}, "
-        f"{machine.cores()} cores; {versions}."
-    )
-    return f"## {family}\n\n{made}\n\n{body}\n"
+    where = f"{machine.processor()}, {machine.cores()} cores"
+    return f"`python -m {module}`, {date.today().isoformat()}, {where}; {versions}."
+
+
+def in_columns(lines: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown; its first line has the headings."""
+    ruled = [lines[0], ["---" for _ in lines[0]], *lines[1:]]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in ruled)
 
 
 def renewed(path: Path, family: str, contests: Sequence[Contest]) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks import __main__ as command
+from benchmarks import compile as compilation
 from benchmarks import machine, runner, table
 from benchmarks.case import Case
 from benchmarks.runner import Cold, Contest, Contestant, run
@@ -267,7 +268,7 @@ def toy_command(monkeypatch, tmp_path):
     toys = [case("quick toy", peers={"peer": fine}), case("bad toy", lambda data: 9.0, {"peer": fine})]
     monkeypatch.setattr(runner, "families", lambda: ["toys"])
     monkeypatch.setattr(runner, "cases", lambda package: toys)
-    monkeypatch.setattr(command, "DOCUMENT", tmp_path / "benchmarks.md")
+    monkeypatch.setattr(table, "DOCUMENT", tmp_path / "benchmarks.md")
     return tmp_path / "benchmarks.md"
 
 
@@ -278,6 +279,23 @@ def test_the_command_runs_prints_and_writes(toy_command, capsys):
     assert "FAILED" in out
     assert "round 2 of 2" in err
     assert "bad toy" in toy_command.read_text()
+
+
+def test_compilation_is_reported_by_its_median_round(monkeypatch, tmp_path, capsys):
+    rounds = iter([21.0, 15.0, 19.0])
+    monkeypatch.setattr(table, "DOCUMENT", tmp_path / "benchmarks.md")
+    monkeypatch.setattr(compilation, "measure", lambda plain: ({"tree": (next(rounds), 22.0)}, {"tree": (0.1, 0.2)}))
+    table.write(table.DOCUMENT, {"trees": "## trees\n\nkept\n"})
+    assert compilation.main(["--rounds", "3"]) == 0
+    text = table.DOCUMENT.read_text()
+    assert "| the whole family | 19.00 s | 22.00 s | 0.10 s | 0.20 s |" in text
+    assert "rounds: 21.0, 15.0, 19.0; median < 20: reached" in text
+    assert "## trees\n\nkept" in text
+    assert "19.00 s" in capsys.readouterr().out
+    rounds = iter([30.0])
+    assert compilation.main(["--rounds", "1", "--plain"]) == 0
+    assert table.DOCUMENT.read_text() == text
+    assert "MISSED" in capsys.readouterr().out
 
 
 def test_some_cases_are_renewed_and_the_others_stay(toy_command):
