@@ -133,11 +133,13 @@ def renewed(path: Path, family: str, contests: Sequence[Contest]) -> str:
     if found is None:
         return new
     cases = _by_case(found[0]) | _by_case(new)
-    head, rows_at = found[0].rstrip(), found[0].index("\n| ---")
-    head = head[: head.index("\n", rows_at + 1)]
-    said = f"Renewed {date.today().isoformat()}: {'; '.join(contest.case.name for contest in contests)}."
-    top, table = head.split("\n| case |", 1)
-    return f"{top.rstrip()}\n\n{said}\n\n| case |{table}\n" + "\n".join(cases.values()) + "\n"
+    said = re.findall(r"(?m)^Renewed (\S+): (.*)\.$", found[0])
+    days = {name: day for day, names in said for name in names.split("; ")}  # a case counts on its last day only
+    days |= {contest.case.name: date.today().isoformat() for contest in contests}
+    top = re.split(r"(?m)^(?:Renewed|\| case)", found[0])[0].rstrip()
+    on = {day: "; ".join(name for name in days if days[name] == day) for day in sorted({*days.values()})}
+    lines = [f"Renewed {day}: {names}." for day, names in on.items()]
+    return "\n\n".join([top, *lines, in_columns([HEADINGS])]) + "\n" + "\n".join(cases.values()) + "\n"
 
 
 def _by_case(section: str) -> dict[str, str]:

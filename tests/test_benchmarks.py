@@ -310,6 +310,15 @@ def test_some_cases_are_renewed_and_the_others_stay(toy_command):
     assert all(line in after.splitlines() for line in kept)
     assert after.count("| bad toy |") == before.count("| bad toy |") == 1
     assert after.index("| quick toy") < after.index("| bad toy")
+    command.main(["toys", "--only", "quick", "--repeats", "1", "--renew"])
+    command.main(["toys", "--only", "quick", "--repeats", "1", "--renew"])
+    (said,) = [line for line in toy_command.read_text().splitlines() if line.startswith("Renewed")]
+    assert said.count("bad toy") == said.count("quick toy") == 1
+    toy_command.write_text(toy_command.read_text().replace(said, "Renewed 2001-02-03: bad toy; quick toy."))
+    command.main(["toys", "--only", "quick", "--repeats", "1", "--renew"])
+    old, new = [line for line in toy_command.read_text().splitlines() if line.startswith("Renewed")]
+    assert old == "Renewed 2001-02-03: bad toy."
+    assert new.endswith(": quick toy.")
 
 
 def test_the_command_does_less_when_asked(toy_command, capsys):
