@@ -9,7 +9,7 @@ from assay.trees import _binning
 from assay.trees._binning import Bins, bin_table
 
 
-def definition(x, w, max_bins):
+def definition(x, w, max_bins, tails=0.0):
     """Cuts of one column: between all values, or where the bin of a value's middle changes."""
     keep = ~np.isnan(x)
     x, w = x[keep], np.ones(keep.sum()) if w is None else w[keep]
@@ -19,7 +19,9 @@ def definition(x, w, max_bins):
         return np.empty(0)
     total = np.cumsum([w[x == value].sum() for value in values])
     middle = (np.concatenate([[0.0], total[:-1]]) + total) / 2
-    number = np.floor(middle / total[-1] * max_bins)
+    u = middle / total[-1]
+    ends = 0.5 + 0.5 * np.log((u + 1e-5) / (1 - u + 1e-5)) / np.log(1e5 + 1)
+    number = np.floor(((1 - tails) * u + tails * ends) * max_bins)
     last = np.flatnonzero(number[1:] != number[:-1]) if values.size > max_bins else np.arange(values.size - 1)
     low, high = values[last], values[last + 1]
     cut = low + (high - low) / 2
@@ -42,11 +44,12 @@ def columns(n, seed):
 
 @pytest.mark.parametrize("max_bins", [2, 3, 16, 255])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_cuts_and_codes_are_those_of_the_definition(max_bins, weighted):
+@pytest.mark.parametrize("tails", [0.0, 1 / 3, 1.0])
+def test_cuts_and_codes_are_those_of_the_definition(max_bins, weighted, tails):
     X = columns(700, 1)
     w = np.random.default_rng(2).integers(0, 4, len(X)).astype(float) if weighted else None
     levels = [0] * 9 + [5, 0]
-    codes = bin_table(X, levels, w, max_bins=max_bins)
+    codes = bin_table(X, levels, w, max_bins=max_bins, tails=tails)
     bins = codes.bins
     for j in range(X.shape[1]):
         cuts = bins.cuts[bins.starts[j] : bins.starts[j + 1]]
@@ -54,7 +57,7 @@ def test_cuts_and_codes_are_those_of_the_definition(max_bins, weighted):
             assert cuts.size == 0
             np.testing.assert_array_equal(codes.values[:, j], X[:, j])
             continue
-        np.testing.assert_array_equal(cuts, definition(X[:, j], w, max_bins))
+        np.testing.assert_array_equal(cuts, definition(X[:, j], w, max_bins, tails))
         assert bins.n_bins[j] == cuts.size + 1 <= max_bins
         place = np.searchsorted(cuts, X[:, j], side="left")
         np.testing.assert_array_equal(codes.values[:, j], np.where(np.isnan(X[:, j]), cuts.size + 1, place))
@@ -72,13 +75,26 @@ def test_code_and_cut_agree_everywhere():
         assert len(np.unique(code)) == (cuts.size + 1 if x.size else 0)  # no bin is empty
 
 
-def test_weights_equal_repetition():
+@pytest.mark.parametrize("tails", [0.0, 1 / 3])
+def test_weights_equal_repetition(tails):
     X = columns(400, 4)
     times = np.random.default_rng(5).integers(0, 4, len(X))
-    one = bin_table(X, [0] * X.shape[1], times.astype(float), max_bins=31).bins
-    two = bin_table(np.repeat(X, times, axis=0), [0] * X.shape[1], max_bins=31).bins
+    one = bin_table(X, [0] * X.shape[1], times.astype(float), max_bins=31, tails=tails).bins
+    two = bin_table(np.repeat(X, times, axis=0), [0] * X.shape[1], max_bins=31, tails=tails).bins
     np.testing.assert_array_equal(one.cuts, two.cuts)
     np.testing.assert_array_equal(one.n_bins, two.n_bins)
+
+
+def test_bins_grow_from_the_ends_of_a_column_in_proportion_to_the_rows_beyond_them():
+    codes = bin_table(np.random.default_rng(6).normal(size=(20_000, 1)), [0], max_bins=255, tails=1 / 3)
+    rows = np.bincount(codes.values[:, 0])
+    assert rows.size <= 255
+    for side in (rows, rows[::-1]):
+        assert side[0] == 1
+        beyond = np.cumsum(side) - side
+        near = beyond < 300  # further in, all bins are of about the same size
+        assert (side[near] <= 2 + 0.4 * beyond[near]).all()
+    assert rows.max() < 1.6 * 20_000 / 255
 
 
 def test_values_equal_to_a_cut_and_signed_zeros():

@@ -301,9 +301,10 @@ cells = st.sampled_from([0.0, 0.0, 0.0, 0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -3e-9, 1
     max_bins=st.integers(2, 5),
     seed=st.none() | st.integers(0, 99),
     category=st.booleans(),
+    tails=st.sampled_from([0.0, 1 / 3]),
 )
 @settings(max_examples=150, deadline=None)
-def test_bins_and_codes(X, max_bins, seed, category):
+def test_bins_and_codes(X, max_bins, seed, category, tails):
     X = X + 0.0  # toarray() has no negative zeros
     levels = [0] * X.shape[1]
     if category:
@@ -312,8 +313,8 @@ def test_bins_and_codes(X, max_bins, seed, category):
     w = None if seed is None else np.random.default_rng(seed).choice([0.0, 0.1, 0.7, 3.0], len(X))
     if w is not None and not w.any():
         w[0] = 1.0
-    dense = bin_table(X, levels, w, max_bins=max_bins)
-    thin = bin_table(SparseTable(canonical(sparse.csc_array(X))), levels, w, max_bins=max_bins)
+    dense = bin_table(X, levels, w, max_bins=max_bins, tails=tails)
+    thin = bin_table(SparseTable(canonical(sparse.csc_array(X))), levels, w, max_bins=max_bins, tails=tails)
     for part in ("cuts", "starts", "n_bins", "levels"):
         assert_array_equal(getattr(thin.bins, part), getattr(dense.bins, part), err_msg=part)
     assert_array_equal(thin.values, dense.values)

@@ -64,8 +64,8 @@ class RandomForestRegressor(RegressorMixin, Forest):
     """The mean of many trees, each grown on bootstrap rows with m columns drawn at every node.
 
     Defaults that differ from scikit-learn's: `max_features="auto"` looks at p/3 columns (scikit-learn: all of them,
-    which is bagging), splits are found on at most 255 bins per column, 1,023 from 5,000 rows on (`splitter="exact"` for
-    all values), and the out-of-bag error is always there.
+    which is bagging), splits are found on at most 255 bins per column, 1,023 from 5,000 rows on, a third of them for
+    its ends (`splitter="exact"` for all values), and the out-of-bag error is always there.
 
         f(x) = (1/B) sum_b f_b(x)
 
@@ -191,9 +191,9 @@ class RandomForestRegressor(RegressorMixin, Forest):
 class RandomForestClassifier(ClassifierMixin, Forest):
     """The class most trees agree on, each grown on bootstrap rows with m columns drawn at every node.
 
-    Defaults that differ from scikit-learn's: splits are found on at most 255 bins per column, 1,023 from 5,000 rows on
-    (`splitter="exact"` for all values), and the out-of-bag error is always there. m = sqrt(p) as in scikit-learn; m = p
-    is bagging.
+    Defaults that differ from scikit-learn's: splits are found on at most 255 bins per column, 1,023 from 5,000 rows on,
+    a third of them for its ends (`splitter="exact"` for all values), and the out-of-bag error is always there.
+    m = sqrt(p) as in scikit-learn; m = p is bagging.
 
         P(class k | x) = (1/B) sum_b share of k in x's leaf of tree b      (vote="majority": share of trees that say k)
 
