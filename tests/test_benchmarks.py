@@ -284,11 +284,18 @@ def test_the_command_runs_prints_and_writes(toy_command, capsys):
 def test_compilation_is_reported_by_its_median_round(monkeypatch, tmp_path, capsys):
     rounds = iter([21.0, 15.0, 19.0])
     monkeypatch.setattr(table, "DOCUMENT", tmp_path / "benchmarks.md")
-    monkeypatch.setattr(compilation, "measure", lambda plain: ({"tree": (next(rounds), 22.0)}, {"tree": (0.1, 0.2)}))
+
+    def measure(plain):
+        further = {"text": (5.0, 6.0)}, {"text": (0.3, 0.4)}
+        return ({"tree": (next(rounds), 22.0)}, further[0]), ({"tree": (0.1, 0.2)}, further[1])
+
+    monkeypatch.setattr(compilation, "measure", measure)
     table.write(table.DOCUMENT, {"trees": "## trees\n\nkept\n"})
     assert compilation.main(["--rounds", "3"]) == 0
     text = table.DOCUMENT.read_text()
     assert "| the whole family | 19.00 s | 22.00 s | 0.10 s | 0.20 s |" in text
+    assert "| text | 5.00 s | 6.00 s | 0.30 s | 0.40 s |" in text
+    assert "| all of it | 24.00 s | 28.00 s | 0.40 s | 0.60 s |" in text
     assert "rounds: 21.0, 15.0, 19.0; median < 20: reached" in text
     assert "## trees\n\nkept" in text
     assert "19.00 s" in capsys.readouterr().out
