@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from assay.numerics.jit import kernel
-from assay.numerics.vector import add_pair, prefetch
+from assay.numerics.vector import add_pair, count_to_real, prefetch, to_real
 
 __all__ = ["search", "sum_up", "unload"]
 
@@ -26,6 +26,8 @@ MAX_LEAVES, MAX_DEPTH, MIN_LEAF, MODE, LANES, BITS, BOUNDED, ROWS, SCORE, KEEP, 
 
 NEAR, CHUNK = 131_072, 4096
 """Bytes of sums that are filled at a time, and by how many rows."""
+AHEAD = 16
+"""How many rows ahead the next ones are asked for."""
 ROUNDING = 1e-12
 # A short word: 13 bits for the number of rows, 25 for hessians of 12 bits each, 26 for gradients of as many and a sign,
 # so that the sum of fewer than 2^13 rows does not spill over.
@@ -58,7 +60,7 @@ def sum_up(
                 to += 1
             j0, j1 = np.uint64(come), np.uint64(to)
             for i in range(np.uint64(chunk), stop, np.uint64(4)):
-                for ahead in range(8, 12):
+                for ahead in range(AHEAD, AHEAD + 4):
                     row = np.uint64(order[min(i + np.uint64(ahead), last)])
                     prefetch(cells, np.int64(row * width + j0))
                     prefetch(packed, np.int64(row) * lanes)
@@ -176,7 +178,7 @@ def search(
         elif lanes == 1:
             for k in range(last):
                 a = before[k] + plus
-                gl, hl = float(a >> c) * unit_g, float(a & mask)
+                gl, hl = to_real(a >> c) * unit_g, count_to_real(a & mask)
                 gr, hr = G - gl, H - hl
                 dl, dr = hl + l2, hr + l2
                 worth = np.divide(gl * gl * dr + gr * gr * dl, dl * dr)
@@ -184,7 +186,7 @@ def search(
         else:
             for k in range(last):
                 b = before_h[k] + plus_h
-                gl, hl, nl = float(before[k] + plus) * unit_g, float(b >> c) * unit_h, float(b & mask)
+                gl, hl, nl = to_real(before[k] + plus) * unit_g, to_real(b >> c) * unit_h, count_to_real(b & mask)
                 gr, hr = G - gl, H - hl
                 dl, dr = hl + l2, hr + l2
                 worth = np.divide(gl * gl * dr + gr * gr * dl, dl * dr)
