@@ -31,7 +31,7 @@ GOAL = 20.0
 
 ABOUT = """The first fit and prediction of each kind, one after the other in a new process: kernels that an earlier line
 made are there for the later ones. Then all again in another process, with the cache that the first one filled. The
-lines below the sum are what compiles more, or not at all, when it is first asked for."""
+lines below the sum are what may compile more when it is first asked for."""
 
 Times = dict[str, tuple[float, float]]
 Round = tuple[tuple[Times, Times], tuple[Times, Times]]

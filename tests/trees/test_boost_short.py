@@ -58,7 +58,7 @@ def test_short_words_of_whole_numbers_give_the_same_tree(n, jobs, sampled, monke
 
 
 @kernel
-def _sums(cells, p, offsets, active, order, packed, short, sums, turn, turns):  # type: ignore[no-untyped-def]
+def _sums(cells, p, offsets, active, order, packed, short, sums, turn, turns):
     done = 0
     for begin in range(0, order.size, turn):
         sum_up(cells, p, 0, p, offsets, active, order, begin, min(begin + turn, order.size), packed, 1, short)
@@ -150,7 +150,7 @@ def test_the_team_works_out_the_same_gradients(name, subsample, n, monkeypatch):
 
 
 @kernel
-def _exponential(x, out):  # type: ignore[no-untyped-def]
+def _exponential(x, out):
     _exp_minus_size(x, out)
 
 

@@ -5,7 +5,7 @@ add_pair(a, i, x, y)     a[i] += x, a[i + 1] += y  at once
 to_real(i)               float(i), correctly rounded, several at once
 count_to_real(i)         float(i) of -2^31 <= i < 2^31, in fewer steps
 
-Before AVX-512 no processor of this family turns several 64-bit whole numbers into reals at once, and a loop that has to
+Before AVX-512 no x86 processor turns several 64-bit whole numbers into reals at once, and a loop that has to
 do so does everything else one by one too. With 32-bit numbers they all can. Of longer ones `to_real` puts two halves
 into the lower bits of two powers of two, which are real numbers already, and the sign into an excess of 2^63.
 """
