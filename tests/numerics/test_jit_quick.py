@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+import platform
 import re
 import subprocess
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -69,22 +71,31 @@ def arguments():
 
 
 def code(dispatcher):
-    """The instructions, line by line; Numba numbers what it compiles, so names lose their numbers."""
+    """How often each instruction occurs."""
     (text,) = dispatcher.inspect_asm().values()
     lines = [line for line in text.splitlines() if line.startswith("\t") and not line.startswith("\t.")]
-    return [re.sub(r"_Z\w+(\$\w+)*", "name", line) for line in lines]
+    return Counter(line.split()[0] for line in lines)
+
+
+def arithmetic(instructions):
+    """Those of them that compute with real numbers."""
+    computes = re.compile(r"v?f?(n?m?(add|sub|mul|div)|sqrt|max|min)")
+    return {name: count for name, count in instructions.items() if computes.match(name) and name[-2] in "ps"}
 
 
 @known
-def test_the_machine_code_is_the_same():
+def test_the_machine_code_computes_the_same():
     one, two = made(), made()
     first, second = arguments(), arguments()
     answer = one(*first)
     with quickly():
         assert two(*second) == answer
     assert first[2].tobytes() == second[2].tobytes()
-    assert code(one) == code(two)
-    assert len(code(one)) > 200
+    assert arithmetic(code(one)) == arithmetic(code(two))
+    assert 200 < code(two).total() < code(one).total()
+    if platform.machine() == "x86_64":
+        assert sum(arithmetic(code(one)).values()) > 20
+        assert code(one)["lock"] > code(two)["lock"]  # references to arguments are not counted
 
 
 class Held(NamedTuple):
@@ -201,7 +212,8 @@ def test_kernels_of_all_kinds_do_what_they_did(function, layout):
         found = two(second)
     assert repr(found) == repr(expected)
     assert first.tobytes() == second.tobytes()
-    assert len(code(two)) == pytest.approx(len(code(one)), rel=0.01)  # equal in all but two cases
+    assert code(two).total() < 1.005 * code(one).total()  # fewer in all but two cases
+    assert arithmetic(code(two)) == arithmetic(code(one))
 
 
 def astray(x):

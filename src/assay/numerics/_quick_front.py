@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
-from numba.core import base, ir, lowering, postproc, ssa, transforms, typeinfer, untyped_passes
+import numba
+from numba.core import base, ir, lowering, postproc, ssa, transforms, typed_passes, typeinfer, untyped_passes
 from numba.core.annotations.type_annotations import TypeAnnotation
+from numba.core.inline_closurecall import InlineClosureCallPass
 from numba.core.registry import cpu_target
+from numba.core.targetconfig import TargetConfig
+from numba.core.types import Array, StringLiteral
 from numba.core.types.functions import BaseFunction
+from numba.stencils.stencil import StencilFunc
 
 from assay.numerics._replace import replaced
 
@@ -24,6 +31,8 @@ _define = untyped_passes.fixup_var_define_in_scope
 _rename = ssa._run_ssa
 _rename_in_blocks = ssa._run_block_rewrite
 _clean_up = postproc.PostProcessor.run
+_inline_closures = InlineClosureCallPass.run
+_rewrite_arrays = typed_passes.NopythonRewrites.run_pass
 
 _NESTS = (dict, list, tuple)
 
@@ -136,6 +145,46 @@ def _after_pass(self: Any, emit_dels: bool = False, extend_lifetimes: bool = Fal
         self._insert_var_dels(extend_lifetimes=extend_lifetimes)
 
 
+def _assigned(function: Any) -> Iterator[Any]:
+    """All assignments of a function."""
+    for block in function.blocks.values():
+        for statement in block.body:
+            if isinstance(statement, ir.Assign):
+                yield statement
+
+
+def _inline(self: Any) -> None:
+    """`InlineClosureCallPass.run`, where there is a closure, a list, a reduction or a stencil."""
+    if any(_could_be_inlined(statement.value) for statement in _assigned(self.func_ir)):
+        _inline_closures(self)
+
+
+def _could_be_inlined(value: Any) -> bool:
+    if isinstance(value, ir.Expr):
+        named = value.op == "getattr" and value.attr in ("reduce", "stencil")
+        return named or value.op in ("make_function", "build_list")
+    known = value.value if isinstance(value, (ir.Global, ir.FreeVar)) else None
+    return known is functools.reduce or known is numba.stencil or isinstance(known, StencilFunc)
+
+
+def _rewrite(self: Any, state: Any) -> Any:
+    """`NopythonRewrites.run_pass`, where an expression makes an array, or a name stands for a field."""
+    texts = any(isinstance(kind, StringLiteral) for kind in state.typemap.values())
+    if texts or any(_could_be_rewritten(statement, state.typemap) for statement in _assigned(state.func_ir)):
+        return _rewrite_arrays(self, state)
+    return True
+
+
+def _could_be_rewritten(statement: Any, types: Any) -> bool:
+    makes = isinstance(statement.value, ir.Expr) and statement.value.op in ("unary", "binop", "call")
+    return makes and isinstance(types.get(statement.target.name), Array)
+
+
+def _options(self: Any) -> dict[str, Any]:
+    """`TargetConfig.values`, without a call for each of them."""
+    return {name: self._values.get(name, option.default) for name, option in self.options.items()}
+
+
 class _ErrorContext:
     """`new_error_context`, as a class, which costs a third of a generator."""
 
@@ -173,6 +222,9 @@ REPLACEMENTS: list[tuple[Any, str, Any]] = [
     (untyped_passes, "fixup_var_define_in_scope", _define_once),
     (ssa, "_run_ssa", _single_assignment),
     (postproc.PostProcessor, "run", _after_pass),
+    (InlineClosureCallPass, "run", _inline),
+    (typed_passes.NopythonRewrites, "run_pass", _rewrite),
+    (TargetConfig, "values", _options),
     (errors.WarningsFixer, "catch_warnings", _let_warn),
     (typeinfer, "new_error_context", _ErrorContext),
     (lowering, "new_error_context", _ErrorContext),

@@ -10,14 +10,17 @@ questions that were answered before. Inside `quickly()` they are answered once:
   * the variables in an instruction are found without a call for each of its fields;
   * a variable that is assigned to twice is looked for in the blocks that mention it, not once in every statement;
   * which variables are alive where is worked out when their ends are to be marked, not after each of nine passes;
+  * passes that mark all ends to look for closures, lists or array expressions run where there are any;
   * filters of warnings are not set anew for each statement, nor a generator made to say where an error stood;
   * LLVM is asked once how large a type is, and not timed call by call;
   * LLVM's passes run on functions that have a body, not on bare declarations;
   * the garbage collector rests, and does not look through all that was made meanwhile as if it were young.
 
-And LLVM is given a quarter less to read. The fields of an array are taken out of the value that it is, not out of a
-copy of it in memory; no code is written to count references to numbers, nor to clear a number that is done with. LLVM
-would delete all of that, so the machine code is the same, instruction by instruction, with rare exceptions.
+And LLVM is given a third as much to read. A variable that gets one value is that value, not a place in memory; so is
+an array, a range or an iterator, and what is taken out of it is what was put in. No code is written to count references
+to numbers, to clear a number that is done with, to add nothing or to multiply by one. LLVM would delete all of that, so
+the machine code computes with the same instructions. What it does not have is the counting of references to arguments,
+which the caller holds anyway; LLVM finds that out only where a kernel is simple.
 
 An inner kernel is a part of those that call it: they link its code and optimise it together with their own. Numba
 optimises and translates it on its own as well, for nothing. Here a part stays as it is after the passes that tidy up
@@ -25,9 +28,9 @@ single functions, and the cache keeps that. Rounding may differ from plain Numba
 optimised as a whole adds up in another order, but not from one time to the next: what is linked is always read from
 the bitcode that the cache keeps. A part that calls itself needs an address, and is translated after all.
 
-All of this leans on Numba's insides, in `_quick_front` (before code is written) and `_quick_back` (after). With a
-version that it was not tried on they are not even imported. There, and where the environment variable
-`ASSAY_PLAIN_COMPILE` is set, `quickly()` does nothing and kernels compile as Numba likes.
+All of this leans on Numba's insides: in `_quick_front` before code is written, in `_quick_values` while it is, and in
+`_quick_back` after that. With a version that it was not tried on they are not even imported. There, and where the
+environment variable `ASSAY_PLAIN_COMPILE` is set, `quickly()` does nothing and kernels compile as Numba likes.
 """
 
 from __future__ import annotations
@@ -53,10 +56,10 @@ PartCompiler: Any = Compiler
 _replacements: list[tuple[Any, str, Any]] = []
 
 if numba.__version__.startswith(KNOWN):
-    from assay.numerics import _quick_back, _quick_front
+    from assay.numerics import _quick_back, _quick_front, _quick_values
 
     PartCompiler = _quick_back.PartCompiler
-    _replacements = [*_quick_front.REPLACEMENTS, *_quick_back.REPLACEMENTS]
+    _replacements = [*_quick_front.REPLACEMENTS, *_quick_back.REPLACEMENTS, *_quick_values.REPLACEMENTS]
 
 _depth = 0
 
