@@ -174,15 +174,7 @@ def _bundle(self: Any, context: Any, builder: Any, value: Any = None, ref: Any =
     kind = self._get_be_type(model)
     if value is not None and value.type != kind:
         raise AssertionError(f"bad value type: expected {kind}, got {value.type}")
-    vars(self).update(
-        _context=context,
-        _datamodel=model,
-        _builder=builder,
-        _be_type=kind,
-        _base=value,
-        _fields={},
-        _at=(builder._block, len(builder._block.instructions)),
-    )
+    vars(self).update(_context=context, _datamodel=model, _builder=builder, _be_type=kind, _base=value, _fields={})
     _mark(self)
 
 
