@@ -159,11 +159,15 @@ def small_classes(
     """Scan ranked rows by the Gini loss; `rows` holds each row's weight and class."""
     bar = (gain[GAIN] + rounding) / weight
     share = 0.0
-    for i in range(begin, begin + n):
-        left[np.int64(rows[i, 1])] = 0.0
-    for i in range(begin, begin + n):
-        k = np.int64(rows[i, 1])
-        share += rows[i, 0] * totals[k]
+    if totals.size <= n:
+        for k in range(totals.size):
+            left[k] = 0.0
+            share += totals[k] * totals[k]
+    else:
+        for i in range(begin, begin + n):
+            k = np.int64(rows[i, 1])
+            left[k] = 0.0
+            share += rows[i, 0] * totals[k]
     share /= weight * weight  # the sum of squared shares
     found = -1
     wl = 0.0
