@@ -160,9 +160,9 @@ def small_classes(
     bar = (gain[GAIN] + rounding) / weight
     share = 0.0
     if totals.size <= n:
-        for k in range(totals.size):
-            left[k] = 0.0
-            share += totals[k] * totals[k]
+        for c in range(totals.size):
+            left[c] = 0.0
+            share += totals[c] * totals[c]
     else:
         for i in range(begin, begin + n):
             k = np.int64(rows[i, 1])
