@@ -212,7 +212,7 @@ def test_kernels_of_all_kinds_do_what_they_did(function, layout):
         found = two(second)
     assert repr(found) == repr(expected)
     assert first.tobytes() == second.tobytes()
-    assert code(two).total() < 1.005 * code(one).total()  # fewer in all but two cases
+    assert code(two).total() < 1.005 * code(one).total()  # fewer in most cases
     assert arithmetic(code(two)) == arithmetic(code(one))
 
 
