@@ -281,28 +281,18 @@ def test_the_command_runs_prints_and_writes(toy_command, capsys):
     assert "bad toy" in toy_command.read_text()
 
 
-def test_compilation_is_reported_by_its_median_round(monkeypatch, tmp_path, capsys):
-    rounds = iter([21.0, 15.0, 19.0])
+def test_compilation_of_each_family_is_written_beside_the_other_tables(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(table, "DOCUMENT", tmp_path / "benchmarks.md")
-
-    def measure(plain):
-        further = {"text": (5.0, 6.0)}, {"text": (0.3, 0.4)}
-        return ({"tree": (next(rounds), 22.0)}, further[0]), ({"tree": (0.1, 0.2)}, further[1])
-
-    monkeypatch.setattr(compilation, "measure", measure)
+    monkeypatch.setattr(compilation, "measure", lambda family: [float(len(family)), 2.0, 3.0, 4.0])
     table.write(table.DOCUMENT, {"trees": "## trees\n\nkept\n"})
-    assert compilation.main(["--rounds", "3"]) == 0
+    assert compilation.main([]) == 0
     text = table.DOCUMENT.read_text()
-    assert "| the whole family | 19.00 s | 22.00 s | 0.10 s | 0.20 s |" in text
-    assert "| text | 5.00 s | 6.00 s | 0.30 s | 0.40 s |" in text
-    assert "| all of it | 24.00 s | 28.00 s | 0.40 s | 0.60 s |" in text
-    assert "rounds: 21.0, 15.0, 19.0; median < 20: reached" in text
+    assert "| linear | 6.0 s | 2.0 s | 3.0 s | 4.0 s |" in text
+    assert "| trees | 5.0 s | 2.0 s | 3.0 s | 4.0 s |" in text
     assert "## trees\n\nkept" in text
-    assert "19.00 s" in capsys.readouterr().out
-    rounds = iter([30.0])
-    assert compilation.main(["--rounds", "1", "--plain"]) == 0
+    assert "6.0 s" in capsys.readouterr().out
+    assert compilation.main(["linear"]) == 0  # a part of the families replaces no table
     assert table.DOCUMENT.read_text() == text
-    assert "MISSED" in capsys.readouterr().out
 
 
 def test_some_cases_are_renewed_and_the_others_stay(toy_command):

@@ -72,11 +72,18 @@ def watched() -> bool:
 class Notice:
     """One sentence for whoever waits, written once, when work of one kind has taken `after` seconds in all.
 
+    Where `first_time()` says that it was written before, perhaps by another process, it is not written again.
     `begin` and `end` stand around each piece of work and may be nested; where nobody watches they do nothing.
     """
 
-    def __init__(self, words: str, after: float, watched: Callable[[], bool] = watched) -> None:
-        self.words, self.left, self._watched = words, after, watched
+    def __init__(
+        self,
+        words: str,
+        after: float,
+        watched: Callable[[], bool] = watched,
+        first_time: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.words, self.left, self._watched, self._first_time = words, after, watched, first_time
         self._depth, self._since = 0, 0.0
         self._timer: threading.Timer | None = None
 
@@ -99,5 +106,5 @@ class Notice:
 
     def _say(self) -> None:
         words, self.words = self.words, ""
-        if words:
+        if words and self._first_time():
             print(words, file=sys.stderr, flush=True)

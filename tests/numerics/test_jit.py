@@ -45,7 +45,7 @@ def two_sum_from_a_fast_kernel(a, b):
     return two_sum(a, b)
 
 
-@kernel(inner=True)
+@kernel
 def inner_square(x):
     return x * x
 
@@ -56,13 +56,6 @@ def sum_of_squares(x):
     for value in x:
         total += inner_square(value)
     return total
-
-
-def test_an_inner_kernel_answers_to_kernels_only():
-    for x in (np.arange(4.0), np.arange(4)):  # compiled, then of another type
-        assert sum_of_squares(x) == 14.0
-    with pytest.raises(TypeError, match="inner_square is an inner kernel"):
-        inner_square(2.0)
 
 
 def test_nan_and_infinity_survive_fast_arithmetic():
@@ -218,7 +211,7 @@ def test_the_users_own_choice_of_directory_comes_first(copy, tmp_path):
 
 def test_every_file_that_kernels_are_made_of_counts():
     files = {file.name for file in jit._sources()}
-    assert {"jit.py", "quick.py", "team.py", "vector.py", "_boost_grow.py"} <= files
+    assert {"jit.py", "team.py", "vector.py", "_boost_grow.py"} <= files
     for file in jit.PACKAGE.rglob("*.py"):
         text = file.read_text()
         if "from numba" in text or "import numba" in text or "import kernel" in text:

@@ -1,4 +1,4 @@
-"""The command line: `assay run houses.csv --target price`, and ten commands around it.
+"""The command line: `assay run houses.csv --target price`, and eleven commands around it.
 
 Commands parse, call and print; what is computed lives in `assay.experiment`. Results go to standard output, progress
 and errors to standard error. Exit codes: 0 done, 1 failed, 2 bad usage or bad data, 130 interrupted.
@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from assay import __version__
-from assay.cli import live, out, run, show
+from assay.cli import live, out, run, show, warm
 from assay.errors import AssayError, DataError, DataTypeError, ParameterError
 
 __all__ = ["app", "main"]
@@ -144,6 +144,7 @@ _commands: tuple[Callable[..., None], ...] = (
     show.verify,
     show.learners,
     show.doctor,
+    warm.warm,
 )
 for _command in _commands:
     app.command(_command.__name__.rstrip("_"), cls=Command)(_command)

@@ -22,7 +22,6 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -31,7 +30,16 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from assay.cli import out
 from assay.progress import listen
 
-__all__ = ["Live", "begin", "cold", "compiling", "heard", "say_interrupted", "watch_interrupts", "working_on"]
+__all__ = [
+    "Live",
+    "announce_compiling",
+    "begin",
+    "compiling",
+    "heard",
+    "say_interrupted",
+    "watch_interrupts",
+    "working_on",
+]
 
 RATE = 1e9
 """Multiply-adds a second, before anything was measured."""
@@ -158,35 +166,26 @@ def _seconds(seconds: float) -> str:
 # Kernels.
 
 
-def cold() -> Path | None:
-    """The directory kernels will be compiled into, if it holds none yet."""
-    from assay.numerics.jit import cache_directory
-
-    where = cache_directory()
-    return where if where is not None and not any(where.rglob("*.nbi")) else None
+COMPILING = (
+    "Compiling kernels, once for this machine: this run takes up to a minute longer than later ones. "
+    "(assay warm compiles all of them in advance.)"
+)
 
 
-COMPILING = "Compiling kernels for this machine, once: this run takes up to a minute longer than later ones."
+def announce_compiling(console: Console, quiet: bool = False) -> None:
+    """Say that kernels are being compiled, if nobody on this machine was told so yet."""
+    from assay.numerics.jit import first_announcement
+
+    if not quiet and first_announcement():
+        console.print(COMPILING, style="yellow", soft_wrap=True)
 
 
 @contextmanager
-def compiling(console: Console, quiet: bool = False, apart: bool = False) -> Iterator[None]:
-    """Say, once, when a kernel is compiled in this block; what workers `apart` compile can only be foreseen."""
+def compiling(console: Console, quiet: bool = False) -> Iterator[None]:
+    """Announce it when a kernel is compiled in this block."""
     from assay.numerics.jit import listen_to_compilation
 
-    said: list[bool] = []
-
-    def say() -> None:
-        if not said:
-            said.append(True)
-            console.print(COMPILING, style="yellow", soft_wrap=True)
-
-    if quiet:
-        yield
-        return
-    if apart and cold() is not None:
-        say()
-    with listen_to_compilation(say):
+    with listen_to_compilation(lambda name: announce_compiling(console, quiet)):
         yield
 
 

@@ -149,7 +149,7 @@ def run(
         "despite": tuple(despite or ()),
     }
     refuse_unwritable(out_)
-    with session(json_, n_jobs) as shown:
+    with session(json_) as shown:
         whole(shown, table, target, options, out_, json_, explain, open_test=not no_open)
 
 
@@ -169,7 +169,7 @@ def resume(
     A study begun with --no-open stays sealed; `assay open` opens it.
     """
     budget = duration(time_budget)
-    with session(json_, n_jobs) as shown:
+    with session(json_) as shown:
         study, told = load(name, shown, n_jobs)
         study.time_budget = budget
         study.despite = tuple(despite or told.get("despite", ()))
@@ -187,7 +187,7 @@ def open_(
     explain: Explain = False,
 ) -> None:
     """Open the test set of a study that was left sealed; the ledger records the look first."""
-    with session(json_, n_jobs) as shown:
+    with session(json_) as shown:
         study, told = load(name, shown, n_jobs)
         study.despite = tuple(despite or ())
         finish(study, shown, out_ or told.get("out"), json_, explain, open_test=True, reason=reason)
@@ -214,7 +214,7 @@ def demo(
     path.parent.mkdir(parents=True, exist_ok=True)
     frame.to_csv(path, index=False)
     before = os.environ.get("ASSAY_HOME")
-    with tempfile.TemporaryDirectory(prefix="assay-demo-") as home, session(json_, n_jobs) as shown:
+    with tempfile.TemporaryDirectory(prefix="assay-demo-") as home, session(json_) as shown:
         os.environ["ASSAY_HOME"] = home
         try:
             options = {"panel": panel, "n_jobs": n_jobs}

@@ -22,10 +22,10 @@ KEPT = "command.json"
 
 
 @contextmanager
-def session(quiet: bool, n_jobs: int | None = None) -> Iterator[live.Live]:
+def session(quiet: bool) -> Iterator[live.Live]:
     """Live progress and collected warnings around a command that computes."""
     shown = live.Live(quiet)
-    with live.heard(quiet), live.compiling(shown.console, quiet, apart=n_jobs not in (None, 1)):
+    with live.heard(quiet), live.compiling(shown.console, quiet):
         yield shown
 
 
@@ -48,6 +48,8 @@ def whole(
         from assay.experiment.protocol import Study
 
         study = Study(table, target, says=shown.says, **options)
+    if study.compiling is not None and study.compiling.busy:
+        live.announce_compiling(shown.console, quiet)
     if not quiet:
         tell.columns(study.table, target, explain)
     with shown:

@@ -217,7 +217,7 @@ def doctor(json_: Plain = False) -> None:
         out.heading("Machine")
         blas = ", ".join(f"{one['library']} {one['threads']}" for one in found["blas"]) or "unknown"
         out.lines([f"{found['machine']}; {out.count(found['cores'], 'core')}; threads of BLAS and OpenMP: {blas}"])
-        state = "warm" if found["kernels"]["warm"] else "cold: the first run compiles, up to a minute"
+        state = "all compiled" if found["kernels"]["warm"] else "not all compiled; compile the rest with: assay warm"
         out.lines([f"kernels in {found['kernels']['directory'] or 'no directory that can be written'} ({state})"])
         out.heading("Ledger")
         size = out.count(found["entries"] or 0, "line")
@@ -251,9 +251,11 @@ def _threads() -> dict[str, Any]:
 
 def _kernels() -> dict[str, Any]:
     from assay.numerics.jit import cache_directory
+    from assay.warm import declared, pending
 
     where = cache_directory()
-    return {"kernels": {"directory": where and str(where), "warm": where is not None and live.cold() is None}}
+    warm = where is not None and not pending(declared())
+    return {"kernels": {"directory": where and str(where), "warm": warm}}
 
 
 def _ledger() -> dict[str, Any]:

@@ -91,15 +91,22 @@ def evaluate(
     n_jobs: int | None = None,
     deadline: float | None = None,
     says: Says = lambda words: None,
+    next_ready: Callable[[Sequence[Learner]], int] | None = None,
 ) -> Leaderboard:
-    """The panel on the folds; `deadline` is a value of `time.monotonic()`."""
+    """The panel on the folds; `deadline` is a value of `time.monotonic()`.
+
+    `next_ready` picks the next of the learners that are left, by its place in their list; None takes them in order.
+    The numbers do not depend on it.
+    """
     results: dict[str, Validation] = {}
     failed: dict[str, str] = {}
     unfinished: dict[str, str] = {}
     settings: dict[str, list[dict[str, Any]]] = {}
     warned: dict[str, dict[str, int]] = {}
     best: Validation | None = None
-    for number, learner in enumerate(data.learners, 1):
+    waiting = list(data.learners)
+    for number in range(1, len(waiting) + 1):
+        learner = waiting.pop(0 if next_ready is None else next_ready(waiting))
         so_far = "" if best is None else f"; best so far {best.name} ({best.metric.name} {best.estimate:.4g})"
         says(f"{learner.name} ({number} of {len(data.learners)}){so_far}")
         try:
@@ -120,7 +127,15 @@ def evaluate(
             warned[learner.name] = told
         if best is None or (found.estimate < best.estimate) != found.metric.greater_is_better:
             best = found
-    return Leaderboard(results, failed, unfinished, settings, plan.level, warned)
+    in_order = partial(_in_order, [learner.name for learner in data.learners])
+    return Leaderboard(
+        in_order(results), in_order(failed), in_order(unfinished), in_order(settings), plan.level, in_order(warned)
+    )
+
+
+def _in_order(names: Sequence[str], found: dict[str, Any]) -> dict[str, Any]:
+    """The entries in the order of the panel, whatever the order in which they were made."""
+    return {name: found[name] for name in names if name in found}
 
 
 def _folds(

@@ -24,6 +24,7 @@ from assay.evaluation import Comparison, Selection, compare, select
 from assay.experiment import keeping, record
 from assay.experiment._warned import collected
 from assay.experiment.checks import Check, Checks, check_table
+from assay.experiment.compiling import Compiling
 from assay.experiment.data import Table
 from assay.experiment.evaluate import Data, data_of, evaluate, refit
 from assay.experiment.journal import Journal
@@ -86,6 +87,8 @@ class Study:
     'rmse'
     """
 
+    compiling: Compiling | None = None  # a study that is loaded compiles what it still needs when it needs it
+
     def __init__(
         self,
         source: Any,
@@ -147,6 +150,7 @@ class Study:
             seed=seed,
             source=str(source) if isinstance(source, str | Path) else "frame",
         )
+        self.compiling = Compiling(self.plan, table.frame)
         self.table: Table | None = table
         self._test_table: Table | None = given
         self._share, self._reason, self._reseal = test_size, reason, reseal
@@ -231,7 +235,13 @@ class Study:
         data = self.data
         budget = None if self.time_budget is None else self.started + self.time_budget
         found = evaluate(
-            self.plan, data, Journal(self.folder / "journal.db"), n_jobs=self.n_jobs, deadline=budget, says=self.says
+            self.plan,
+            data,
+            Journal(self.folder / "journal.db"),
+            n_jobs=self.n_jobs,
+            deadline=budget,
+            says=self.says,
+            next_ready=None if self.compiling is None else self.compiling.next_ready,
         )
         if not found.results:
             reasons = "; ".join(f"{name}: {why}" for name, why in {**found.failed, **found.unfinished}.items())
