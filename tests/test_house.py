@@ -205,6 +205,13 @@ def test_every_module_says_what_it_is():
     assert offenders(unsaid) == []
 
 
+def test_no_test_looks_at_the_clock():
+    # A busy machine fails such a test: count calls, wait for events or bring a clock of your own. Times are benchmarks.
+    tests = sorted(Path(__file__).parent.rglob("*.py"))
+    clocks = [file.name for file in tests if any(name.split(".")[0] == "time" for name in imports(file))]
+    assert clocks == ["test_threads.py"]  # which only makes threads slow, and guards against one that never ends
+
+
 def test_the_first_look_in_the_readme_runs():
     import matplotlib as mpl
 

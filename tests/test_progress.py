@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
+from types import SimpleNamespace
 
 import pytest
 
+from assay import progress
 from assay.numerics import jit
 from assay.numerics.threads import parallel
 from assay.progress import Notice, listen, track, watched
@@ -60,23 +61,56 @@ def test_pool_threads_older_than_the_listener_reach_it():
 # A notice to whoever waits.
 
 
-def test_a_notice_is_written_once_and_only_after_a_while(capsys):
-    notice = Notice("a moment", after=0.02, watched=lambda: True)
-    for _ in range(3):
+class Clock:
+    """Time that passes only when a test says so; it stands in for `time` and for the timers of `threading`."""
+
+    def __init__(self):
+        self.now, self.timers = 0.0, []
+
+    def monotonic(self):
+        return self.now
+
+    def Timer(self, after, call):  # noqa: N802  (the name it has in threading)
+        timer = SimpleNamespace(due=self.now + after, call=call)
+        timer.start = lambda: self.timers.append(timer)
+        timer.cancel = lambda: timer in self.timers and self.timers.remove(timer)
+        return timer
+
+    def passes(self, seconds):
+        self.now += seconds
+        for timer in [timer for timer in self.timers if timer.due <= self.now]:
+            self.timers.remove(timer)
+            timer.call()
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(progress, "time", clock)
+    monkeypatch.setattr(progress, "threading", clock)
+    return clock
+
+
+def test_a_notice_is_written_once_and_only_after_a_while(clock, capsys):
+    notice = Notice("a moment", after=2.0, watched=lambda: True)
+    for k in range(3):
         notice.begin()
         notice.begin()  # a piece within the piece
-        time.sleep(0.03)
+        clock.passes(1.9)
+        assert capsys.readouterr() == ("", "" if k == 0 else "a moment\n" if k == 1 else "")
+        clock.passes(0.05)
         notice.end()
         notice.end()
-    assert capsys.readouterr() == ("", "a moment\n")
+    assert capsys.readouterr() == ("", "")
 
 
-def test_short_pieces_add_up_to_a_while(capsys):
-    notice = Notice("a moment", after=0.05, watched=lambda: True)
-    for heard in ("", "a moment\n"):
+def test_short_pieces_add_up_to_a_while(clock, capsys):
+    notice = Notice("a moment", after=5.0, watched=lambda: True)
+    for seconds, heard in ((3.0, ""), (1.9, ""), (0.2, "a moment\n"), (9.0, "")):
         notice.begin()
-        time.sleep(0.03 if heard == "" else 0.06)
+        clock.passes(seconds)
         notice.end()
+        clock.passes(100.0)  # between the pieces nobody waits
         assert capsys.readouterr().err == heard
 
 

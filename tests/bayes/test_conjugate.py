@@ -570,16 +570,10 @@ def test_repeated_groups_are_worked_out_once_and_the_same():
     np.testing.assert_array_equal(rates.upper[:500], few.upper)
 
 
-def test_a_million_groups_are_quick():
-    """A generous bound for a busy machine; the benchmark has the figures."""
-    import time
-
+def test_a_million_groups_at_once():
     n = np.full(1_000_000, 50)
     k = np.arange(1_000_000) % 51
-    start = time.perf_counter()
-    posterior = BetaBinomial(1, 1).update_counts(k, n)
-    assert time.perf_counter() - start < 2.0
-    assert posterior.mean.shape == (1_000_000,)
+    np.testing.assert_allclose(BetaBinomial(1, 1).update_counts(k, n).mean, (k + 1) / 52, rtol=1e-12)
 
 
 # ------------------------------------------------------------------------------------------- showing

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from time import perf_counter
 
 import numpy as np
 import pandas as pd
@@ -404,18 +403,3 @@ def test_bad_cells_and_parameters_get_one_sentence():
     ):
         with pytest.raises(ParameterError):
             Columns(kinds, **options).fit(FRAME)
-
-
-def test_numbers_are_quick():
-    """Side by side with scikit-learn's imputer and scaler, best of three; the bound leaves room for busy machines."""
-    X = rng.normal(size=(50_000, 20))
-    frame = pd.DataFrame(X, columns=[f"v{j}" for j in range(20)])
-    ours, theirs = [], []
-    for _ in range(3):
-        start = perf_counter()
-        Columns(dict.fromkeys(frame, "number")).fit_transform(frame)
-        middle = perf_counter()
-        make_pipeline(SimpleImputer(strategy="median"), StandardScaler()).fit_transform(frame)
-        ours.append(middle - start)
-        theirs.append(perf_counter() - middle)
-    assert min(ours) < 2 * min(theirs)

@@ -6,7 +6,6 @@ import bz2
 import gzip
 import lzma
 import zipfile
-from time import perf_counter
 
 import numpy as np
 import pandas as pd
@@ -167,17 +166,14 @@ def test_what_is_no_table_is_refused_in_a_sentence(tmp_path):
 @pytest.mark.parametrize("name", MALFORMED)
 def test_malformed_tables_give_a_result_or_one_sentence(name, tmp_path):
     case = MALFORMED[name]
-    path, start = case.write(tmp_path), perf_counter()
     try:
-        table = read_table(path, target="y")
+        table = read_table(case.write(tmp_path), target="y")
     except AssayError as error:
         message = str(error)
         assert not case.reads, message
         assert "\n" not in message
         assert 10 < len(message) < 500
         return
-    finally:
-        assert perf_counter() - start < 60
     assert case.reads
     check_form(table)
     assert str(table).isprintable() or "\n" in str(table)

@@ -287,9 +287,9 @@ def test_of_several_processes_one_has_the_look(tmp_path):
     workers = [WORKERS.Process(target=look_at_once, args=(path, which, told)) for which in range(4)]
     for worker in workers:
         worker.start()
-    said = [told.get(timeout=60) for _ in workers]
+    said = [told.get(timeout=600) for _ in workers]
     for worker in workers:
-        worker.join(60)
+        worker.join(600)
     assert said.count(1) == 1
     assert sum("would be look 2" in str(one) for one in said) == 3
     assert len(Ledger(path).entries("look")) == 1

@@ -1,8 +1,7 @@
-"""Every malformed table through the command line: a result, or one sentence and exit code 2; no traceback, no hang."""
+"""Every malformed table through the command line: a result, or one sentence and exit code 2; no traceback."""
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,11 @@ from tests.experiment.malformed import tables
 TABLES = tables(wide=5_000)
 WHOLE = ("script names", "formulas", "huge name", "control letters")
 """Tables whose report is really written: they try to speak to the reader of it."""
-LONGEST = 30.0
 
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
-    """`run(name)` studies a malformed table; what it printed, and the seconds it took."""
+    """`run(name)` studies a malformed table and gives what it printed."""
     monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("ASSAY_DEBUG", raising=False)
 
@@ -28,20 +26,17 @@ def run(tmp_path, monkeypatch):
             monkeypatch.setattr("assay.report.html.write_report", lambda study, path: "0" * 64)
         path = TABLES[name].write(tmp_path)
         options = ["--learner", "tree", "--cv", "3", "--no-open", "--out", str(tmp_path / "out")]
-        start = time.perf_counter()
-        done = CliRunner().invoke(app, ["run", str(path), "--target", "y", *options])
-        return done, time.perf_counter() - start
+        return CliRunner().invoke(app, ["run", str(path), "--target", "y", *options])
 
     return study
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_result_or_one_sentence(name, run, tmp_path):
-    done, took = run(name)
+    done = run(name)
     assert isinstance(done.exception, SystemExit | None), done.exception
     assert "Traceback" not in done.output
     assert "\x1b" not in done.output
-    assert took < LONGEST
     if done.exit_code == 0:
         assert TABLES[name].reads
         assert "Verdict" in done.stdout
@@ -57,7 +52,7 @@ def test_result_or_one_sentence(name, run, tmp_path):
 
 
 def test_hostile_names_are_escaped_in_the_report(run, tmp_path):
-    done, _ = run("script names")
+    done = run("script names")
     assert done.exit_code == 0
     report = Path(tmp_path / "out" / "report.html").read_text()
     assert "<script>alert(1)" not in report
@@ -65,6 +60,6 @@ def test_hostile_names_are_escaped_in_the_report(run, tmp_path):
 
 
 def test_a_table_without_test_rows_says_so_in_one_sentence(run):
-    done, _ = run("one row")
+    done = run("one row")
     assert done.exit_code == 2
     assert "rows" in done.stderr

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pandas as pd
@@ -285,27 +284,22 @@ def test_the_script_repeats_the_study(tmp_path, monkeypatch):
 
 
 SCRIPT = """
-import sys
-import numpy as np, pandas as pd
+import itertools, os, signal, sys
 from tests.experiment.test_protocol import numbers
 import assay
-assay.run(numbers(400), "y", learners=["least squares", "lasso", "ridge", "tree"], repeats=5, out=sys.argv[1])
+from assay.progress import listen
+out, left = sys.argv[1], itertools.count(int(sys.argv[2]), -1)
+with listen(lambda *step: next(left) or os.kill(os.getpid(), signal.SIGKILL)):
+    assay.run(numbers(400), "y", learners=["least squares", "lasso", "ridge", "tree"], repeats=5, out=out)
 """
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal here")
 def test_a_killed_run_goes_on_where_it_was(tmp_path, home):
-    """Killed at three moments; what is done is kept, and the numbers are those of a run that nobody disturbed."""
-    rng = np.random.default_rng(0)
-    command = [sys.executable, "-c", SCRIPT, str(tmp_path / "out")]
-    for _ in range(3):
-        child = subprocess.Popen(command, env=os.environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        started = time.monotonic()
-        while not list(home.glob("studies/*/journal.db")) and child.poll() is None and time.monotonic() - started < 60:
-            time.sleep(0.02)
-        time.sleep(rng.uniform(0, 0.3))
-        child.send_signal(signal.SIGKILL)
-        child.wait()
+    """Killed after 30, 130 and 200 steps; what is done is kept, and the numbers are those of an undisturbed run."""
+    for steps in (30, 130, 200):
+        command = [sys.executable, "-c", SCRIPT, str(tmp_path / "out"), str(steps)]
+        assert subprocess.run(command, capture_output=True, timeout=600).returncode == -signal.SIGKILL
     name = next(home.glob("studies/*")).name
     resumed = Study.load(name).finish()
     os.environ["ASSAY_HOME"] += "-undisturbed"

@@ -118,7 +118,7 @@ def test_digests_are_the_same_everywhere():
     code = "import pandas as pd; from assay.experiment.seal import row_digests; "
     code += "print(row_digests(pd.DataFrame({'a': ['1', '2.5', ''], 'b': ['x', '', 'u\\u0308']})).tolist())"
     environment = {**os.environ, "PYTHONHASHSEED": "7"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=600)
     assert done.stdout.strip() == str(row_digests(frame).tolist())
 
 

@@ -179,7 +179,7 @@ def test_files_that_may_not_grow(place):
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
     command = [sys.executable, "-m", "assay", *OTHER, "--out", "out"]
-    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limited, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limited, timeout=600)
     assert done.returncode in (1, 2)
     assert len(done.stderr.strip().splitlines()) == 1
     assert "Traceback" not in done.stderr
