@@ -4,10 +4,10 @@ BIN := .venv/bin
 FAMILY ?= all
 JOBS ?= 2
 
-.PHONY: help demo study test check format bench simulate faults clean
+.PHONY: help demo study test test-all check format bench simulate faults clean
 
 help:  ## Say what there is
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 .venv/made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -35,8 +35,12 @@ check: .venv/installed-test  ## Lint, format, types, layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: check  ## Everything CI runs
+test: check  ## What CI runs: the quick tests
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
+	$(BIN)/python examples/regression_study.py --out out/study --quiet
+
+test-all: check  ## All tests, with more examples of each property
+	$(BIN)/python -m pytest -m "" --hypothesis-profile long --numprocesses $(JOBS) --dist worksteal
 	$(BIN)/python examples/regression_study.py --out out/study --quiet
 
 format: .venv/installed-test  ## Let ruff tidy up

@@ -11,8 +11,9 @@ from hypothesis import settings
 
 os.environ.setdefault("MPLBACKEND", "Agg")  # before anything draws; subprocesses inherit it
 
-settings.register_profile("assay", deadline=None, derandomize=True, max_examples=50)
-settings.load_profile("assay")
+settings.register_profile("quick", deadline=None, derandomize=True, max_examples=50)
+settings.register_profile("long", settings.get_profile("quick"), max_examples=500)
+settings.load_profile("quick")  # `make test-all` asks for the long one
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,7 @@
 """Every public estimator, found by walking the families, and a few settings of it worth the same tests.
 
 A new estimator is here by standing in the `__all__` of its family. `VARIANTS` adds settings that take another
-road through the code; keep it small, each one runs through everything.
+road through the code; keep it small, each one runs through everything, in the slow tier.
 """
 
 from __future__ import annotations
@@ -13,28 +13,59 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 from sklearn.base import is_classifier
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import LeaveOneGroupOut
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KernelDensity
 from sklearn.utils import get_tags
 
 import assay
 from assay.base import Estimator
+from assay.bayes import BayesianLinearRegression
+from assay.calibration import CalibratedClassifier
+from assay.evaluation import SearchCV
+from assay.linear import Ridge
+from assay.neighbors import KNeighborsRegressor
+from assay.trees import BaggingClassifier, GradientBoostingRegressor
 
-# Settings beside the defaults, by class name.
+# What stands for the defaults in the quick tier where they take seconds: the same method with less of it.
+SMALL: dict[str, dict[str, Any]] = {
+    "BaggingClassifier": {"n_estimators": 5},
+    "BaggingRegressor": {"n_estimators": 5},
+    "LogisticRegressionCV": {"alphas": 8, "cv": 3},
+}
+
+# Settings beside the defaults, by class name: the slow tier.
 VARIANTS: dict[str, list[dict[str, Any]]] = {
+    "BayesianLinearRegression": [{"sigma2": 1.0}, {"shape": 1.0, "rate": 1.0}],
+    "BestSubset": [{"criterion": "cv"}],
+    "DecisionTreeClassifier": [{"splitter": "hist", "max_leaf_nodes": 6}, {"multiway": True, "criterion": "log_loss"}],
+    "DecisionTreeRegressor": [{"splitter": "hist"}, {"criterion": "absolute_error"}],
+    "ElasticNet": [{"positive": True}],
+    "GradientBoostingClassifier": [{"subsample": 0.5}, {"early_stopping": True, "validation_fraction": 0.3}],
+    "GradientBoostingRegressor": [{"loss": "huber", "growth": "depth"}],
+    "KNeighborsClassifier": [
+        {"n_neighbors": "loo", "weights": "kernel", "candidates": 5},
+        {"metric": "manhattan", "smoothing": 1.0, "prior": "empirical"},
+    ],
+    "Lars": [{"method": "lasso"}],
+    "Lasso": [{"selection": "greedy"}, {"selection": "random"}, {"budget": 10.0}],
+    "LassoCV": [{"rule": "1se"}],
+    "LeastSquaresClassifier": [{"alpha": 1.0}],
+    "LinearDiscriminantAnalysis": [{"shrinkage": "auto"}, {"covariance": "diagonal"}],
     "LinearRegression": [{"solver": "gradient"}, {"solver": "sgd"}],
     "LocalRegression": [{"kernel": "tricube", "fraction": 0.6}],
-    "Ridge": [{"budget": 100.0}],
-    "Lasso": [{"selection": "greedy"}, {"selection": "random"}, {"budget": 10.0}],
-    "ElasticNet": [{"positive": True}],
-    "Lars": [{"method": "lasso"}],
-    "LassoCV": [{"rule": "1se"}],
-    "BestSubset": [{"criterion": "cv"}],
+    "LogisticRegression": [{"penalty": "l2"}, {"penalty": "l1"}, {"penalty": "l2", "solver": "gradient"}],
+    "LogisticRegressionCV": [{"alphas": [0.1, 0.01], "cv": 3, "l1_ratio": 0.2}],
+    "PlugInClassifier": [{"bandwidth": 0.5}, {"density": KernelDensity()}],
+    "QuadraticDiscriminantAnalysis": [{"shrinkage": 0.5}, {"covariance": "diagonal"}, {"pooling": 0.5}],
+    "RandomForestClassifier": [{"n_estimators": 5, "splitter": "exact", "vote": "majority"}],
+    "RandomForestRegressor": [{"n_estimators": 5, "splitter": "exact", "oob_score": False}],
+    "Ridge": [{"budget": 100.0}, {"positive": True}],
+    "RidgeCV": [{"cv": 3}],
     "Stepwise": [{"direction": "backward"}, {"direction": "both"}],
-    "DecisionTreeRegressor": [{"splitter": "hist"}, {"criterion": "absolute_error"}],
-    "DecisionTreeClassifier": [{"splitter": "hist", "max_leaf_nodes": 6}, {"multiway": True}],
-    "GradientBoostingRegressor": [{"loss": "huber", "growth": "depth"}],
-    "GradientBoostingClassifier": [{"subsample": 0.5}],
 }
 
 # Fits that draw random numbers: weights equal repetition in distribution, not to the bit.
@@ -44,7 +75,9 @@ DRAWS_ROWS = "the fit draws rows at random, so weights equal repetition in distr
 def draws_rows(estimator: Estimator) -> bool:
     """Whether the fit depends on rows drawn at random: a bootstrap, a subsample, or an order that is not forgotten."""
     setting = estimator.get_params(deep=False)
-    return setting.get("solver") == "sgd" or setting.get("bootstrap", False) or setting.get("subsample", 1.0) < 1.0
+    held_out = setting.get("early_stopping") is True  # a share of the rows, drawn at random
+    drawn = setting.get("bootstrap", False) or setting.get("subsample", 1.0) < 1.0
+    return setting.get("solver") == "sgd" or drawn or held_out
 
 
 def families() -> dict[str, ModuleType]:
@@ -70,19 +103,51 @@ def classes() -> list[type[Estimator]]:
     return [kind for kind in public_names().values() if inspect.isclass(kind) and issubclass(kind, Estimator)]
 
 
-def instances() -> list[Estimator]:
-    """Each class with its defaults and with its variants; test_house tells of variants that do not exist.
+def instances() -> tuple[list[Estimator], list[Estimator]]:
+    """Each class once, for the quick tier, and its other settings, for the slow one.
 
-    Maps of a single column and classifiers that wrap another one are left out: test_calibration runs scikit-learn's
-    checks on its own.
+    Maps of a single column are left out, and classifiers that wrap another one: `wrappers` has those.
+    """
+    quick, slow = [], []
+    for kind in classes():
+        if not get_tags(kind()).input_tags.two_d_array or kind.__module__.startswith("assay.calibration"):
+            continue
+        name = kind.__name__
+        defaults = [{}] if name in SMALL else []
+        quick.append(kind(**_seed(kind), **SMALL.get(name, {})))
+        slow += [kind(**_seed(kind), **setting) for setting in (*defaults, *VARIANTS.get(name, []))]
+    return quick, slow
+
+
+def wrappers() -> list[Any]:
+    """Estimators around another one, which says what they take."""
+    return [
+        CalibratedClassifier(),
+        SearchCV(Ridge(), {"alpha": [0.1, 1.0]}, cv=3, rule="one_se", simplicity=("alpha", "high")),
+    ]
+
+
+def only_checked() -> list[Any]:
+    """What scikit-learn's checks run on and nothing else, in the slow tier: guests inside ours, and overflows.
+
+    With targets of 2^500 the last three let numpy's own warning out, which the bad-input grid refuses.
     """
     return [
-        kind(**_seed(kind), **setting)
-        for kind in classes()
-        if get_tags(kind()).input_tags.two_d_array and not kind.__module__.startswith("assay.calibration")
-        for setting in ({}, *VARIANTS.get(kind.__name__, []))
-        if set(setting) <= set(inspect.signature(kind).parameters)
+        CalibratedClassifier(method="isotonic", cv=3, ensemble=True),
+        CalibratedClassifier(GaussianNB(), method="isotonic"),
+        SearchCV(RidgeClassifier(), {"alpha": [0.1, 1.0]}, cv=3, metric="error"),
+        BaggingClassifier(LogisticRegression(), n_estimators=5, vote="probability"),
+        BayesianLinearRegression(tau2=1.0, fit_intercept=False),
+        GradientBoostingRegressor(early_stopping="cv", cv=2, min_samples_leaf=2),
+        KNeighborsRegressor("loo", weights="distance", algorithm="kd_tree"),
     ]
+
+
+def every(which: Callable[[Estimator], bool] = lambda estimator: True) -> pytest.MarkDecorator:
+    """A test for every estimator of `which`: one setting in the quick tier, the others in the slow one."""
+    cases = [pytest.param(e, id=label(e)) for e in QUICK if which(e)]
+    more = [pytest.param(e, id=label(e), marks=pytest.mark.slow) for e in SLOW if which(e)]
+    return pytest.mark.parametrize("estimator", [*cases, *more])
 
 
 def _seed(kind: type[Estimator]) -> dict[str, int]:
@@ -175,3 +240,6 @@ def easy(estimator: Any, n: int = 40, p: int = 4, seed: int = 0) -> tuple[np.nda
 def frame(X: np.ndarray) -> pd.DataFrame:
     """The table with names that are easy to recognise in a message."""
     return pd.DataFrame(X, columns=[f"col_{chr(97 + j)}" for j in range(X.shape[1])])
+
+
+QUICK, SLOW = instances()

@@ -26,7 +26,6 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, LinearSVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from assay import metrics
 from assay.calibration import CalibratedClassifier, IsotonicMap, LogisticMap, Reliability, calibrate
@@ -286,17 +285,6 @@ def test_maps_take_any_two_labels_and_equal_scores(kind):
 
 
 # The classifier.
-
-VARIANTS = [
-    CalibratedClassifier(),
-    CalibratedClassifier(method="isotonic", cv=3, ensemble=True),
-    CalibratedClassifier(GaussianNB(), method="isotonic"),
-]
-
-
-@parametrize_with_checks(VARIANTS)
-def test_scikit_learn(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("method", ["isotonic", "logistic"])

@@ -29,29 +29,27 @@ from assay.numerics import threads
 from assay.results import Result
 from tests.estimators import (
     DRAWS_ROWS,
+    QUICK,
+    SLOW,
     answer,
     answers,
     classes,
     draws_rows,
     easy,
+    every,
     frame,
-    instances,
-    label,
+    only_checked,
     takes_counts,
     takes_sparse,
     takes_weights,
     with_splits,
+    wrappers,
 )
 
 # Small data without structure gives collinearity and early stops their say; that is what these warnings are for.
 pytestmark = pytest.mark.filterwarnings("ignore::assay.errors.AssayWarning")
 
-ALL = instances()
 every_class = pytest.mark.parametrize("kind", classes(), ids=lambda kind: kind.__name__)
-
-
-def every(which=lambda estimator: True) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("estimator", [clone(e) for e in ALL if which(e)], ids=label)
 
 
 def has(parameter: str):
@@ -76,12 +74,19 @@ def expected_failures(estimator: Any) -> dict[str, str]:
     return dict.fromkeys(WEIGHT_CHECKS, DRAWS_ROWS) if draws_rows(estimator) else {}
 
 
-# One check sets `alpha` behind the estimator's back, which contradicts a budget; our own tests run with a budget too.
-CHECKED = [estimator for estimator in ALL if getattr(estimator, "budget", None) is None]
+def checked(estimators: list[Any]) -> list[Any]:
+    # One check sets `alpha` behind the estimator's back, which contradicts a budget; our own tests run with one too.
+    return [estimator for estimator in estimators if getattr(estimator, "budget", None) is None]
 
 
-@parametrize_with_checks(CHECKED, expected_failed_checks=expected_failures)
+@parametrize_with_checks([*QUICK, *wrappers()], expected_failed_checks=expected_failures)
 def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([*checked(SLOW), *only_checked()], expected_failed_checks=expected_failures)
+def test_scikit_learn_with_other_settings(estimator, check):
     check(estimator)
 
 
@@ -383,8 +388,6 @@ def bits(value: Any) -> Any:
 def test_n_jobs_never_changes_a_bit(estimator, monkeypatch):
     monkeypatch.setattr(threads, "SMALL_WORK", 0)  # so that threads are really used
     X, y = easy(estimator, 300, 12)
-    if "random_state" in estimator.get_params(deep=False):
-        estimator.set_params(random_state=0)
     seen = []
     for n_jobs in (None, 1, 2, 3, -1):
         fitted = clone(estimator).set_params(n_jobs=n_jobs).fit(X, y)

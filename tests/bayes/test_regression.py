@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import warnings
 
 import matplotlib
 
@@ -15,7 +14,6 @@ import pandas as pd
 import pytest
 from scipy import special, stats
 from sklearn.linear_model import BayesianRidge
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from assay.bayes.regression import BayesianLinearRegression, map_lasso, map_ridge
 from assay.errors import AssayError
@@ -41,20 +39,6 @@ def at(model, X, y):
     """Our evidence at another model's hyperparameters."""
     fixed = BayesianLinearRegression(1 / model.lambda_, 1 / model.alpha_, fit_intercept=model.fit_intercept)
     return fixed.fit(X, y).log_evidence_
-
-
-@parametrize_with_checks(
-    [
-        BayesianLinearRegression(),
-        BayesianLinearRegression(tau2=1.0, fit_intercept=False),
-        BayesianLinearRegression(sigma2=1.0),
-        BayesianLinearRegression(shape=1.0, rate=1.0),
-    ]
-)
-def test_scikit_learn_checks(estimator, check):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        check(estimator)
 
 
 # ------------------------------------------------------------------------------------------- the posterior

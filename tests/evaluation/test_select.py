@@ -19,7 +19,7 @@ from scipy.stats import loguniform, randint
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier, is_regressor
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.ensemble import RandomForestRegressor as PeerForestRegressor
-from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.linear_model import Ridge as PeerRidge
 from sklearn.metrics import log_loss, mean_absolute_error, mean_squared_error, roc_auc_score, zero_one_loss
 from sklearn.model_selection import GridSearchCV, KFold, ParameterSampler, RandomizedSearchCV, cross_val_score
@@ -27,7 +27,6 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from assay.errors import DataError, DataTypeError, ParameterError
 from assay.evaluation import cross_validate
@@ -754,16 +753,6 @@ def test_anything_else_is_a_ranking():
 
 
 # The estimator.
-
-
-@parametrize_with_checks(
-    [
-        SearchCV(RidgeClassifier(), {"alpha": [0.1, 1.0]}, cv=3, metric="error"),
-        SearchCV(Ridge(), {"alpha": [0.1, 1.0]}, cv=3, rule="one_se", simplicity=("alpha", "high")),
-    ]
-)
-def test_scikit_learn_accepts_the_estimator(estimator, check):
-    check(estimator)
 
 
 def test_tags_follow_the_inner_estimator():

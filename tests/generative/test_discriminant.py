@@ -14,7 +14,6 @@ from sklearn.base import clone
 from sklearn.covariance import ledoit_wolf
 from sklearn.datasets import load_iris, load_wine
 from sklearn.model_selection import KFold, LeaveOneOut, RepeatedStratifiedKFold, ShuffleSplit, StratifiedKFold
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from assay.errors import AssayWarning, CollinearityWarning, DataError, ParameterError
 from assay.generative import _gaussian_summary as summary
@@ -643,31 +642,6 @@ def test_what_parameters_may_not_be(kind):
     assert np.isfinite(kind(estimate="ml").fit(X, y, sample_weight=np.full(len(y), 1e-5)).predict_proba(X)).all()
     with pytest.raises(DataError, match="one class only"):
         kind().fit(X, np.zeros(len(y)))
-
-
-# scikit-learn's checks.
-
-CHECKED = [
-    LDA(),
-    LDA(shrinkage="auto"),
-    LDA(covariance="diagonal"),
-    QDA(),
-    QDA(shrinkage=0.5),
-    QDA(covariance="diagonal"),
-    QDA(pooling=0.5),
-]
-ONE_ROW = "the check leaves a class with one row of weight, which has no covariance matrix, and the fit says so"
-
-
-def expected_failures(estimator):
-    alone = isinstance(estimator, QDA) and estimator.pooling == 0
-    return {"check_sample_weight_equivalence_on_dense_data": ONE_ROW} if alone else {}
-
-
-@pytest.mark.filterwarnings("ignore::assay.errors.AssayWarning")
-@parametrize_with_checks(CHECKED, expected_failed_checks=expected_failures)
-def test_scikit_learn(estimator, check):
-    check(estimator)
 
 
 def test_nothing_but_our_own_warnings():

@@ -15,19 +15,12 @@ from sklearn import naive_bayes as peers
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
 from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit, StratifiedKFold
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from assay.errors import AssayWarning, DataError, ParameterError
 from assay.generative.mixed import MixedNB
 from assay.generative.naive_bayes import BernoulliNB, CategoricalNB, GaussianNB, MultinomialNB
 from assay.numerics import threads
 from assay.resampling import AllButOne
-
-
-@pytest.mark.filterwarnings("ignore::assay.errors.AssayWarning")  # a check gives CategoricalNB numbers below one
-@parametrize_with_checks([GaussianNB(), BernoulliNB(), MultinomialNB(), CategoricalNB(), MixedNB()])
-def test_scikit_learn(estimator, check):
-    check(estimator)
 
 
 def table(kind: str, n: int = 90, p: int = 5, K: int = 3, seed: int = 0):

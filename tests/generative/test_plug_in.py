@@ -11,7 +11,6 @@ from sklearn.datasets import load_iris
 from sklearn.mixture import GaussianMixture
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KernelDensity
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from assay.errors import AssayWarning, DataError, ParameterError
 from assay.generative import plug_in as module
@@ -203,9 +202,3 @@ def test_scales_do_not_matter():
     for factor in (2.0**400, 2.0**-400):
         scaled = X * [1.0, factor]
         assert_allclose(PlugInClassifier().fit(scaled, y).predict_log_proba(scaled), expected, rtol=1e-8, atol=1e-8)
-
-
-@pytest.mark.filterwarnings("ignore::assay.errors.AssayWarning")
-@parametrize_with_checks([PlugInClassifier(), PlugInClassifier(bandwidth=0.5), PlugInClassifier(KernelDensity())])
-def test_scikit_learn(estimator, check):
-    check(estimator)

@@ -11,7 +11,6 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LinearRegression, Ridge, RidgeClassifier
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from assay.errors import CollinearityWarning, ParameterError
 from assay.linear.indicator import LeastSquaresClassifier
@@ -106,9 +105,3 @@ def test_text_labels_and_no_probabilities():
     model = LeastSquaresClassifier().fit(X, labels)
     assert_array_equal(model.predict(X), np.array(model.classes_)[clone(model).fit(X, y).predict(X)])
     assert not hasattr(model, "predict_proba")
-
-
-@pytest.mark.filterwarnings("ignore::assay.errors.AssayWarning")
-@parametrize_with_checks([LeastSquaresClassifier(), LeastSquaresClassifier(alpha=1.0)])
-def test_scikit_learn(estimator, check):
-    check(estimator)

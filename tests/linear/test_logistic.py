@@ -14,7 +14,6 @@ from scipy import sparse, special, stats
 from scipy.optimize import linprog, minimize
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression as PeerLogistic
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from assay.errors import (
     AssayError,
@@ -732,22 +731,6 @@ def test_contradictions_are_refused_in_one_sentence(how, words):
 def test_firth_and_thresholds_refuse_three_classes():
     with pytest.raises(ParameterError, match="two classes"):
         LogisticRegression(firth=True).fit(*rows(60, 2, 3))
-
-
-# ------------------------------------------------------------------------------------------ scikit-learn's checks
-
-
-@pytest.mark.filterwarnings("ignore::assay.errors.AssayWarning")
-@parametrize_with_checks(
-    [
-        LogisticRegression(),
-        LogisticRegression(penalty="l2"),
-        LogisticRegression(penalty="l1"),
-        LogisticRegression(solver="gradient", penalty="l2"),
-    ]
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 # ------------------------------------------------------------------------------------------ many classes

@@ -6,7 +6,6 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression as Peer
 from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import StratifiedKFold
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from assay.errors import ConvergenceWarning, DataError, ParameterError
 from assay.linear._logistic_path import fit_penalized
@@ -20,14 +19,6 @@ def rows(n=200, p=8, K=2, seed=0):
     B[:3] = rng.standard_normal((3, K)) * 1.5
     labels = np.array(["ant", "bee", "cat", "dog"])[:K]
     return X, labels[np.argmax(X @ B + rng.gumbel(size=(n, K)), axis=1)]
-
-
-@pytest.mark.filterwarnings("ignore::assay.errors.AssayWarning")
-@parametrize_with_checks(
-    [LogisticRegressionCV(alphas=8, cv=3), LogisticRegressionCV(alphas=[0.1, 0.01], cv=3, l1_ratio=0.2)]
-)
-def test_scikit_learn(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("metric", ["deviance", "error", "auc"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -14,7 +13,6 @@ from sklearn.datasets import load_diabetes
 from sklearn.linear_model import Ridge as PeerRidge
 from sklearn.linear_model import RidgeCV as PeerRidgeCV
 from sklearn.model_selection import KFold, LeaveOneGroupOut, LeaveOneOut, ShuffleSplit
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from assay.errors import AssayError, ConvergenceWarning, DataError, ParameterError
 from assay.linear import _ridge_rows
@@ -32,13 +30,6 @@ def problem(n, p, seed=0, k=None, offset=2.0):
 
 
 SHAPES = [(60, 7), (12, 30), (8, 7), (9, 8)]
-
-
-@parametrize_with_checks([RidgeCV(cv=3), Ridge(positive=True)])
-def test_scikit_learn_checks(estimator, check):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        check(estimator)
 
 
 # ------------------------------------------------------------------------------------------- the fit

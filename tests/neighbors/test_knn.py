@@ -13,24 +13,10 @@ from sklearn import neighbors as peer
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from assay.errors import AssayError, DataError, ParameterError
 from assay.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from tests.naive import neighbors as naive
-
-
-@parametrize_with_checks(
-    [
-        KNeighborsClassifier(),
-        KNeighborsRegressor(),
-        KNeighborsClassifier("loo", weights="kernel", candidates=5),
-        KNeighborsRegressor("loo", weights="distance", algorithm="kd_tree"),
-        KNeighborsClassifier(metric="manhattan", smoothing=1.0, prior="empirical"),
-    ]
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 def table(n=150, p=3, classes=3, seed=0, grid=None):

@@ -14,25 +14,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier as PeerTree
 from sklearn.tree import DecisionTreeRegressor as PeerTreeRegressor
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from assay.errors import AssayWarning, DataError, ParameterError
 from assay.trees.bagging import BaggingClassifier, BaggingRegressor
-
-DRAWS = "the rows are drawn at random, so weights equal repetition in distribution; tested so for all estimators"
-WEIGHT_CHECKS = ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data")
-
-
-@parametrize_with_checks(
-    [
-        BaggingRegressor(n_estimators=5),
-        BaggingClassifier(n_estimators=5),
-        BaggingClassifier(LogisticRegression(), n_estimators=5, vote="probability"),
-    ],
-    expected_failed_checks=lambda estimator: dict.fromkeys(WEIGHT_CHECKS, DRAWS),
-)
-def test_scikit_learn(estimator, check):
-    check(estimator)
 
 
 def numbers(n=80, seed=0):

@@ -13,7 +13,6 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.metrics import log_loss, mean_pinball_loss, mean_poisson_deviance
 from sklearn.model_selection import KFold
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from assay.errors import DataError, ParameterError
 from assay.evaluation import partial_dependence
@@ -672,24 +671,3 @@ def test_impossible_data_are_refused():
         GradientBoostingRegressor(early_stopping="cv").fit(X[:3], y[:3])
     one = GradientBoostingRegressor().fit(X[:1], y[:1])
     assert_allclose(one.predict(X), y[0])
-
-
-CHECKED = [
-    GradientBoostingRegressor(),
-    GradientBoostingRegressor(loss="huber", min_samples_leaf=1),
-    GradientBoostingRegressor(early_stopping="cv", cv=2, min_samples_leaf=2),
-    GradientBoostingClassifier(),
-    GradientBoostingClassifier(early_stopping=True, validation_fraction=0.3, random_state=0),
-]
-DRAWS = "rows are held out at random, so weights equal repetition in distribution only"
-
-
-def expected_failures(estimator):
-    checks = [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")]
-    return dict.fromkeys(checks, DRAWS) if estimator.early_stopping is True else {}
-
-
-@FEW_TREES
-@parametrize_with_checks(CHECKED, expected_failed_checks=expected_failures)
-def test_scikit_learn(estimator, check):
-    check(estimator)

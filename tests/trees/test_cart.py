@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import tree as peer
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from assay.errors import AssayError, DataError, ParameterError
 from assay.trees._exact import grow_exact, presort
@@ -22,18 +21,6 @@ from tests.naive import trees as naive
 
 REGRESSION = ("squared_error", "absolute_error", "poisson")
 CLASSIFICATION = ("gini", "log_loss", "error")
-
-
-@parametrize_with_checks(
-    [
-        DecisionTreeRegressor(),
-        DecisionTreeClassifier(),
-        DecisionTreeRegressor(splitter="hist"),
-        DecisionTreeClassifier(multiway=True, criterion="log_loss"),
-    ]
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 # Agreement with exhaustive search.

@@ -13,7 +13,6 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier as PeerClassifier
 from sklearn.ensemble import RandomForestRegressor as PeerRegressor
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from assay.errors import AssayError, AssayWarning, DataError, ParameterError
 from assay.progress import listen
@@ -22,22 +21,6 @@ from assay.trees._oob import sampler
 from assay.trees.forest import RandomForestClassifier, RandomForestRegressor
 
 FALSE_ALARM = 1e-6
-DRAWS = "the rows are drawn at random, so weights equal repetition in distribution; tested so for all estimators"
-WEIGHT_CHECKS = ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data")
-
-
-@parametrize_with_checks(
-    [
-        RandomForestRegressor(8),
-        RandomForestClassifier(8),
-        RandomForestRegressor(5, splitter="exact", oob_score=False),
-        RandomForestClassifier(5, splitter="exact", vote="majority"),
-    ],
-    expected_failed_checks=lambda estimator: dict.fromkeys(WEIGHT_CHECKS, DRAWS),
-)
-def test_scikit_learn(estimator, check):
-    check(estimator)
-
 
 # Data and oracles.
 

@@ -12,7 +12,6 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold, LeaveOneOut
 from sklearn.tree import DecisionTreeClassifier as PeerClassifier
 from sklearn.tree import DecisionTreeRegressor as PeerRegressor
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from assay.errors import AssayWarning, DataError, ParameterError
 from assay.trees._cp_table import Problem, cross_validated
@@ -429,11 +428,6 @@ def test_the_table_prints_like_printcp() -> None:
 
 
 # The estimators.
-
-
-@parametrize_with_checks([PrunedTreeRegressor(random_state=0), PrunedTreeClassifier(random_state=0)])
-def test_scikit_learn_checks(estimator: Any, check: Any) -> None:
-    check(estimator)
 
 
 def both(n: int = 300, seed: int = 4) -> list[tuple[Any, Any, Array]]:
