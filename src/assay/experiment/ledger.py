@@ -53,11 +53,8 @@ def home() -> Path:
 
     It is made on first use, closed to other users (mode 0700).
 
-    >>> import tempfile
-    >>> os.environ["ASSAY_HOME"] = tempfile.mkdtemp() + "/assay"
     >>> home().is_dir()
     True
-    >>> del os.environ["ASSAY_HOME"]
     """
     named = os.environ.get("ASSAY_HOME")
     path = Path(named).expanduser() if named else user_data_path("assay", appauthor=False)

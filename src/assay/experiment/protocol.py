@@ -73,8 +73,6 @@ class Study:
     | ledger      | None     | a Ledger, a URL                        | where looks are recorded; None: the user's own |
     | says        | silent   | a function of a sentence               | told what is being done                        |
 
-    >>> import os, tempfile
-    >>> os.environ["ASSAY_HOME"] = tempfile.mkdtemp()
     >>> rng = np.random.default_rng(0)
     >>> frame = pd.DataFrame(rng.normal(size=(120, 3)), columns=list("abc"))
     >>> frame["y"] = frame["a"] + rng.normal(size=120)
@@ -425,8 +423,6 @@ def run(source: Any, target: str, *, out: Any = None, open_test: bool = True, **
     | open_test | True    | True, False            | False leaves the seal closed                               |
     | options   |         |                        | everything `Study` takes                                   |
 
-    >>> import os, tempfile
-    >>> os.environ["ASSAY_HOME"] = tempfile.mkdtemp()
     >>> frame = pd.DataFrame({"x": np.arange(40.0), "y": np.arange(40.0) * 2 + np.tile([0.5, -0.5], 20)})
     >>> run(frame, "y", learners=["least squares"]).select().name
     'least squares'

@@ -44,13 +44,12 @@ def write_report(study: Study, path: Any) -> str:
     | study     |         | a `Study`        | evaluated at least; opened or still sealed |
     | path      |         | a file to write  | written beside and renamed over            |
 
-    >>> import os, tempfile
     >>> import numpy as np
+    >>> from assay.experiment.ledger import home
     >>> from assay.experiment.protocol import run
-    >>> os.environ["ASSAY_HOME"] = tempfile.mkdtemp()
     >>> frame = pd.DataFrame({"x": np.arange(60.0), "y": np.arange(60.0) * 2 + np.tile([0.5, -0.5], 30)})
     >>> study = run(frame, "y", learners=["least squares"])
-    >>> len(write_report(study, os.environ["ASSAY_HOME"] + "/report.html"))
+    >>> len(write_report(study, home() / "report.html"))
     64
     """
     data = render(study).encode("utf-8", "replace")
