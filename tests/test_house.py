@@ -155,15 +155,6 @@ def offenders(rule: Callable[[Path], Iterable[str]]) -> list[str]:
     return [f"{file.relative_to(SOURCE)}: {what}" for file in FILES for what in rule(file)]
 
 
-def test_only_public_names_of_other_packages_are_used():
-    def private(file):
-        # numba and scipy.linalg's BLAS wrappers are public; a leading underscore anywhere is not.
-        outside = [name for name in imports(file) if name.split(".")[0] in ("sklearn", "scipy", "numpy", "pandas")]
-        return [name for name in outside if any(part.startswith("_") for part in name.split("."))]
-
-    assert offenders(private) == []
-
-
 def test_what_another_room_uses_has_a_public_name():
     def private(file):
         room = file.relative_to(SOURCE).with_suffix("").parts[0]
@@ -208,12 +199,3 @@ def test_no_test_looks_at_the_clock():
     tests = sorted(Path(__file__).parent.rglob("*.py"))
     clocks = [file.name for file in tests if any(name.split(".")[0] == "time" for name in imports(file))]
     assert clocks == ["test_threads.py"]  # which only makes threads slow, and guards against one that never ends
-
-
-def test_the_first_look_in_the_readme_runs():
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    text = (SOURCE.parents[1] / "README.md").read_text(encoding="utf-8")
-    code = text.split("```python\n")[1].split("```")[0]
-    exec(compile(code, "README.md", "exec"), {})
