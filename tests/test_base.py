@@ -146,8 +146,9 @@ def test_targets_in_any_dress(y):
 
 def test_bool_is_a_number():
     toy = Toy().fit(GOOD > 2, np.array([True, False, True]))
-    assert toy.X_.dtype == np.float64
-    assert toy.y_.dtype == np.float64
+    assert toy.X_.dtype == toy.y_.dtype == np.float64
+    assert np.array_equal(toy.X_, (GOOD > 2).astype(float))
+    assert toy.y_.tolist() == [1.0, 0.0, 1.0]
 
 
 # Bad X: what, where and what to do.

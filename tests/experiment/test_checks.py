@@ -424,7 +424,10 @@ def test_bad_input_is_said():
 @pytest.mark.parametrize("task", ["regression", "classification"])
 def test_tiny_tables_get_an_answer(rows, task):
     frame = clean(rng_of(), n=N, task=task).iloc[:rows].assign(day=pd.Timestamp("2020-01-01"), none=np.nan)
-    assert isinstance(str(run(frame, task)), str)
+    checks = run(frame, task)
+    assert [check.code for check in checks] == [check.code for check in run(clean(rng_of(), task=task), task)]
+    assert checks["sample-size"].status == "found"
+    assert str(checks).startswith(f"Checks of {rows} training row")
 
 
 def test_only_columns_that_say_nothing():

@@ -176,7 +176,6 @@ def test_malformed_tables_give_a_result_or_one_sentence(name, tmp_path):
         return
     assert case.reads
     check_form(table)
-    assert str(table).isprintable() or "\n" in str(table)
     assert all(line.isprintable() for line in str(table).split("\n"))
     kinds = {key: kind for key, kind in table.kinds.items() if key != "y"}
     if name in NOTHING_VARIES:
@@ -211,8 +210,8 @@ def test_errors_name_the_line(tmp_path):
 @pytest.mark.parametrize(
     ("encoding", "note"),
     [
-        ("utf-8", None),
-        ("utf-8-sig", None),
+        ("utf-8", ""),
+        ("utf-8-sig", ""),
         ("utf-16", "UTF-16"),
         ("latin-1", "line 1 is not UTF-8"),
         ("cp1252", "latin-1"),
@@ -222,7 +221,8 @@ def test_encodings(encoding, note, tmp_path):
     table = csv(tmp_path, "größe,ort\n1,Köln\n2,Zürich\n".encode(encoding))
     assert list(table.frame) == ["größe", "ort"]
     assert list(table.frame["ort"]) == ["Köln", "Zürich"]
-    assert (note is None and table.notes == ()) or note in table.notes[0]
+    assert len(table.notes) == bool(note)
+    assert note in "".join(table.notes)
 
 
 @pytest.mark.parametrize("sep", [",", ";", "\t", "|"])

@@ -281,6 +281,8 @@ def test_the_script_repeats_the_study(tmp_path, monkeypatch):
     scope: dict = {}
     exec(study.code(), scope)
     assert scope["study"].opened.look.replay
+    assert scope["study"].summary()["test"] == study.summary()["test"]
+    assert scope["study"].selected.name == study.selected.name
 
 
 SCRIPT = """

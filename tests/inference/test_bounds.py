@@ -107,11 +107,13 @@ def test_each_quantity_follows_from_the_others(name):
         eps = bound(n=n, delta=delta)
         assert eps.solved == "eps"
         back = bound(n=n, eps=eps.value)
-        assert back.value == pytest.approx(delta, rel=1e-6) or (name.startswith("chernoff") and back.value <= delta)
+        if (n, delta) == (20, 1e-6) and name in ("chernoff lower", "chernoff product"):
+            assert back.value == 0  # so few trials reach that level only where no deviation is possible
+            continue
+        assert back.value == pytest.approx(delta, rel=1e-6)
         # The deviation that n allows needs n again, and a little more than it needs fewer.
-        if back.value == pytest.approx(delta, rel=1e-6):
-            assert bound(eps=eps.value * (1 + 1e-9), delta=delta).value <= n
-            assert bound(eps=eps.value * (1 - 1e-9), delta=delta).value >= n
+        assert bound(eps=eps.value * (1 + 1e-9), delta=delta).value <= n
+        assert bound(eps=eps.value * (1 - 1e-9), delta=delta).value >= n
     size = bound(eps=0.1, delta=0.05).value
     assert isinstance(size, int)
     assert bound(n=size, eps=0.1).value <= 0.05 * (1 + 1e-9)

@@ -55,7 +55,9 @@ def test_the_line_divides_what_is_rejected(method):
 
 def test_corrections_with_nothing_to_see_still_draw():
     for p in ([0.2], [0.0, 0.0], [1.0, 1.0]):
-        adjust_pvalues(p).plot()
+        axes = adjust_pvalues(p).plot()
+        drawn = np.concatenate([dots.get_offsets() for dots in axes.collections])
+        assert sorted(drawn[:, 1]) == p
 
 
 def test_bounds_draw_the_curve_through_the_solution():

@@ -86,9 +86,18 @@ def test_reported_gap_is_the_gap_of_the_objective(form):
 
 def test_gap_bounds_the_distance_to_the_optimum_when_stopped_early():
     X, y = table(80, 30, rho=0.98)
+    X = np.tile(X, (1, 4))
+
+    def objective(model):
+        ridge, lasso = model.coef_ @ model.coef_, np.abs(model.coef_).sum()
+        return np.mean((y - model.predict(X)) ** 2) / 2 + 1e-4 * (0.9 * lasso + 0.1 * ridge / 2)
+
     with pytest.warns(ConvergenceWarning, match="max_iter = 1 sweeps"):
-        rough = ElasticNet(1e-4, l1_ratio=0.9, max_iter=1, tol=1e-13).fit(np.tile(X, (1, 4)), y)
-    assert rough.dual_gap_ > 0
+        rough = ElasticNet(1e-4, l1_ratio=0.9, max_iter=1, tol=1e-13).fit(X, y)
+    best = ElasticNet(1e-4, l1_ratio=0.9, tol=1e-13).fit(X, y)
+    assert elastic_net_kkt_violation(X, y, best.coef_, best.intercept_, 1e-4, 0.9) < 1e-7
+    distance = objective(rough) - objective(best)
+    assert 1e-6 < distance <= rough.dual_gap_
 
 
 @pytest.mark.parametrize("selection", ["cyclic", "random", "greedy"])

@@ -186,13 +186,14 @@ def test_ridge_has_a_grid_too():
 
 @pytest.mark.filterwarnings("ignore::assay.errors.AssayWarning")
 def test_pictures():
-    import matplotlib.pyplot as plt
-
     X, y = rows(K=3)
     model = LogisticRegressionCV(cv=3, alphas=15).fit(X, y)
-    assert model.cv_curve_.plot() is not None
-    assert model.path_.plot() is not None
-    plt.close("all")
+    axes = model.cv_curve_.plot()
+    assert [text.get_text() for text in axes.texts] == ["min", "1se"]
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), model.cv_curve_.estimate)
+    drawn = {tuple(np.round(line.get_ydata(), 12)) for line in model.path_.plot().lines}
+    moved = model.path_.coefficients[(model.path_.coefficients != 0).any(axis=1)]
+    assert {tuple(np.round(coefficient, 12)) for coefficient in moved} <= drawn
 
 
 def test_bad_input_gets_a_sentence():

@@ -125,7 +125,10 @@ def test_cv_curve_has_its_marks_and_jobs_change_nothing():
     curve = one.criterion_curve_
     assert curve.marks["1se"] <= curve.marks["min"]
     assert curve.marks["chosen"] == curve.marks["1se"] == one.support_.sum()
-    assert curve.std_error is not None
+    assert (curve.std_error > 0).all()
+    best = curve.estimate.argmin()
+    within = curve.estimate <= curve.estimate[best] + curve.std_error[best]
+    assert curve.marks["1se"] == curve.x[within].min()
 
 
 def test_both_needs_a_criterion_with_a_value_per_step():

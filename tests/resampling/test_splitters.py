@@ -161,9 +161,13 @@ def test_scikit_learn_takes_our_splitters():
     y = Z @ [1.0, 2.0, 0.0] + rng.normal(size=60)
     for cv in (Folds(4), Folds(3, repeats=2), LeaveOneOut(), FiveByTwo(), Holdout(), TimeFolds(3), Bootstrap(5)):
         scores = cross_val_score(Ridge(), Z, y, cv=cv, scoring="neg_mean_squared_error")
+        by_hand = [np.mean((y[b] - Ridge().fit(Z[a], y[a]).predict(Z[b])) ** 2) for a, b in cv.split(Z, y)]
+        np.testing.assert_allclose(-scores, by_hand, rtol=1e-12)
         assert scores.size == cv.get_n_splits(Z)
     search = GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=Folds(3)).fit(Z, y > 0)
-    assert search.cv_results_["split2_test_score"].size == 2
+    (train, test) = list(Folds(3).split(Z, y > 0))[2]
+    by_hand = [LogisticRegression(C=C).fit(Z[train], y[train] > 0).score(Z[test], y[test] > 0) for C in (0.1, 1.0)]
+    assert search.cv_results_["split2_test_score"].tolist() == by_hand
 
 
 @pytest.mark.parametrize(
@@ -189,7 +193,7 @@ def test_scikit_learn_takes_our_splitters():
 def test_the_scheme_is_read_off_the_rows(cv, kind):
     scheme = scheme_of(splits_of(cv, X, None), 30)
     assert scheme.kind == kind
-    assert str(30) in str(scheme) or kind == "other"
+    assert "30" in str(scheme)
 
 
 def test_scikit_learns_group_splitters_get_their_groups():

@@ -536,4 +536,4 @@ def test_pruning_and_words_are_there():
     assert small.get_n_leaves() < tree.get_n_leaves() == 300
     assert tree.prune_leaves(int(path.leaves[-4])).get_n_leaves() == path.leaves[-4]
     assert len(small.rules()) == small.get_n_leaves()
-    assert small.plot() is not None
+    assert small.plot().get_title(loc="left") == f"Regression tree: {small.get_n_leaves()} leaves, 300 rows"
