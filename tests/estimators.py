@@ -34,7 +34,7 @@ from assay.trees import BaggingClassifier, GradientBoostingRegressor
 SMALL: dict[str, dict[str, Any]] = {
     "BaggingClassifier": {"n_estimators": 5},
     "BaggingRegressor": {"n_estimators": 5},
-    "LogisticRegressionCV": {"alphas": 8, "cv": 3},
+    "LogisticRegressionCV": {"alphas": 8},
 }
 
 # Settings beside the defaults, by class name: the slow tier.

@@ -29,12 +29,15 @@ from sklearn.utils import get_tags
 
 from assay.errors import AssayError, AssayWarning, DataTypeError
 from tests.estimators import (
+    QUICK,
+    SLOW,
     answer,
     answers,
     draws_rows,
     easy,
     every,
     frame,
+    label,
     takes_gaps,
     takes_sparse,
     takes_target,
@@ -102,6 +105,7 @@ def assert_good(error: AssayError, *words: str) -> None:
 # Who refuses a table that the others can use, by class or by label. Everyone else has to answer.
 FOLDS = {"BestSubset(criterion='cv')", "ElasticNetCV", "LassoCV", "LogisticRegressionCV"}
 FOLDS |= {"PrunedTreeClassifier", "PrunedTreeRegressor", "KNeighborsClassifier", "KNeighborsRegressor"}
+ALL = [*QUICK, *SLOW]
 CLASSIFIERS = {label(estimator) for estimator in ALL if is_classifier(estimator)}
 TREES = {label(estimator) for estimator in ALL if type(estimator).__module__.startswith("assay.trees")}
 COUNTS = {"CategoricalNB", "MultinomialNB"}  # nothing below zero
