@@ -87,10 +87,14 @@ def select(centre: Array, spread: Array, scores: Array, starts: Array, k: int, o
     low, high = np.empty(models, np.int64), np.empty(models, np.int64)
     below, upto = np.empty(models, np.int64), np.empty(models, np.int64)
     for row in range(out.size):
-        low[:], high[:] = starts[:-1], starts[1:]
+        for j in range(models):
+            low[j], high[j] = starts[j], starts[j + 1]
         left = k  # the rank still sought among what is left
         while True:
-            pick = np.argmax(high - low)
+            pick = 0
+            for j in range(1, models):
+                if high[j] - low[j] > high[pick] - low[pick]:
+                    pick = j
             middle = (low[pick] + high[pick]) // 2
             pivot = centre[row, pick] + spread[row, pick] * scores[middle]
             smaller, equal = 0, 0
@@ -113,11 +117,14 @@ def select(centre: Array, spread: Array, scores: Array, starts: Array, k: int, o
             if smaller < left <= smaller + equal:
                 out[row] = pivot
                 break
-            if left <= smaller:
-                high[:] = below
-            else:
+            lower = left <= smaller
+            if not lower:
                 left -= smaller + equal
-                low[:] = upto
+            for j in range(models):  # an assignment of slices takes a second to compile
+                if lower:
+                    high[j] = below[j]
+                else:
+                    low[j] = upto[j]
 
 
 def members(new: Array, fold: Array, scores: Array, codes: Array, level: float, *, by_class: bool) -> Array:

@@ -454,7 +454,7 @@ def gram_path(
     """Solve for every alpha in turn, each from the last: lam = alpha l1, d = alpha l2."""
     m = c.size
     lam, d, q = scratch[5], scratch[6], scratch[7]
-    k = 0
+    k = np.int64(0)  # a literal would have `gram_solve` compiled once more
     for a in range(alphas.size):
         changed = False
         for j in range(m):
@@ -485,4 +485,5 @@ def gram_path(
             max_iter,
             PATIENCE,
         )
-        coefs[a] = b
+        for j in range(m):  # an assignment of rows takes a second to compile
+            coefs[a, j] = b[j]
