@@ -256,9 +256,14 @@ def test_workers_change_no_figure_and_a_spent_budget_is_told(world, tmp_path):
 
 
 def test_history_lists_the_study(world):
-    told = call("history")
+    told = call("history", env=COLUMNS_80)
     assert told.exit_code == 0
-    assert world.name in told.stdout
+    line = next(one for one in told.stdout.splitlines() if world.name in one)
+    assert re.search(r"\d{4}-\d\d-\d\d", line)
+    assert re.search(r"\d\d:\d\d ", told.stdout)
+    figure = re.search(r"typical error \(rmse\) +([\d.]+)", world.first.stdout)[1]
+    assert "rmse" in told.stdout
+    assert figure in told.stdout.split()  # whole, and as the study printed it
     found = json.loads(call("history", "--json").stdout)
     one = next(study for study in found["studies"] if study["study"] == world.name)
     assert one["selected"] == "least squares"
@@ -353,7 +358,7 @@ def test_sets_of_classes_say_what_they_cover(world, tmp_path):
     args = ["--learner", "logistic", "--cv", "3", "--no-open", "--out", str(tmp_path / "o")]
     told = call("run", str(tmp_path / "towns.csv"), "-t", "town", *args)
     assert told.exit_code == 0
-    assert re.search(r"logistic +\d+\.\d+% +\d+\.\d+% to \d+\.\d+%", told.stdout)  # rates as percentages
+    assert re.search(r"logistic +[\d.]+% +[\d.]+% to [\d.]+%", told.stdout)  # rates as percentages
     done = call("predict", str(tmp_path / "o" / "model.assay"), str(tmp_path / "towns.csv"))
     assert done.stdout.splitlines()[0] == "row,prediction,set,probability of Bonn,probability of Ulm"
     assert "90% prediction sets" in done.stderr

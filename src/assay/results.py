@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from assay.numbers import figure, fmt, limits
+
 __all__ = [
     "Adjustment",
     "Bound",
@@ -52,7 +54,7 @@ class Result:
         return str(self)
 
     def _repr_html_(self) -> str:
-        return self.to_frame().to_html(float_format=lambda value: f"{value:.6g}")
+        return self.to_frame().to_html(float_format=lambda value: fmt(value, 6))
 
 
 def _same(self: Any, other: Any) -> Any:
@@ -76,7 +78,7 @@ class Interval(Result):
     their entries. A one-sided interval has an infinite end (or the end of the estimand's range).
 
     >>> print(Interval(0.5, 0.4, 0.6, level=0.95, method="Wilson", n=100, estimand="accuracy"))
-    accuracy 0.5 [0.4, 0.6] (95% Wilson interval, n = 100)
+    accuracy 0.50 [0.40, 0.60] (95% Wilson interval, n = 100)
     """
 
     estimate: Value
@@ -91,12 +93,12 @@ class Interval(Result):
     __eq__ = _same
 
     def __str__(self) -> str:
-        kind = f"{100 * self.level:.4g}% {self.method} interval, n = {_count(self.n)}"
+        kind = f"{100 * self.level:.4g}% {self.method} interval, n = {format_n(self.n)}"
         if not self.names:
-            return f"{self.estimand} {self.estimate:.5g} {_limits(self.lower, self.upper)} ({kind})"
+            return f"{self.estimand} {_figure(self.estimate, self.lower, self.upper)} ({kind})"
         rows = zip(self.names, self.estimate, self.lower, self.upper, strict=True)
         width = max(len(name) for name in self.names)
-        lines = [f"  {name:<{width}}  {e:.5g} {_limits(low, high)}" for name, e, low, high in rows]
+        lines = [f"  {name:<{width}}  {_figure(e, low, high)}" for name, e, low, high in rows]
         return "\n".join([f"{self.estimand} ({kind})", *lines])
 
     def __contains__(self, value: Value) -> bool:
@@ -160,23 +162,26 @@ class TestResult(Result):
     def __str__(self) -> str:
         if self.estimate is None:
             df = "" if self.df is None else f" (df {', '.join(f'{d:g}' for d in np.atleast_1d(self.df))})"
-            return f"{self.method}: statistic {self.statistic:.5g}{df}, p = {format_p(self.p_value)}"
+            return f"{self.method}: statistic {fmt(self.statistic, 5)}{df}, p = {format_p(self.p_value)}"
         body = self._columns() if self.names else self._facts()
-        null = f"null {self.estimand} = {_spread(self.null)}, alternative: {self.alternative}, n = {_count(self.n)}"
+        null = f"null {self.estimand} = {_spread(self.null)}, alternative: {self.alternative}, n = {format_n(self.n)}"
         rule = "-" * max(len(line) for line in [self.method, null, *body])
         assumes = [f"Assumes: {'; '.join(self.assumptions)}."] if self.assumptions else []
         return "\n".join([self.method, rule, null, *body, rule, *assumes])
 
     def _facts(self) -> list[str]:
-        df = "" if self.df is None else f", df {', '.join(f'{d:.5g}' for d in np.atleast_1d(self.df))}"
-        lines = [f"statistic {self.statistic:.5g}{df}, p = {format_p(self.p_value)}"]
-        lines.append(f"{self.estimand} {self.estimate:.5g}")
-        if self.interval_rule is not None:
+        df = "" if self.df is None else f", df {', '.join(fmt(d, 5) for d in np.atleast_1d(self.df))}"
+        lines = [f"statistic {fmt(self.statistic, 5)}{df}, p = {format_p(self.p_value)}"]
+        if self.interval_rule is None:
+            lines.append(f"{self.estimand} {fmt(self.estimate, 5)}")
+        else:
             shown = self.interval(0.95)
-            lines[-1] += f", 95% interval {_limits(shown.lower, shown.upper)} ({shown.method})"
+            estimate = figure(self.estimate, shown.lower, shown.upper)
+            reach = limits(shown.lower, shown.upper, self.estimate)
+            lines.append(f"{self.estimand} {estimate}, 95% interval {reach} ({shown.method})")
         if self.effect_size is not None:
             corrected = "" if self.hedges_g is None else f", Hedges' g {_say(self.hedges_g)}"
-            lines.append(f"{self.effect_name} {self.effect_size:.5g}{corrected}")
+            lines.append(f"{self.effect_name} {fmt(self.effect_size, 5)}{corrected}")
         return lines
 
     def _columns(self) -> list[str]:
@@ -242,8 +247,8 @@ class Adjustment(Result):
         lines = [
             f"{self.method} correction of {self.m} p-values",
             f"controls the {self.controls} at {self.alpha:g}",
-            f"rejected {self.n_rejected}, threshold p <= {self.threshold:.4g}, "
-            f"estimated false discovery proportion {self.estimated_fdp:.3g}",
+            f"rejected {self.n_rejected}, threshold p <= {fmt(self.threshold)}, "
+            f"estimated false discovery proportion {fmt(self.estimated_fdp, 3)}",
         ]
         rule = "-" * max(len(line) for line in lines)
         best = self.to_frame().nsmallest(min(10, self.m), "p_value")
@@ -321,7 +326,7 @@ class Curve(Result):
         return pd.DataFrame(columns)
 
     def __str__(self) -> str:
-        marks = "".join(f", {name} at {at:.5g}" for name, at in self.marks.items())
+        marks = "".join(f", {name} at {fmt(at, 5)}" for name, at in self.marks.items())
         return f"{self.title or self.y_name} against {self.x_name}, {self.x.size} points{marks}"
 
 
@@ -373,7 +378,7 @@ class Trace(Result):
         return pd.DataFrame({"iteration": np.arange(1, self.n_iter + 1), "objective": self.objective})
 
     def __str__(self) -> str:
-        last = f", objective {self.objective[-1]:.6g}" if self.n_iter else ""
+        last = f", objective {fmt(self.objective[-1], 6)}" if self.n_iter else ""
         return (
             f"{'converged' if self.converged else 'not converged'} after {self.n_iter} iterations{last}: {self.message}"
         )
@@ -406,7 +411,7 @@ class Diagnostics(Result):
         worst = int(np.nanargmax(self.cooks_distance))
         return (
             f"{self.fitted.size} rows; the most influential is row {self.label(worst)} "
-            f"(Cook's distance {self.cooks_distance[worst]:.3g}, leverage {self.leverage[worst]:.3g})"
+            f"(Cook's distance {fmt(self.cooks_distance[worst], 3)}, leverage {fmt(self.leverage[worst], 3)})"
         )
 
 
@@ -449,22 +454,26 @@ def format_p(p: float) -> str:
     """
     if np.isnan(p):
         return "-"
-    return "<2e-16" if p < 2e-16 else f"{p:.3g}"
+    return "<2e-16" if p < 2e-16 else fmt(p, 3)
 
 
-def _limits(lower: float, upper: float) -> str:
-    left, right = "(" if np.isinf(lower) else "[", ")" if np.isinf(upper) else "]"
-    return f"{left}{lower:.5g}, {upper:.5g}{right}"
+def _figure(estimate: float, lower: float, upper: float) -> str:
+    return f"{figure(estimate, lower, upper)} {limits(lower, upper, estimate)}"
 
 
-def _count(n: Size) -> str:
-    return " + ".join(str(part) for part in n) if isinstance(n, tuple) else _spread(n)
+def format_n(n: Size) -> str:
+    """A number of rows, or of each sample, as people print it.
+
+    >>> format_n(1500), format_n((20, 1500))
+    ('1,500', '20 + 1,500')
+    """
+    return " + ".join(f"{part:,}" for part in n) if isinstance(n, tuple) else _spread(n)
 
 
 def _spread(value: Value) -> str:
     """One number where all are equal, otherwise the range."""
     low, high = np.min(value), np.max(value)
-    return f"{_say(low)}" if low == high else f"{_say(low)} to {_say(high)}"
+    return _say(low) if low == high else f"{_say(low)} to {_say(high)}"
 
 
 def _fact(name: str, value: Any) -> str:
@@ -478,8 +487,8 @@ def _cell(column: Any, value: Any) -> str:
 
 def _say(value: Any) -> str:
     if isinstance(value, float | np.floating):
-        return "-" if np.isnan(value) else f"{value:.6g}"
-    return str(value)
+        return fmt(value, 6)
+    return f"{value:,}" if isinstance(value, int | np.integer) and not isinstance(value, bool) else str(value)
 
 
 def _two_columns(pairs: Sequence[tuple[str, str]]) -> list[str]:

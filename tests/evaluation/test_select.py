@@ -242,11 +242,11 @@ def test_a_selection_prints_pickles_and_is_drawn():
     assert isinstance(chosen, Selection)
     said = str(chosen)
     assert "Chosen: size 3. It is the simplest of 2 within one standard error of the best, size 4" in said
-    assert "(mse 4.225): the paired difference is 0.025, its standard error 0.0731. Simplicity: the order in" in said
+    assert "(mse 4.22): the paired difference is 0.025, its standard error 0.073. Simplicity: the order in" in said
     assert "smaller is better" in said
-    assert "the difference is 0.025, one standard error 0.138." in select(TABLE, paired=False).why
-    assert "the difference is 0.025, 1% of the best is 0.0422." in select(TABLE, rule="within", percent=1).why
-    assert select(TABLE, rule="best").why == "It has the smallest mean mse, 4.225, of 5."
+    assert "the difference is 0.03, one standard error 0.14." in select(TABLE, paired=False).why
+    assert "the difference is 0.025, 1% of the best is 0.042." in select(TABLE, rule="within", percent=1).why
+    assert select(TABLE, rule="best").why == "It has the smallest mean mse, 4.22, of 5."
     assert str(pickle.loads(pickle.dumps(chosen))) == said
     assert chosen.to_frame() is not chosen.table
     axes = chosen.plot()

@@ -157,7 +157,7 @@ def test_results_print_pickle_and_contain():
     assert pickle.loads(pickle.dumps(interval)) == interval
     assert 0.0 in interval
     assert 100.0 not in interval
-    assert str(mean_interval([1, 2, 3])).startswith("mean 2 [")
+    assert str(mean_interval([1, 2, 3])).startswith("mean 2.0 [")
     named = proportion_interval(pd.Series([1, 2], index=["x", "y"]), [4, 5])
     assert named.names == ("x", "y")
     assert "n = 4 to 5" in str(named)

@@ -19,6 +19,7 @@ import matplotlib.pyplot as plt
 import assay.report._asked
 from assay.experiment.data import read_table
 from assay.experiment.protocol import run
+from assay.numbers import with_limits
 from assay.report._check_words import ABOUT
 from assay.report._embed import csv_uri, json_block, picture
 from assay.report.draw_experiment import pictures_of, plain
@@ -171,7 +172,7 @@ def test_the_sections_hold_what_was_found(regression, page):
     words = "".join(Reader(page).text)
     found = regression.opened.intervals["rmse"]
     assert regression.verdict() in words
-    assert f"{found.estimate:.4g}" in words
+    assert all(one in words for one in with_limits(found.estimate, found.lower, found.upper))
     assert regression.sealed.seal.id in words
     assert regression.hashes["test rows"] in words
     heads = {entry.digest for entry in regression.ledger.entries()}  # other studies have been recorded since

@@ -51,7 +51,7 @@ class BetaBinomial(Conjugate):
     >>> posterior.mode, round(posterior.mean, 4), round(posterior.predictive().mean, 4)
     (0.7, 0.6667, 0.6667)
     >>> print(posterior.interval(0.95, "highest-density"))
-    chance 0.66667 [0.41205, 0.90663] (95% credible (highest-density) interval, n = 10)
+    chance 0.67 [0.41, 0.91] (95% credible (highest-density) interval, n = 10)
     """
 
     quantity: ClassVar[str] = "chance"

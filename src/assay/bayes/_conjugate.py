@@ -20,6 +20,7 @@ from assay.bayes._gates import align, parameter, plain, share
 from assay.bayes._laws import Law
 from assay.checks import fraction
 from assay.errors import DataError, ParameterError
+from assay.numbers import fmt
 from assay.results import Interval, Result
 
 __all__ = ["BayesFactor", "Conjugate"]
@@ -264,11 +265,11 @@ class BayesFactor(Result):
             return f"{head}\n{self.to_frame().head(20).to_string()}"
         value = float(self.log_bayes_factor)
         lines = [
-            f"Bayes factor of {self.model} against {self.other}: {self.bayes_factor:.4g} (log {value:.4g}), "
+            f"Bayes factor of {self.model} against {self.other}: {fmt(self.bayes_factor)} (log {fmt(value)}), "
             f"n = {self.n:g}"
         ]
         towards = self.model if value > 0 else self.other
-        chance = f"with even prior odds P({self.model} | data) = {self.probability():.3g}"
+        chance = f"with even prior odds P({self.model} | data) = {fmt(self.probability(), 3)}"
         words = "no evidence either way" if value == 0 else f"evidence for {towards}: {self.strength}"
         return "\n".join([*lines, f"{words} (Kass and Raftery 1995); {chance}"])
 

@@ -25,6 +25,7 @@ from assay.bayes._shortest import shortest
 from assay.bayes._stable import log_beta, log_beta_weight, log_gamma_weight
 from assay.checks import choice, fraction
 from assay.errors import ParameterError
+from assay.numbers import fmt
 from assay.numerics.seeds import generator
 from assay.numerics.threads import parallel
 from assay.results import Interval, Result
@@ -184,10 +185,10 @@ class Law(Result):
         shape = self._groups()
         if shape:
             return f"{self.word} laws of {self.quantity}, {shape[0]} groups\n{self.to_frame().head(10).to_string()}"
-        inside = ", ".join(f"{name} = {float(value):.6g}" for name, value in self._parameters().items())
+        inside = ", ".join(f"{name} = {fmt(float(value), 6)}" for name, value in self._parameters().items())
         mean, mode, var = (float(value) for value in self._moments())
-        words = "none" if np.isnan(mode) else f"{mode:.6g}"
-        return f"{self.quantity} ~ {self.word}({inside}): mean {mean:.6g}, mode {words}, std {np.sqrt(var):.6g}"
+        words = "none" if np.isnan(mode) else fmt(mode, 6)
+        return f"{self.quantity} ~ {self.word}({inside}): mean {fmt(mean, 6)}, mode {words}, std {fmt(np.sqrt(var), 6)}"
 
 
 def _points(x: Any) -> Array:

@@ -142,7 +142,7 @@ class NormalGamma(_OfNormalData):
     >>> posterior.mean, posterior.kappa, posterior.shape, posterior.rate
     (1.5, 4.0, 3.5, 4.5)
     >>> print(posterior.interval(0.9, parameter="variance"))
-    variance 1.8 [0.63979, 4.1525] (90% credible (equal-tailed) interval, n = 3)
+    variance 1.8 [0.6, 4.2] (90% credible (equal-tailed) interval, n = 3)
     """
 
     quantity: ClassVar[str] = "mean"

@@ -28,6 +28,7 @@ from assay.bayes._ratio import Ratio
 from assay.checks import fraction, freeze, sample, whole
 from assay.errors import DataError, ParameterError
 from assay.inference.intervals import proportion_interval
+from assay.numbers import fmt
 from assay.numerics.seeds import generator
 from assay.results import Curve, Interval, Result
 
@@ -291,15 +292,18 @@ class LikelihoodRatioTest(Result):
         word = "score" if self.ratio.scores else "likelihood ratio"
         lines = [
             f"{self.method} test",
-            f"reject when the {word} exceeds {self.threshold:.6g}, with chance {self.randomisation:.4g} at equality",
-            f"size {self.size:.6g}, power {self.power:.6g}",
+            f"reject when the {word} exceeds {fmt(self.threshold, 6)}, "
+            f"with chance {fmt(self.randomisation)} at equality",
+            f"size {fmt(self.size, 6)}, power {fmt(self.power, 6)}",
         ]
         if self.size_interval is not None:
             lines.append(
-                f"size from draws, 95% sure of [{self.size_interval.lower:.4g}, {self.size_interval.upper:.4g}]"
+                f"size from draws, 95% sure of [{fmt(self.size_interval.lower)}, {fmt(self.size_interval.upper)}]"
             )
         if self.risks is not None:
-            lines.append(f"risks {self.risks[0]:.6g} and {self.risks[1]:.6g}, least favourable P(H1) {self.prior:.4g}")
+            lines.append(
+                f"risks {fmt(self.risks[0], 6)} and {fmt(self.risks[1], 6)}, least favourable P(H1) {fmt(self.prior)}"
+            )
         rule = "-" * max(len(line) for line in lines)
         return "\n".join([lines[0], rule, *lines[1:]])
 

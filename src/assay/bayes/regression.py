@@ -85,7 +85,7 @@ class BayesianLinearRegression(RegressorMixin, Estimator):
     [2.16, 0.0]
     >>> print(model.predict_interval([[1.0, 0.0]], level=0.9))
     new observation (90% predictive (Student's t) interval, n = 50)
-      0  2.1865 [0.53038, 3.8426]
+      0  2.2 [0.5, 3.8]
     """
 
     constraints: ClassVar[dict[str, Constraint]] = {

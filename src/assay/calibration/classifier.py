@@ -88,7 +88,7 @@ class CalibratedClassifier(ClassifierMixin, Estimator):
     >>> X, y = make_classification(1000, n_redundant=10, random_state=0)
     >>> model = CalibratedClassifier(GaussianNB(), method="isotonic").fit(X[:600], y[:600])
     >>> print(model.reliability(X[600:], y[600:]).changes["brier"])
-    change in brier -0.016279 [-0.026688, -0.0058695] (95% t interval, n = 400)
+    change in brier -0.016 [-0.027, -0.006] (95% t interval, n = 400)
     """
 
     constraints = {

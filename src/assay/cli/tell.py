@@ -9,6 +9,7 @@ from typing import Any
 from assay.cli import out
 from assay.experiment._wording import MEANING, apart, called, figure, limits, roughly
 from assay.experiment.panel import BASELINE
+from assay.results import format_n
 
 __all__ = ["checks", "columns", "comparisons", "files", "leaderboard", "opened", "seal", "selection", "verdict"]
 
@@ -127,7 +128,7 @@ def leaderboard(study: Any, explain: bool = False) -> None:
     rows = [
         (
             name,
-            figure(plan.metric, row.estimate),
+            figure(plan.metric, row.estimate, row.lower, row.upper),
             limits(plan.metric, row.lower, row.upper),
             f"{row.seconds:.{0 if row.seconds >= 10 else 1}f} s",
         )
@@ -173,7 +174,7 @@ def comparisons(study: Any, explain: bool = False) -> None:
     rows.sort(key=lambda row: place[row[0]])
     name = study.plan.metric
     titles = {"other": "left", f"{called(name, short=True)} apart": "right", "interval": "left", "in words": "left"}
-    shown = [(one, apart(name, gap), _between(name, low, high), words) for one, gap, low, high, words in rows]
+    shown = [(one, *apart(name, gap, low, high), words) for one, gap, low, high, words in rows]
     out.table(titles, shown, cut=60)
     if any(low <= 0 <= high and words.endswith("better") for _, _, low, high, words in rows):
         out.lines(
@@ -222,7 +223,7 @@ def opened(study: Any, explain: bool = False) -> None:
     rows = [
         (
             called(name),
-            figure(name, one.estimate),
+            figure(name, one.estimate, one.lower, one.upper),
             limits(name, one.lower, one.upper),
             f"{100 * one.level:.4g}%",
             "main figure" if name == found.primary else "",
@@ -234,7 +235,8 @@ def opened(study: Any, explain: bool = False) -> None:
         out.table(titles, rows, cut=70)
     out.lines(f"note: {note}" for note in found.notes)
     about = [
-        f"{called(name, short=True)}: {MEANING.get(name, name)}. Interval: {one.method}, n = {one.n}, {one.estimand}."
+        f"{called(name, short=True)}: {MEANING.get(name, name)}. Interval: {one.method}, n = {format_n(one.n)}, "
+        f"{one.estimand}."
         for name, one in found.intervals.items()
     ]
     _explain("test", explain, *about, "" if found.release is None else f"{found.release}.")
@@ -257,9 +259,3 @@ def files(study: Any) -> None:
             out.lines([f"{name:<7} {Path(found[name])}"])
     if "model" in found:
         out.lines([f"predict assay predict {found['model']} TABLE -o OUT"])
-
-
-def _between(metric: str, low: Any, high: Any) -> str:
-    return (
-        "" if low is None or high is None else f"{apart(metric, low).removesuffix(' points')} to {apart(metric, high)}"
-    )

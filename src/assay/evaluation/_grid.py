@@ -14,6 +14,7 @@ from assay.checks import choice, whole
 from assay.errors import DataTypeError, ParameterError
 from assay.evaluation._learner import label_of
 from assay.evaluation.select import ranks_of
+from assay.numbers import fmt
 from assay.numerics.seeds import seed_sequence
 
 __all__ = ["DRAWS", "METHODS", "candidates", "labels", "order", "seed_of"]
@@ -102,7 +103,7 @@ def labels(settings: Sequence[Params]) -> list[str]:
 
 def _say(value: Any) -> str:
     if isinstance(value, Real) and not isinstance(value, bool | Integral):
-        return f"{float(value):.4g}"
+        return fmt(float(value))
     if hasattr(value, "get_params"):
         return label_of(value)
     text = " ".join(repr(value).split())

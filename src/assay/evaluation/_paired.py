@@ -34,7 +34,7 @@ __all__ = [
     "caveats_of",
     "choose",
     "drawn_again",
-    "figure",
+    "estimate_of",
     "fold_sizes",
     "judge",
     "refuse_misfit",
@@ -158,7 +158,7 @@ def _row_options(rule: Any, first: Validation, second: Validation) -> dict[str, 
     return {**told, "exact": True} if binary([first, second]) else told
 
 
-def figure(result: Validation, test: str) -> float:
+def estimate_of(result: Validation, test: str) -> float:
     """The learner's own figure, as its test sees it: over rows, over folds, or of all rows at once."""
     if test in BY_ROWS:
         return float(result.row_losses()[0].mean())
@@ -244,7 +244,9 @@ def drawn_again(found: Sequence[Validation], n_resamples: int, random_state: Any
 
 def _bootstrapped(first: Validation, second: Validation, *, alternative: str, drawn: Mapping[int, Array]) -> TestResult:
     """The paired bootstrap: rows are drawn again, with both learners' predictions for them."""
-    estimate = float(_settled(np.array([figure(first, "bootstrap")]), np.array([figure(second, "bootstrap")]))[0])
+    estimate = float(
+        _settled(np.array([estimate_of(first, "bootstrap")]), np.array([estimate_of(second, "bootstrap")]))[0]
+    )
     values = _settled(drawn[id(first)], drawn[id(second)])
     count, n = values.size + 1, _pooled(first)[0].shape[0]
     below, above = float(1 + np.sum(values <= 0)) / count, float(1 + np.sum(values >= 0)) / count

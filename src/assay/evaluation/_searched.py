@@ -14,6 +14,7 @@ from assay.evaluation._learner import label_of
 from assay.evaluation._trials import Trial
 from assay.evaluation.select import Selection
 from assay.metrics._metric import Metric
+from assay.numbers import fmt
 from assay.resampling import Scheme
 from assay.results import Result
 
@@ -94,7 +95,7 @@ class Search(Result):
         shown = self.table.sort_values("rank", kind="stable").head(10)
         parameters = [name for name in shown.columns if name not in FIGURES and not str(name).startswith("fold ")]
         body = shown[[*parameters, "estimate", "std_error", "rank", "seconds"]]
-        lines = body.to_string(index=False, float_format=lambda value: f"{value:.5g}").splitlines()
+        lines = body.to_string(index=False, float_format=lambda value: fmt(value, 5)).splitlines()
         rule = "-" * max(len(line) for line in [title, head, *lines])
         return "\n".join([title, rule, head, *lines, rule, *self._notes()])
 
@@ -107,7 +108,7 @@ class Search(Result):
         if self.nested is None and len(self.candidates) > 1:
             notes.append("Its figure is optimistic, being chosen by it; nested=5 validates the whole procedure.")
         if self.nested is not None:
-            notes.append(f"Nested: {self.nested.interval()}; optimism {self.optimism:.3g}.")
+            notes.append(f"Nested: {self.nested.interval()}; optimism {fmt(self.optimism, 3)}.")
         return notes
 
 

@@ -19,6 +19,7 @@ from assay.evaluation._nested import Nested
 from assay.metrics._limits import average, standard_error
 from assay.metrics._metric import Metric
 from assay.metrics._scorer import class_options
+from assay.numbers import figure, fmt, limits, with_limits
 from assay.resampling import AllButOne, Scheme, corrected_variance_factor, scheme_of
 from assay.results import Interval, Result
 
@@ -153,9 +154,9 @@ class Validation(Result):
 
     def _estimand(self, method: str, metric: Metric) -> str:
         if self.scheme.kind == "bootstrap":
-            return f"{metric.name} of {self.name} trained on bootstrap samples of {self.scheme.n} rows"
+            return f"{metric.name} of {self.name} trained on bootstrap samples of {self.scheme.n:,} rows"
         size = self.scheme.n if method == "nested" else round(self.scheme.n_train)
-        return f"{metric.name} of {self.name} trained on {size} rows"
+        return f"{metric.name} of {self.name} trained on {size:,} rows"
 
     def row_losses(self, metric: Any = None) -> tuple[Array, Array | None]:
         """The loss of each tested row, averaged where it was tested several times, and its weight."""
@@ -219,7 +220,8 @@ class Validation(Result):
         return frame
 
     def __str__(self) -> str:
-        spread = f"folds from {self.fold_scores.min():.5g} to {self.fold_scores.max():.5g}"
+        ends = with_limits(np.nan, self.fold_scores.min(), self.fold_scores.max(), percent=self.metric.percent)
+        spread = f"folds from {ends[1]} to {ends[2]}"
         several = self.fold_scores.size > 1 and self.scheme.kind != "leave-one-out"
         quick = "in closed form" if self.scheme.kind == "leave-one-out" else "from summaries that add"
         how = quick if self.fast else "a fit per fold"
@@ -227,8 +229,8 @@ class Validation(Result):
             *(self._line(metric) for metric in self.metrics),
             *([f"{self.metric.name}: {spread}"] if several else []),
             f"estimates {self._estimand(self.method, self.metric)}",
-            f"{self.seconds.sum():.3g} s, {how}"
-            + ("" if self.nested is None else f"; nested {self.nested.seconds:.3g} s"),
+            f"{fmt(self.seconds.sum(), 3)} s, {how}"
+            + ("" if self.nested is None else f"; nested {fmt(self.nested.seconds, 3)} s"),
         ]
         title = f"{self.name}: {self.scheme}"
         rule = "-" * max(len(line) for line in [title, *lines])
@@ -240,8 +242,13 @@ class Validation(Result):
 
     def _line(self, metric: Metric) -> str:
         found = self.interval(metric=metric)
-        kind = f"{100 * found.level:g}% interval [{found.lower:.5g}, {found.upper:.5g}] ({found.method})"
-        return f"{metric.name} {found.estimate:.5g}, {kind}"
+        shown = limits(found.lower, found.upper, percent=metric.percent)
+        return f"{metric.name} {self.figure(metric)}, {100 * found.level:g}% interval {shown} ({found.method})"
+
+    def figure(self, metric: Any = None) -> str:
+        """The estimate of a metric (the primary one) in print, to the precision of its interval."""
+        found = self.interval(metric=metric)
+        return figure(found.estimate, found.lower, found.upper, percent=self._metric(metric).percent)
 
 
 _TITLES = {"naive": "naive", "corrected_t": "corrected t", "nested": "nested cross-validation"}

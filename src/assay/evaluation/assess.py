@@ -25,6 +25,7 @@ from assay.errors import DataError, DataTypeError, ParameterError
 from assay.evaluation._paired import binary, fold_sizes
 from assay.evaluation.validate import Validation
 from assay.inference import binomial_test, corrected_t_test, cv_t_test, t_test
+from assay.numbers import figure, fmt, limits
 from assay.resampling import Scheme
 from assay.results import Interval, Result, TestResult, format_p
 
@@ -109,13 +110,13 @@ class Assessment(Result):
 
     def __str__(self) -> str:
         shown = self.interval()
-        left, right = "(" if np.isinf(shown.lower) else "[", ")" if np.isinf(shown.upper) else "]"
         sided = "interval" if self.test.alternative == "two-sided" else "one-sided interval"
-        limits = f"{left}{shown.lower:.5g}, {shown.upper:.5g}{right}"
+        estimate = figure(self.estimate, shown.lower, shown.upper)
+        reach = limits(shown.lower, shown.upper, self.estimate)
         lines = [
-            f"{self.estimand} {self.estimate:.5g}, {100 * shown.level:.4g}% {sided} {limits}",
+            f"{self.estimand} {estimate}, {100 * shown.level:.4g}% {sided} {reach}",
             f"null {self.p0:g}, alternative: {self.test.alternative}, p = {format_p(self.p_value)}",
-            f"{self.verdict} at level {1 - self.level:.4g}",
+            f"{self.verdict} at level {fmt(1 - self.level)}",
         ]
         title = f"{self.name} against a stated {self.estimand} of {self.p0:g}, {self.scheme}"
         rule = "-" * max(len(line) for line in [title, *lines])

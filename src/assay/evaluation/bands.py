@@ -31,6 +31,7 @@ from assay.errors import DataError, DataTypeError, ParameterError
 from assay.evaluation._learner import Rows, fit_rows, label_of, predictions, rows_of
 from assay.evaluation._refits import bootstrap_rows, fit_whole, refit_many, reseeded, two_classes
 from assay.metrics._metric import find
+from assay.numbers import fmt
 from assay.numerics.seeds import seed_sequence
 from assay.results import Result
 
@@ -111,8 +112,8 @@ class BootstrapBand(Result):
         width = self.upper - self.lower
         lines = [
             f"n = {self.n}, {self.n_resamples} resamples of {self.resample}, {self.estimate.size} grid rows",
-            f"standard error {self.std_error.min():.4g} to {self.std_error.max():.4g}",
-            f"{100 * self.level:.4g}% pointwise band ({self.method}), width {width.min():.4g} to {width.max():.4g}",
+            f"standard error {fmt(self.std_error.min())} to {fmt(self.std_error.max())}",
+            f"{100 * self.level:.4g}% pointwise band ({self.method}), width {fmt(width.min())} to {fmt(width.max())}",
             f"{100 * self.level:.4g}% simultaneous band (sup-t), ± {self.critical:.3f} standard errors",
         ]
         title = f"Bootstrap band of {self.name}: {self.y_name}"

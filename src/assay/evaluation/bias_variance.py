@@ -35,6 +35,7 @@ from assay.evaluation._decompose import indicator_parts, squared_parts, vote_par
 from assay.evaluation._learner import label_of, rows_of
 from assay.evaluation._refits import along, bootstrap_variance, crossed_variance, means_by_row
 from assay.evaluation._training_sets import Sampler, Study, from_sampler, from_table
+from assay.numbers import fmt
 from assay.numerics.seeds import seed_sequence
 from assay.results import Interval, Result
 
@@ -123,9 +124,9 @@ class BiasVariance(Result):
 
     def __str__(self) -> str:
         title = f"Bias and variance, {self.loss} loss: {self.setting}"
-        facts = f"{self.n_datasets} training sets of {self.n_train:.6g} rows, {self.n_test} test rows"
+        facts = f"{self.n_datasets} training sets of {fmt(self.n_train, 6)} rows, {self.n_test} test rows"
         cells = {
-            WORDS[name]: [f"{v:.4g} ± {e:.2g}" for v, e in zip(value, self.std_errors[name], strict=True)]
+            WORDS[name]: [f"{fmt(v)} ± {fmt(e, 2)}" for v, e in zip(value, self.std_errors[name], strict=True)]
             for name, value in self.components.items()
         }
         index = pd.Index([_short(v) for v in self.values], name=self.x_name)
@@ -137,7 +138,7 @@ class BiasVariance(Result):
 
 
 def _short(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float | np.floating) else str(value)
+    return fmt(value, 6) if isinstance(value, float | np.floating) else str(value)
 
 
 def bias_variance(

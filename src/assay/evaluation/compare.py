@@ -36,7 +36,7 @@ from assay.evaluation._paired import (
     caveats_of,
     choose,
     drawn_again,
-    figure,
+    estimate_of,
     judge,
     refuse_misfit,
 )
@@ -47,6 +47,7 @@ from assay.inference import (
 from assay.inference.multiple import METHODS as CORRECTIONS
 from assay.inference.multiple import TITLES
 from assay.metrics._metric import Metric
+from assay.numbers import figure, limits
 from assay.resampling import Scheme
 from assay.results import Result, TestResult, format_p
 
@@ -65,6 +66,7 @@ class Comparison(Result):
     | field                   | meaning                                                                          |
     |-------------------------|----------------------------------------------------------------------------------|
     | names, estimates        | the learners and the mean of the metric for each                                 |
+    | figures                 | the estimates in print, each to the precision of its own interval                |
     | pairs                   | (first, second) as positions in `names`; difference = metric(first) - metric(second) |
     | tests                   | one `TestResult` per pair                                                         |
     | p_values, adjusted      | before and after the correction for the number of pairs                           |
@@ -75,6 +77,7 @@ class Comparison(Result):
 
     names: tuple[str, ...]
     estimates: Array
+    figures: tuple[str, ...]
     pairs: tuple[tuple[int, int], ...]
     tests: tuple[TestResult, ...]
     p_values: Array
@@ -145,12 +148,13 @@ class Comparison(Result):
         title = f"{len(self.names)} learners by {self.metric.name} ({better} is better), {self.scheme}"
         width = max(len(name) for name in self.names)
         order = np.argsort(-self.estimates if self.metric.greater_is_better else self.estimates, kind="stable")
-        means = [f"{self.names[i]:<{width}}  {self.metric.name} {self.estimates[i]:.5g}" for i in order]
+        means = [f"{self.names[i]:<{width}}  {self.metric.name} {self.figures[i]}" for i in order]
         frame = self.to_frame().iloc[:SHOWN]
-        limits = [f"[{low:.4g}, {high:.4g}]" for low, high in zip(frame["lower"], frame["upper"], strict=True)]
+        scale, unit = (100.0, " (points)") if self.metric.percent else (1.0, "")
+        rows = (scale * frame[["difference", "lower", "upper"]]).to_numpy().tolist()
         shown = {
-            "difference": [f"{value:.4g}" for value in frame["difference"]],
-            "interval": limits,
+            f"difference{unit}": [figure(middle, low, high) for middle, low, high in rows],
+            "interval": [limits(low, high, middle) for middle, low, high in rows],
             "p": [format_p(p) for p in frame["p_value"]],
             **({"adjusted p": [format_p(p) for p in frame["adjusted"]]} if self._corrected else {}),
             "": list(frame["verdict"]),
@@ -241,9 +245,11 @@ def compare(
     each = level if chosen_correction == "none" else 1 - (1 - level) / len(pairs)
     adjusted = p_values if correction is None else adjust_pvalues(p_values, chosen_correction, 1 - level).adjusted
     intervals = [one.interval(each) for one in tests]
+    estimates = [estimate_of(result, test) for result in found]
     return Comparison(
         names=names,
-        estimates=freeze(np.array([figure(result, test) for result in found])),
+        estimates=freeze(np.array(estimates)),
+        figures=tuple(_in_print(one, value) for one, value in zip(found, estimates, strict=True)),
         pairs=pairs,
         tests=tests,
         p_values=freeze(p_values.copy()),
@@ -261,6 +267,12 @@ def compare(
         correction=chosen_correction,
         alternative=alternative,
     )
+
+
+def _in_print(result: Validation, estimate: float) -> str:
+    """A learner's figure to the precision of its own interval."""
+    found = result.interval()
+    return figure(estimate, found.lower, found.upper, percent=result.metric.percent)
 
 
 # The gate: results that can be compared.

@@ -39,6 +39,7 @@ from assay.evaluation._learner import (
     rows_of,
 )
 from assay.evaluation.conformal_results import Coverage, PredictionIntervals, PredictionSets, measure
+from assay.numbers import fmt
 from assay.numerics.seeds import generator, seed_sequence
 from assay.resampling import take
 from assay.results import Result
@@ -96,7 +97,7 @@ class Conformal(Result):
             )
         models = len(self.fits)
         least = 2 * level - 1 - rules.shortfall(self.n, models)
-        proved = f"at least {max(0.0, least):.3g}" if least > 0 else "without a bound at this level"
+        proved = f"at least {fmt(max(0.0, least), 3)}" if least > 0 else "without a bound at this level"
         name = "jackknife+" if models == self.n else f"CV+ with {models} folds"
         if self.by_class:
             return f"{name} by class: typically near {level:g} within each class; no bound is claimed"
@@ -162,7 +163,7 @@ class Conformal(Result):
             f"method {self.method}, level {self.level:g}, {self.n} calibration scores: {words}",
             f"Guarantee: {self.guarantee()}.",
         ]
-        body = self.to_frame().to_string(index=False, float_format=lambda v: f"{v:.5g}").splitlines()
+        body = self.to_frame().to_string(index=False, float_format=lambda v: fmt(v, 5)).splitlines()
         rule = "-" * max(len(line) for line in [title, *facts])
         return "\n".join([title, rule, *facts, rule, *body])
 
@@ -296,7 +297,7 @@ def conformal(
     >>> y = X[:, 0] + rng.normal(size=300)
     >>> made = conformal(LinearRegression(), X[:100], y[:100])
     >>> print(made.coverage(X[100:], y[100:]).coverage)
-    coverage 0.92 [0.87334, 0.95358] (95% Clopper-Pearson interval, n = 200)
+    coverage 0.920 [0.873, 0.954] (95% Clopper-Pearson interval, n = 200)
     """
     method, level = choice(method, "method", METHODS), fraction(level, "level")
     rows = rows_of(estimator, _table(X), y)

@@ -17,6 +17,7 @@ import pandas as pd
 from assay.checks import freeze
 from assay.errors import DataError
 from assay.inference import mean_interval, proportion_interval
+from assay.numbers import fmt
 from assay.results import Interval, Result
 
 __all__ = ["Coverage", "PredictionIntervals", "PredictionSets", "measure"]
@@ -62,7 +63,7 @@ class PredictionIntervals(Result):
 
     def __str__(self) -> str:
         title = f"{len(self)} prediction intervals, level {self.level:g}, {self.method} on {self.n} rows"
-        mean = f"mean width {self.width.mean():.5g}" if np.isfinite(self.width).all() else "infinite width"
+        mean = f"mean width {fmt(self.width.mean(), 5)}" if np.isfinite(self.width).all() else "infinite width"
         facts = [mean, f"Guarantee: {self.guarantee}."]
         rule = "-" * max(len(line) for line in [title, *facts])
         return "\n".join([title, rule, *facts, rule, *_head(self.to_frame())])
@@ -103,7 +104,7 @@ class PredictionSets(Result):
         title = f"{len(self)} prediction sets, level {self.level:g}, {self.method} on {self.n} rows"
         counts = np.bincount(self.size, minlength=2)
         sizes = ", ".join(f"{count} of size {size}" for size, count in enumerate(counts) if count)
-        facts = [f"mean size {self.size.mean():.4g}: {sizes}", f"Guarantee: {self.guarantee}."]
+        facts = [f"mean size {fmt(self.size.mean())}: {sizes}", f"Guarantee: {self.guarantee}."]
         rule = "-" * max(len(line) for line in [title, *facts])
         names = ["{" + ", ".join(str(label) for label in self[i]) + "}" for i in range(min(10, len(self)))]
         frame = pd.DataFrame({"set": names}, index=None if self.index is None else self.index[:10])
@@ -142,7 +143,7 @@ class Coverage(Result):
     def __str__(self) -> str:
         side = "above" if self.coverage.estimate > self.nominal else "below"
         words = f"{'compatible with' if self.nominal in self.coverage else side} the nominal {self.nominal:g}"
-        body = self.to_frame().to_string(float_format=lambda v: f"{v:.4g}").splitlines()
+        body = self.to_frame().to_string(float_format=fmt).splitlines()
         lines = [f"{self.coverage}: {words}", str(self.size), f"Promised: {self.guarantee}."]
         rule = "-" * max(len(line) for line in [*lines, *body])
         return "\n".join(["Measured coverage", rule, *lines, rule, *body])
@@ -181,7 +182,7 @@ def _slices(prediction: Array) -> tuple[Array, list[str]]:
     cuts = np.unique(np.quantile(prediction, np.linspace(0, 1, SLICES + 1)[1:-1]))
     part = np.searchsorted(cuts, prediction, side="left")
     ends = [float(prediction.min()), *cuts.tolist(), float(prediction.max())]
-    names = [f"prediction {low:.4g} to {high:.4g}" for low, high in pairwise(ends)]
+    names = [f"prediction {fmt(low)} to {fmt(high)}" for low, high in pairwise(ends)]
     return freeze(part), names
 
 
@@ -195,5 +196,5 @@ def _mean_size(size: Array, confidence: float, estimand: str) -> Interval:
 
 
 def _head(frame: pd.DataFrame) -> list[str]:
-    body = frame.head(10).to_string(float_format=lambda value: f"{value:.5g}").splitlines()
+    body = frame.head(10).to_string(float_format=lambda value: fmt(value, 5)).splitlines()
     return [*body, f"and {len(frame) - 10} more rows"] if len(frame) > 10 else body

@@ -33,6 +33,7 @@ from assay.evaluation._learner import (
 from assay.evaluation._support import grids_of, support_of
 from assay.evaluation._table import as_table, column_values, copies_for, find_column, names_of, workbench
 from assay.metrics._gate import row_weights
+from assay.numbers import fmt
 from assay.numerics.seeds import generator
 from assay.numerics.threads import one_blas_thread
 from assay.progress import track
@@ -111,7 +112,7 @@ class Dependence(Result):
         if outside:
             facts.append(f"{outside} of {self.support.size} points lie where there are no rows: the model extrapolates")
         strength = ", ".join(
-            f"{s:.4g}" if len(self.outputs) == 1 else f"{name} {s:.4g}"
+            fmt(s) if len(self.outputs) == 1 else f"{name} {fmt(s)}"
             for name, s in zip(self.outputs, self.strength, strict=True)
         )
         facts.append(f"largest minus smallest average: {strength}")
@@ -120,7 +121,7 @@ class Dependence(Result):
             return "\n".join([title, rule, *facts])
         frame = self.to_frame().drop(columns="support")
         shown = frame.iloc[np.unique(np.linspace(0, len(frame) - 1, 11).astype(int))]
-        body = shown.to_string(index=False, float_format=lambda value: f"{value:.4g}").splitlines()
+        body = shown.to_string(index=False, float_format=fmt).splitlines()
         return "\n".join([title, rule, *facts, rule, *body])
 
 

@@ -47,6 +47,7 @@ from assay.evaluation._shuffle import FigureJudge, Found, Judge, RowJudge, Shuff
 from assay.evaluation._table import as_table, find_columns, names_of, workbench
 from assay.metrics._gate import row_weights
 from assay.metrics._metric import Metric
+from assay.numbers import fmt
 from assay.numerics.seeds import seed_sequence
 from assay.numerics.threads import workers
 from assay.resampling import corrected_variance_factor, scheme_of, splits_of, take
@@ -109,11 +110,11 @@ class Importance(Result):
     def __str__(self) -> str:
         title = f"Permutation importance of {len(self.names)} columns for {self.model}"
         facts = [
-            f"{self.metric} {self.baseline:.5g} unshuffled, n = {self.n}, {self.n_repeats} repeats",
+            f"{self.metric} {fmt(self.baseline, 5)} unshuffled, n = {self.n}, {self.n_repeats} repeats",
             f"{100 * self.level:g}% interval for each column alone: {self.method}",
         ]
         frame = self.to_frame().head(SHOWN)
-        body = frame.to_string(float_format=lambda value: f"{value:.4g}", index_names=False).splitlines()
+        body = frame.to_string(float_format=fmt, index_names=False).splitlines()
         rest = len(self.names) - len(frame)
         tail = [f"and {rest} less important columns"] if rest > 0 else []
         rule = "-" * max(len(line) for line in [title, *facts, *body])
@@ -273,7 +274,7 @@ def _over_folds(learner: Any, rows: Rows, cv: Any, asked: _Asked) -> Importance:
         n=rows.n,
         n_repeats=asked.n_repeats,
         method=f"corrected t over {scheme}",
-        estimand=f"{_rise(metric)} of models fitted to {scheme.n_train:.6g} rows, on new rows, {SWAPPED}",
+        estimand=f"{_rise(metric)} of models fitted to {fmt(scheme.n_train, 6)} rows, on new rows, {SWAPPED}",
         model=label_of(learner),
     )
 

@@ -18,6 +18,7 @@ Efron & Tibshirani (1997), JASA 92, 548-560.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ from assay.evaluation._refits import (
 )
 from assay.metrics._metric import Metric
 from assay.metrics._scorer import class_options
+from assay.numbers import figure
 from assay.numerics.seeds import seed_sequence
 from assay.resampling import take
 from assay.results import Interval, Result
@@ -102,12 +104,14 @@ class BootstrapError(Result):
 
     def __str__(self) -> str:
         shown = self.interval()
+        said = partial(figure, lower=shown.lower, upper=shown.upper, percent=self.metric.percent)
         title = f"{self.name}: {self.metric.name} by the {TITLES[self.method]}"
         lines = [
             f"n = {self.n}, {self.n_resamples} resamples",
-            f"{self.metric.name} {self.estimate:.5g} ± {self.std_error:.2g}, "
-            f"{100 * shown.level:.4g}% interval [{shown.lower:.5g}, {shown.upper:.5g}] (normal)",
-            f"apparent {self.apparent:.5g}, out of bag {self.out_of_bag:.5g}, no information {self.no_information:.5g}",
+            f"{self.metric.name} {said(self.estimate)} ± {said(self.std_error)}, "
+            f"{100 * shown.level:.4g}% interval [{said(shown.lower)}, {said(shown.upper)}] (normal)",
+            f"apparent {said(self.apparent)}, out of bag {said(self.out_of_bag)}, "
+            f"no information {said(self.no_information)}",
             f"relative overfitting {self.overfitting:.3f}, weight of the out-of-bag error {self.weight:.3f}",
         ]
         rule = "-" * max(len(line) for line in [title, *lines])

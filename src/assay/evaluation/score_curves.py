@@ -11,6 +11,7 @@ import pandas as pd
 
 from assay.errors import ParameterError
 from assay.metrics._metric import Metric
+from assay.numbers import fmt
 from assay.resampling import Scheme
 from assay.results import Interval, Result
 
@@ -127,7 +128,7 @@ class ValidationCurve(ScoreCurve):
 def short(value: Any) -> str:
     """A value as it is printed."""
     if isinstance(value, float | np.floating):
-        return "-" if np.isnan(value) else f"{value:.4g}"
+        return "-" if np.isnan(value) else fmt(value)
     return str(value)
 
 

@@ -26,11 +26,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from assay import numbers
 from assay.checks import choice, number
 from assay.errors import DataError, DataTypeError, ParameterError
 from assay.evaluation._validation import same_experiment
 from assay.metrics._limits import standard_error
 from assay.metrics._metric import Metric
+from assay.numbers import fmt
 from assay.resampling import AllButOne, corrected_variance_factor
 from assay.results import Result
 
@@ -74,7 +76,7 @@ class Selection(Result):
         better = "greater" if self.metric.greater_is_better else "smaller"
         head = f"{self.metric.name} by {self.scheme}, {better} is better; standard errors {self.errors}"
         shown = self.table if len(self.table) <= 20 else self._notable()
-        body = shown.to_string(float_format=lambda value: f"{value:.5g}").splitlines()
+        body = shown.to_string(float_format=lambda value: fmt(value, 5)).splitlines()
         left_out = len(self.table) - len(shown)
         body += [f"... and {left_out} more"] if left_out else []
         title = TITLES[self.rule].format(percent=self.percent)
@@ -168,9 +170,18 @@ def ranks_of(keys: Sequence[Any]) -> Array:
 
 
 def choose(
-    panel: Panel, order: Array, rule: str = "one_se", percent: float = 2.0, paired: bool = True, given: str = ""
+    panel: Panel,
+    order: Array,
+    rule: str = "one_se",
+    percent: float = 2.0,
+    paired: bool = True,
+    given: str = "",
+    figures: Sequence[str] = (),
 ) -> Selection:
-    """Apply a rule to a panel; `order` counts from the simplest, `given` says where that order comes from."""
+    """Apply a rule to a panel; `order` counts from the simplest, `given` says where that order comes from.
+
+    `figures` are the estimates in print; without them the standard errors decide the digits.
+    """
     estimate, losses = panel.mean(panel.units), panel.losses
     loss = panel.mean(losses)
     position = np.arange(loss.size)
@@ -200,7 +211,9 @@ def choose(
         },
         index=pd.Index(panel.names, name="learner"),
     )
-    why = _why(panel, table, chosen, best, rule, percent, paired, given)
+    error = np.nan_to_num(std_error[best])
+    figure = figures[best] if len(figures) == estimate.size else _print(panel.metric, estimate[best], 2 * error)
+    why = _why(panel, table, chosen, best, rule, percent, paired, given, figure)
     return Selection(
         name=panel.names[chosen],
         best=panel.names[best],
@@ -216,10 +229,18 @@ def choose(
 
 
 def _why(
-    panel: Panel, table: pd.DataFrame, chosen: int, best: int, rule: str, percent: float, paired: bool, given: str
+    panel: Panel,
+    table: pd.DataFrame,
+    chosen: int,
+    best: int,
+    rule: str,
+    percent: float,
+    paired: bool,
+    given: str,
+    figure: str,
 ) -> str:
     metric, top, row = panel.metric.name, panel.names[best], table.iloc[chosen]
-    figure = f"{metric} {table['estimate'].iloc[best]:.4g}"
+    figure = f"{metric} {figure}"
     if len(table) == 1:
         return "It is the only one."
     if rule == "best":
@@ -235,10 +256,17 @@ def _why(
     kind = "paired difference" if paired and rule == "one_se" else "difference"
     error = "its standard error" if paired else "one standard error"
     bound = f"{percent:g}% of the best is" if rule == "within" else error
+    apart, allowed = (_print(panel.metric, row[name], row["allowed"], " points") for name in ("difference", "allowed"))
     return (
         f"It is the simplest of {near} within {line} of the best, {top} ({figure}): "
-        f"the {kind} is {row['difference']:.3g}, {bound} {row['allowed']:.3g}.{said}"
+        f"the {kind} is {apart}, {bound} {allowed}.{said}"
     )
+
+
+def _print(metric: Metric, value: float, error: float, unit: str = "%") -> str:
+    """A figure to the precision of its error; differences of percentages are points."""
+    scale, unit = (100.0, unit) if metric.percent else (1.0, "")
+    return numbers.figure(scale * value, scale * (value - error), scale * (value + error)) + unit
 
 
 def select(
@@ -293,7 +321,8 @@ def select(
     losses = [result.fold_losses for result in found]
     panel = panel_of(names, _scores(found), losses, first.splits, first.weights, first.scheme, first.metric)
     order, given = _order(simplicity, names, found)
-    return choose(panel, order, rule, percent, paired, given if rule != "best" else "")
+    figures = [result.figure() for result in found if hasattr(result, "figure")]
+    return choose(panel, order, rule, percent, paired, given if rule != "best" else "", figures)
 
 
 def _results(results: Any) -> list[Any]:

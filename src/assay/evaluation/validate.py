@@ -93,7 +93,7 @@ def cross_validate(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(100, 3))
     >>> print(cross_validate(Ridge(), X, X @ [1, 2, 3] + rng.normal(size=100), metric=["mse", "r2"]).interval())
-    mse of Ridge trained on 90 rows 0.88077 [0.38475, 1.3768] (95% corrected t interval, n = 100)
+    mse of Ridge trained on 90 rows 0.88 [0.38, 1.38] (95% corrected t interval, n = 100)
     """
     interval, level = choice(interval, "interval", METHODS), fraction(level, "level")
     rows = rows_of(estimator, X, y, sample_weight, groups)

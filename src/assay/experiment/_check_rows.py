@@ -10,6 +10,7 @@ import numpy as np
 
 from assay.experiment._check_facts import Check, Facts, idle, listed, passed, plural, verb
 from assay.experiment._profile import Column, Target, spearman
+from assay.numbers import fmt
 
 __all__ = [
     "constant",
@@ -218,11 +219,10 @@ def _repeats(column: Column, facts: Facts) -> str | None:
             keys.add(facts.keys[other.name])
     named = bool(GROUP_NAME.search(column.name))
     if len(follows) >= (1 if named else 2):
-        return (
-            f"{column.levels:,} labels, {seen / column.levels:.3g} rows each, and {listed(follows, 3)} follow from it"
-        )
+        each = fmt(seen / column.levels, 3)
+        return f"{column.levels:,} labels, {each} rows each, and {listed(follows, 3)} follow from it"
     if named and _target_repeats(facts.target, left, right) >= 0.1:
-        return f"{column.levels:,} labels, {seen / column.levels:.3g} rows each, with targets alike within each"
+        return f"{column.levels:,} labels, {fmt(seen / column.levels, 3)} rows each, with targets alike within each"
     return None
 
 

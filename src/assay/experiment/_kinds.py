@@ -40,6 +40,7 @@ from assay.experiment._words import (
     read_numbers,
     without_gaps,
 )
+from assay.numbers import fmt
 
 __all__ = ["KINDS", "MISSING", "Settled", "canonical", "settle"]
 
@@ -253,9 +254,9 @@ def _range(values: Array) -> str:
         return "every cell is missing"
     low, high = present.min(), present.max()
     if low == high:
-        return f"one number, {low:.6g}, in every row"
+        return f"one number, {fmt(low, 6, group=False)}, in every row"
     whole = values.dtype.kind == "i" or bool((present == np.floor(present)).all())
-    return f"{'whole numbers' if whole else 'numbers'} from {low:.6g} to {high:.6g}"
+    return f"{'whole numbers' if whole else 'numbers'} from {fmt(low, 6, group=False)} to {fmt(high, 6, group=False)}"
 
 
 def _present(values: Array) -> Array:

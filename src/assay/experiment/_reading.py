@@ -27,6 +27,7 @@ import pyarrow.parquet as arrow_parquet
 
 from assay.errors import DataError, DataTypeError
 from assay.experiment._parsing import first_line, parse_text
+from assay.numbers import fmt
 
 __all__ = ["Raw", "pandas_column", "read_source"]
 
@@ -230,7 +231,7 @@ def _bounded(stream: Any, packed: int, file: str) -> bytes:
     while piece := stream.read(1 << 24):
         size += len(piece)
         if size > limit:
-            what = f"{file} unfolds to more than {limit / 2**30:.3g} GiB"
+            what = f"{file} unfolds to more than {fmt(limit / 2**30, 3)} GiB"
             raise DataError(what, remedy="unpack it yourself and pass the table, if it is one")
         pieces.append(piece)
     return b"".join(pieces)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-__all__ = ["MEANING", "apart", "called", "figure", "limits", "roughly"]
+from assay import numbers
+from assay.metrics._metric import PERCENT
+
+__all__ = ["MEANING", "apart", "called", "figure", "limits", "released", "roughly"]
 
 CALLED = {
     "rmse": "typical error (rmse)",
@@ -23,7 +26,7 @@ MEANING = {
     "rmse": "how far predictions typically miss, in the target's own unit, large misses counting more",
     "mae": "how far predictions miss on average, in the target's own unit",
     "mse": "the mean of the squared misses",
-    "r2": "how much of the target's variation the predictions account for; 0% is a plain guess of the mean",
+    "r2": "how much of the target's variation predictions account for; 0 is a plain guess of the mean, 1 is perfect",
     "error": "the share of wrong answers",
     "accuracy": "the share of right answers",
     "balanced_accuracy": "the share of right answers, each class counting alike however rare it is",
@@ -32,8 +35,6 @@ MEANING = {
     "brier": "the squared miss of the predicted probabilities; 0 is certainty that was right",
 }
 """What a metric tells, for `--explain`."""
-SHARES = frozenset(["error", "accuracy", "balanced_accuracy", "r2"])
-"""Metrics that are shares, and read best as percentages."""
 
 
 def called(metric: str, short: bool = False) -> str:
@@ -46,37 +47,37 @@ def called(metric: str, short: bool = False) -> str:
     return plain if short else CALLED.get(metric, plain)
 
 
-def figure(metric: str, value: Any) -> str:
-    """A figure of a metric: a percentage where it is a share, four digits otherwise.
+def figure(metric: str, value: Any, lower: Any = math.nan, upper: Any = math.nan) -> str:
+    """A figure of a metric to the precision of its interval, a percentage where people read it so.
 
-    >>> figure("error", 0.0421), figure("rmse", 316.72), figure("error", None)
-    ('4.2%', '316.7', '')
+    >>> figure("error", 0.0421, 0.02, 0.085), figure("rmse", 316.72, 253.8, 395.1), figure("error", None)
+    ('4.2%', '317', '')
     """
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    if _absent(value):
         return ""
-    if metric in SHARES and math.isfinite(value):
-        shown = 100 * float(value)
-        digits = 1 if 1 <= abs(shown) < 99 or shown in (0, 100) else 2
-        return f"{shown:.{digits}f}%"
-    return f"{value:.4g}"
+    return numbers.figure(value, lower, upper, percent=metric in PERCENT)
 
 
 def limits(metric: str, low: Any, high: Any) -> str:
     """An interval in words.
 
-    >>> limits("error", 0.02, 0.085), limits("rmse", 253.8, 395.1)
-    ('2.0% to 8.5%', '253.8 to 395.1')
+    >>> limits("error", 0.02, 0.085), limits("rmse", 253.8, 395.1), limits("auc", 0.871, 0.957)
+    ('2.0% to 8.5%', '254 to 395', '0.871 to 0.957')
     """
-    return "" if low is None or high is None else f"{figure(metric, low)} to {figure(metric, high)}"
+    if _absent(low) or _absent(high):
+        return ""
+    return " to ".join(numbers.with_limits(math.nan, low, high, percent=metric in PERCENT)[1:])
 
 
-def apart(metric: str, value: float) -> str:
-    """A difference of two figures: in percentage points where they are shares.
+def apart(metric: str, value: float, low: float, high: float) -> tuple[str, str]:
+    """A difference of two figures and its interval: in percentage points where they are percentages.
 
-    >>> apart("error", -0.042), apart("rmse", -41.93)
-    ('-4.2 points', '-41.9')
+    >>> apart("error", -0.042, -0.06, -0.02), apart("rmse", -4193.4, -7000.0, -1400.0)
+    (('-4.2 points', '-6.0 to -2.0 points'), ('-4,193', '-7,000 to -1,400'))
     """
-    return f"{100 * value:.2g} points" if metric in SHARES else f"{value:.3g}"
+    scale, unit = (100.0, " points") if metric in PERCENT else (1.0, "")
+    middle, least, most = numbers.with_limits(scale * value, scale * low, scale * high)
+    return middle + unit, f"{least} to {most}{unit}"
 
 
 def roughly(release: Any) -> str:
@@ -87,8 +88,19 @@ def roughly(release: Any) -> str:
     'the error rate is about 12.5%, the best so far (told in steps of 1.2%, without an interval)'
     """
     name = called(release.loss, short=True)
-    value, step = figure(release.loss, release.value), figure(release.loss, release.step)
+    value, step = released(release)
     told = f"told in steps of {step}, without an interval"
     if not release.improved:
         return f"the model is not clearly better than the best so far, whose {name} is about {value} ({told})"
     return f"the {name} is about {value}, the best so far ({told})"
+
+
+def released(release: Any) -> tuple[str, str]:
+    """What the Ladder lets out, to the precision of its step, and the step."""
+    value, step, percent = release.value, release.step, release.loss in PERCENT
+    exact = f"{numbers.fmt(100 * step, 2)}%" if percent else numbers.fmt(step, 2)
+    return numbers.figure(value, value - step, value + step, percent=percent), exact
+
+
+def _absent(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))

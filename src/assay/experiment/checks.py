@@ -31,6 +31,7 @@ from assay.experiment import _check_target as counts
 from assay.experiment._check_facts import SEVERITIES, Check, Facts, check_names
 from assay.experiment._profile import columns_of, target_of
 from assay.inference import cohens_h, hoeffding, proportion_interval, sample_size
+from assay.numbers import fmt
 from assay.results import Result
 
 __all__ = ["Check", "Checks", "check_table"]
@@ -232,7 +233,7 @@ def _sample_size(facts: Facts) -> Check:
     plain = (
         f"with {n:,} {which} rows a share such as {example} is known to about +-{100 * margin:.2g} percentage points"
     )
-    said = f"{plain} (any loss between 0 and 1 to +-{min(1.0, bound):.2g}, by Hoeffding's bound); {needs}"
+    said = f"{plain} (any loss between 0 and 1 to +-{fmt(min(1.0, bound), 2)}, by Hoeffding's bound); {needs}"
     severity = "serious" if n < 30 else "warning"
     return Check(code, title, "found", severity, said, (), "claim no more than the margin, or collect more rows")
 

@@ -107,7 +107,7 @@ def evaluate(
     waiting = list(data.learners)
     for number in range(1, len(waiting) + 1):
         learner = waiting.pop(0 if next_ready is None else next_ready(waiting))
-        so_far = "" if best is None else f"; best so far {best.name} ({best.metric.name} {best.estimate:.4g})"
+        so_far = "" if best is None else f"; best so far {best.name} ({best.metric.name} {best.figure()})"
         says(f"{learner.name} ({number} of {len(data.learners)}){so_far}")
         try:
             outcomes = _folds(plan, data, learner, journal, n_jobs, deadline)

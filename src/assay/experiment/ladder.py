@@ -29,6 +29,7 @@ import pandas as pd
 
 from assay.checks import choice, number, sample
 from assay.errors import DataError
+from assay.numbers import fmt
 from assay.results import Result
 
 __all__ = ["Ladder", "Release", "checked_losses", "ladder_release", "ladder_step"]
@@ -64,9 +65,9 @@ class Release(Result):
 
     def __str__(self) -> str:
         if self.step == 0:
-            return f"mean {self.loss} {self.value:.6g} (exact, a planned look, n = {self.n})"
+            return f"mean {self.loss} {fmt(self.value, 6)} (exact, a planned look, n = {self.n})"
         new = "a new best" if self.improved else "no better than the best so far, by more than the step"
-        return f"{self.estimand} {self.value:.4g}: {new} ({self.method}, step {self.step:.2g}, n = {self.n})"
+        return f"{self.estimand} {fmt(self.value)}: {new} ({self.method}, step {fmt(self.step, 2)}, n = {self.n})"
 
 
 def ladder_release(

@@ -12,7 +12,9 @@ import pandas as pd
 from assay.evaluation import Validation
 from assay.experiment.ladder import Release
 from assay.experiment.looks import Look
-from assay.results import Interval, Result
+from assay.metrics._metric import PERCENT
+from assay.numbers import fmt, with_limits
+from assay.results import Interval, Result, format_n
 
 __all__ = ["Leaderboard", "Opened"]
 
@@ -75,10 +77,11 @@ class Leaderboard(Result):
         lines = []
         for name in self.order:
             found = self.results[name].interval(self.level)
-            took = f"{self.results[name].seconds.sum():.2g} s"
+            took = f"{fmt(self.results[name].seconds.sum(), 2)} s"
             told = len(self.warnings.get(name, ()))
             took += f"  {told} warning{'' if told == 1 else 's'}" if told else ""
-            lines.append(f"{name:<{width}}  {found.estimate:>9.4g}  [{found.lower:.4g}, {found.upper:.4g}]  {took}")
+            shown = with_limits(found.estimate, found.lower, found.upper, percent=first.metric.percent)
+            lines.append(f"{name:<{width}}  {shown[0]:>9}  [{shown[1]}, {shown[2]}]  {took}")
         lines += [f"{name:<{width}}  failed: {why}" for name, why in self.failed.items()]
         lines += [f"{name:<{width}}  unfinished: {why}" for name, why in self.unfinished.items()]
         rule = "-" * min(110, max(len(line) for line in [title, *lines]))
@@ -127,9 +130,10 @@ class Opened(Result):
             lines.append(str(self.release))
         for name, found in self.intervals.items():
             role = "" if name == self.primary else "  (secondary)"
+            shown = with_limits(found.estimate, found.lower, found.upper, percent=name in PERCENT)
             lines.append(
-                f"{name} {found.estimate:.5g}, {100 * found.level:g}% interval "
-                f"[{found.lower:.5g}, {found.upper:.5g}] ({found.method}, n = {found.n}){role}"
+                f"{name} {shown[0]}, {100 * found.level:g}% interval [{shown[1]}, {shown[2]}] "
+                f"({found.method}, n = {format_n(found.n)}){role}"
             )
         rule = "-" * min(110, max(len(line) for line in [title, *lines]))
         return "\n".join(

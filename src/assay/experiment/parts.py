@@ -19,6 +19,7 @@ from assay.checks import fraction, freeze
 from assay.experiment._check_facts import Check, check_names, listed
 from assay.experiment._profile import Column, columns_of
 from assay.inference import adjust_pvalues
+from assay.numbers import fmt
 from assay.results import Result, format_p
 
 __all__ = ["PartDifferences", "compare_parts"]
@@ -56,14 +57,14 @@ class PartDifferences(Result):
         return self.table.copy()
 
     def __str__(self) -> str:
-        lines = [f"{self.n_train:,} training rows beside {self.n_test:,} test rows, Holm at {1 - self.level:.4g}"]
+        lines = [f"{self.n_train:,} training rows beside {self.n_test:,} test rows, Holm at {fmt(1 - self.level)}"]
         lines.append("-" * len(lines[0]))
         lines += [f"{check.status:<15} {check.title}: {check.detail}" for check in self.entries]
         hits = self.table[self.table["differs"]]
         if len(hits):
             shown = hits.head(20).drop(columns="differs")
             shown = shown.assign(p_value=shown["p_value"].map(format_p), adjusted=shown["adjusted"].map(format_p))
-            lines += shown.to_string(index=False, float_format=lambda value: f"{value:.3g}").splitlines()
+            lines += shown.to_string(index=False, float_format=lambda value: fmt(value, 3)).splitlines()
         return "\n".join(lines)
 
 

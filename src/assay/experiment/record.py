@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from assay import __version__
-from assay.experiment._wording import called, figure, roughly
+from assay.experiment._wording import called, roughly
 from assay.experiment.panel import BASELINE
+from assay.metrics._metric import PERCENT
+from assay.numbers import with_limits
 from assay.numerics.threads import cores
 
 if TYPE_CHECKING:
@@ -35,11 +37,11 @@ def verdict(study: Study) -> str:
         return f"{words}{found}; {told}."
     test = opened.intervals[opened.primary]
     name = called(opened.primary, short=True)
-    apart = f"{study.n_test} rows" if study.plan.group is None else f"{study.n_test} rows of {test.n} groups"
+    apart = f"{study.n_test:,} rows" + ("" if study.plan.group is None else f" of {test.n:,} groups")
+    shown = with_limits(test.estimate, test.lower, test.upper, percent=opened.primary in PERCENT)
     return (
-        f"{words}{found}; on {apart} kept apart the {name} of {chosen} is {figure(opened.primary, test.estimate)}, and "
-        f"with {100 * test.level:g}% confidence between {figure(opened.primary, test.lower)} and "
-        f"{figure(opened.primary, test.upper)} on rows like these."
+        f"{words}{found}; on {apart} kept apart the {name} of {chosen} is {shown[0]}, and "
+        f"with {100 * test.level:g}% confidence between {shown[1]} and {shown[2]} on rows like these."
     )
 
 
@@ -52,7 +54,7 @@ def _finding(study: Study) -> str:
     chosen, target, results = study.select().name, study.plan.target, study.leaderboard.results
     if not any(study.beats_baseline(name) for name in results):
         rows = len(study.rows)
-        return f"For {target}, no learner was shown to beat a guess without features on these {rows} training rows"
+        return f"For {target}, no learner was shown to beat a guess without features on these {rows:,} training rows"
     if not study.beats_baseline(chosen):
         return f"For {target}, {chosen} was chosen for its simplicity, but was not shown to beat a plain guess"
     if len([name for name in results if name != BASELINE]) == 1:

@@ -15,6 +15,7 @@ from scipy import optimize, special
 from assay.checks import ALTERNATIVES, choice, fraction, freeze, number, sample, whole
 from assay.errors import DataError, ParameterError
 from assay.inference._looks import Walk
+from assay.numbers import fmt
 from assay.results import Curve, Result, format_p
 
 __all__ = ["Peeking", "SpendingPlan", "alpha_spending", "peeking"]
@@ -102,10 +103,10 @@ class SpendingPlan(Result):
         table = self.to_frame()
         shown = pd.DataFrame(
             {
-                "fraction": [f"{v:.4g}" for v in table["fractions"]],
+                "fraction": [fmt(v) for v in table["fractions"]],
                 "z": [f"{v:.4f}" for v in table["boundaries"]],
                 "nominal p": [format_p(v) for v in table["nominal"]],
-                "alpha spent": [f"{v:.4g}" for v in table["spent"]],
+                "alpha spent": [fmt(v) for v in table["spent"]],
             },
             index=table.index,
         )

@@ -14,6 +14,7 @@ from scipy import special
 
 from assay.checks import fraction, number, whole
 from assay.errors import ParameterError
+from assay.numbers import fmt
 from assay.results import Bound
 
 __all__ = [
@@ -111,7 +112,7 @@ def solve(
     else:
         n = _smallest(tail, eps, delta, least)
     inside = {2: f"|{words[0]} - {words[1]}|", 1: f"{words[0]} - {words[1]}", -1: f"{words[1]} - {words[0]}"}[sides]
-    statement = f"P({inside} >= {eps:.6g}) <= {delta:.6g}"
+    statement = f"P({inside} >= {fmt(eps, 6)}) <= {fmt(delta, 6)}"
     quantities = {"n": n, "eps": eps, "delta": delta, **fixed}
     return make_bound(method, solved, quantities, statement, assumptions, partial(tail, n=n))
 

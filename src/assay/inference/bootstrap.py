@@ -28,6 +28,7 @@ from scipy import special
 
 from assay.checks import choice, fraction, freeze, sample, whole
 from assay.errors import DataError, ParameterError
+from assay.numbers import figure, fmt, limits
 from assay.numerics.seeds import seed_sequence
 from assay.results import Interval, Result
 
@@ -97,8 +98,9 @@ class Bootstrap(Result):
         lines = [
             f"Bootstrap of the {self.estimand}, {self.resampling}",
             f"n = {n}, {self.n_resamples} resamples",
-            f"{self.estimand} {self.estimate:.5g}, standard error {self.std_error:.4g}, bias {self.bias:.3g}",
-            f"{100 * shown.level:.4g}% interval [{shown.lower:.5g}, {shown.upper:.5g}] ({shown.method})",
+            f"{self.estimand} {figure(self.estimate, shown.lower, shown.upper)}, "
+            f"standard error {fmt(self.std_error)}, bias {fmt(self.bias, 3)}",
+            f"{100 * shown.level:.4g}% interval {limits(shown.lower, shown.upper, self.estimate)} ({shown.method})",
         ]
         rule = "-" * max(len(line) for line in lines)
         notes = [f"Left out: {self.undefined} resamples on which it is not defined."] if self.undefined else []
@@ -145,7 +147,7 @@ def bootstrap(
 
     >>> result = bootstrap("mean", [4.1, 5.0, 5.2, 4.7, 5.5, 9.1], random_state=0)
     >>> print(result.interval())
-    mean 5.6 [4.7333, 7.7167] (95% BCa bootstrap interval, n = 6)
+    mean 5.6 [4.7, 7.7] (95% BCa bootstrap interval, n = 6)
     >>> bootstrap(lambda x, y: x.max() - y.max(), ([1, 2, 4], [1, 3, 5, 9]), random_state=0).estimate
     -5.0
     """

@@ -44,6 +44,7 @@ from assay.inference._tails import (
     solve,
 )
 from assay.inference.intervals import make_interval
+from assay.numbers import fmt
 from assay.results import Bound, Interval
 
 __all__ = [
@@ -100,7 +101,7 @@ def markov(*, mean: float | None = None, threshold: float | None = None, delta: 
         "Markov's inequality",
         solved,
         quantities,
-        f"P(X >= {threshold:.6g}) <= {delta:.6g}",
+        f"P(X >= {fmt(threshold, 6)}) <= {fmt(delta, 6)}",
         ("X is never negative",),
         partial(markov_tail, mean=mean),
         deviation="threshold",
@@ -312,7 +313,7 @@ def markov_interval(x: Any, *, level: float = 0.95) -> Interval:
     weak (a twentieth of the mean at 95%) because it asks for nothing else.
 
     >>> print(markov_interval([1.0, 2.0, 3.0]))
-    mean 2 [0.1, inf) (95% Markov interval, n = 3)
+    mean 2.0 [0.1, inf) (95% Markov interval, n = 3)
     """
     level = fraction(level, "level")
     values, names = _data(x, 0.0, np.inf)
@@ -329,7 +330,7 @@ def chebyshev_interval(x: Any, *, variance: float, level: float = 0.95, alternat
     `x` is a column or a table of columns; `alternative="less"` or `"greater"` asks for one limit, at the same `level`.
 
     >>> print(chebyshev_interval([1.0, 2.0, 3.0], variance=0.25))
-    mean 2 [0.70901, 3.291] (95% Chebyshev interval, n = 3)
+    mean 2.0 [0.7, 3.3] (95% Chebyshev interval, n = 3)
     """
     sides, delta = _confidence(level, alternative)
     values, names = sample(x, "x")
@@ -350,7 +351,7 @@ def hoeffding_interval(
     `x` is a column or a table of columns; `alternative="less"` or `"greater"` asks for one limit, at the same `level`.
 
     >>> print(hoeffding_interval([0, 1] * 50))
-    mean 0.5 [0.36419, 0.63581] (95% Hoeffding interval, n = 100)
+    mean 0.50 [0.36, 0.64] (95% Hoeffding interval, n = 100)
     """
     low, high = _range(low, high)
     sides, delta = _confidence(level, alternative)
@@ -370,7 +371,7 @@ def empirical_bernstein_interval(
     `x` is a column or a table of columns; `alternative="less"` or `"greater"` asks for one limit, at the same `level`.
 
     >>> print(empirical_bernstein_interval([0.5, 0.52, 0.48, 0.5] * 100))
-    mean 0.5 [0.47228, 0.52772] (95% empirical Bernstein interval, n = 400)
+    mean 0.500 [0.472, 0.528] (95% empirical Bernstein interval, n = 400)
     """
     low, high = _range(low, high)
     sides, delta = _confidence(level, alternative)
@@ -388,7 +389,7 @@ def chernoff_interval(k: Any, n: Any, *, level: float = 0.95, alternative: str =
     `"greater"` asks for one limit.
 
     >>> print(chernoff_interval(2, 100))
-    proportion 0.02 [0.0012493, 0.083283] (95% Chernoff interval, n = 100)
+    proportion 0.020 [0.001, 0.083] (95% Chernoff interval, n = 100)
     """
     sides, delta = _confidence(level, alternative)
     successes, trials, names = counts(k, n)

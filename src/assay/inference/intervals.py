@@ -54,7 +54,7 @@ def mean_interval(
     Student (1908), Biometrika 6, 1-25.
 
     >>> print(mean_interval([4.1, 5.0, 5.2, 4.7, 5.5]))
-    mean 4.9 [4.2371, 5.5629] (95% t interval, n = 5)
+    mean 4.90 [4.24, 5.56] (95% t interval, n = 5)
     """
     alternative = choice(alternative, "alternative", ALTERNATIVES)
     values, names = sample(x, "x", least=1 if sigma is not None else 2)
@@ -89,7 +89,7 @@ def variance_interval(x: Any, *, level: float = 0.95, alternative: str = "two-si
     | alternative | "two-sided" | "two-sided", "less", "greater" | "less" gives [0, u]  |
 
     >>> print(variance_interval([4.1, 5.0, 5.2, 4.7, 5.5]))
-    variance 0.285 [0.1023, 2.3533] (95% chi-square interval, n = 5)
+    variance 0.3 [0.1, 2.4] (95% chi-square interval, n = 5)
     """
     alternative = choice(alternative, "alternative", ALTERNATIVES)
     level = fraction(level, "level")
@@ -127,7 +127,7 @@ def proportion_interval(
     Brown, Cai, DasGupta (2001), Statistical Science 16, 101-133.
 
     >>> print(proportion_interval(7, 10, method="wilson"))
-    proportion 0.7 [0.39678, 0.89221] (95% Wilson interval, n = 10)
+    proportion 0.70 [0.40, 0.89] (95% Wilson interval, n = 10)
     """
     method = choice(method, "method", PROPORTION_METHODS)
     alternative = choice(alternative, "alternative", ALTERNATIVES)

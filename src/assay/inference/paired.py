@@ -105,12 +105,12 @@ def mcnemar_test(
 
     >>> print(mcnemar_test(25, 11, n=300))
     Exact McNemar test
-    ------------------------------------------------------------------------------------
+    --------------------------------------------------------------------------
     null difference of error rates = 0, alternative: two-sided, n = 300
     statistic 25, p = 0.0288
-    difference of error rates 0.046667, 95% interval [0.0078527, 0.088315] (Tango score)
+    difference of error rates 0.047, 95% interval [0.008, 0.088] (Tango score)
     Cohen's g 0.19444
-    ------------------------------------------------------------------------------------
+    --------------------------------------------------------------------------
     Assumes: the rows are independent draws, and both learners are judged on the same ones.
     """
     alternative = choice(alternative, "alternative", ALTERNATIVES)

@@ -37,6 +37,7 @@ from assay.inference._bootstrap import (
 from assay.inference._statistics import Evaluate, caller
 from assay.inference.bootstrap import check_switches
 from assay.inference.intervals import proportion_interval
+from assay.numbers import fmt
 from assay.numerics.seeds import seed_sequence
 from assay.numerics.threads import parallel
 from assay.results import Interval, TestResult
@@ -81,7 +82,7 @@ class PermutationTest(TestResult):
     def __str__(self) -> str:
         how = f"all {self.n_resamples} arrangements" if self.exact else f"{self.n_resamples} random arrangements"
         assert self.p_interval is not None  # every result that `permutation_test` makes has one
-        sure = "" if self.exact else f", 95% sure of [{self.p_interval.lower:.3g}, {self.p_interval.upper:.3g}]"
+        sure = "" if self.exact else f", 95% sure of [{fmt(self.p_interval.lower, 3)}, {fmt(self.p_interval.upper, 3)}]"
         text = super().__str__().splitlines()
         return "\n".join([*text[:-2], f"p-value from {how}{sure}", *text[-2:]])
 

@@ -116,7 +116,7 @@ def confidence_sequence(
 
     >>> coin = np.random.default_rng(0).integers(0, 2, 1000)
     >>> print(confidence_sequence(coin).interval())
-    mean 0.537 [0.48633, 0.61213] (95% betting anytime interval, n = 1000)
+    mean 0.537 [0.486, 0.612] (95% betting anytime interval, n = 1,000)
     """
     choice(kind, "kind", SEQUENCES)
     if method is not None:

@@ -98,7 +98,7 @@ def t_test(
     ---------------------------------------------------------------
     null difference of means = 0, alternative: two-sided, n = 4 + 5
     statistic 3.0492, df 5.3599, p = 0.026
-    difference of means 1.075, 95% interval [0.18674, 1.9633] (t)
+    difference of means 1.07, 95% interval [0.19, 1.96] (t)
     Cohen's d (root mean variance) 2.0801, Hedges' g 1.79692
     ---------------------------------------------------------------
     Assumes: the rows of each sample are independent draws, ...

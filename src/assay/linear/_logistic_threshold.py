@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from assay.errors import ParameterError
+from assay.numbers import fmt
 from assay.results import Curve, Result
 
 __all__ = ["ThresholdChoice", "choose_threshold", "cost_matrix"]
@@ -55,8 +56,9 @@ class ThresholdChoice(Result):
 
     def __str__(self) -> str:
         return (
-            f"threshold {self.threshold:.4g} (cut {self.cut:.4g} on the linear part) costs {self.cost:.5g} per row "
-            f"on {self.n} rows; the theoretical {self.theoretical:.4g} costs {self.cost_at_theoretical:.5g}"
+            f"threshold {fmt(self.threshold)} (cut {fmt(self.cut)} on the linear part) costs {fmt(self.cost, 5)} "
+            f"per row "
+            f"on {self.n:,} rows; the theoretical {fmt(self.theoretical)} costs {fmt(self.cost_at_theoretical, 5)}"
         )
 
 
@@ -98,8 +100,8 @@ def choose_threshold(probability: Array, positive: Array, w: Array, cost: Any) -
         "threshold",
         "mean cost",
         # The two are often close, and their names would cover each other: the theory goes into the title.
-        marks={f"least cost at {at[chosen]:.3g}": float(at[chosen])},
-        title=f"Mean cost against the threshold, n = {values.size} (in theory best at {theory:.3g})",
+        marks={f"least cost at {fmt(at[chosen], 3)}": float(at[chosen])},
+        title=f"Mean cost against the threshold, n = {values.size} (in theory best at {fmt(theory, 3)})",
     )
     t = float(at[chosen])
     with np.errstate(divide="ignore"):

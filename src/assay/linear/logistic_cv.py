@@ -31,6 +31,7 @@ from assay.linear._logistic_gate import Table
 from assay.linear._logistic_path import Solutions
 from assay.linear._logistic_path_cv import fold_scores
 from assay.linear._logistic_path_gate import PATH_SHARED, PathModel, problem_of
+from assay.numbers import fmt
 from assay.resampling import Folds, cv_mean_and_error, folds, folds_constraint, one_standard_error
 from assay.results import Curve, Path
 
@@ -71,7 +72,7 @@ class LogisticPath(Path):
     def __str__(self) -> str:
         head = f"{self.title} of {len(self.names)} coefficients over {self.x.size} values of {self.x_name}"
         shown = np.unique(np.linspace(0, self.x.size - 1, min(8, self.x.size)).round().astype(int))
-        table = self.to_frame().iloc[shown, :4].to_string(index=False, float_format=lambda v: f"{v:.4g}")
+        table = self.to_frame().iloc[shown, :4].to_string(index=False, float_format=fmt)
         rule = "-" * max(len(line) for line in [head, *table.splitlines()])
         return "\n".join([head, rule, table])
 
@@ -206,7 +207,7 @@ class LogisticRegressionCV(PathModel):
         if best == last > 0 and mean[-2] - mean[-1] > STILL_FALLING * np.nan_to_num(error[-1]):
             warnings.warn(
                 f"the cross-validated {SCORE_NAMES[self.metric]} still improves at the smallest alpha, "
-                f"{self.alphas_[-1]:.3g}, so alpha_min_ is the end of the grid and not the best; lower eps",
+                f"{fmt(self.alphas_[-1], 3)}, so alpha_min_ is the end of the grid and not the best; lower eps",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -12,6 +12,7 @@ import pandas as pd
 
 from assay.checks import sample
 from assay.errors import DataError, DataTypeError, ParameterError
+from assay.numbers import fmt
 
 __all__ = [
     "binary_truth",
@@ -250,7 +251,7 @@ def probabilities(
         away = np.abs(raw.sum(axis=1) - 1)
         if away.max() > SUM_TOLERANCE:
             row = int(np.argmax(away > SUM_TOLERANCE))
-            what = f"the probabilities in row {row} of y_pred add up to {raw[row].sum():.6g}"
+            what = f"the probabilities in row {row} of y_pred add up to {fmt(raw[row].sum(), 6)}"
             raise DataError(what, remedy="divide each row by its sum")
     codes, table, classes = score_matrix(y_true, raw, labels, pos_label)
     if classes is None:

@@ -36,6 +36,9 @@ _registry: dict[str, Metric] = {}
 METRICS: Mapping[str, Metric] = MappingProxyType(_registry)
 """Every metric by its name."""
 
+PERCENT = frozenset(["error", "accuracy", "balanced_accuracy"])
+"""Metrics whose figures people read as percentages."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Metric:
@@ -54,7 +57,7 @@ class Metric:
     >>> accuracy(["a", "b", "b"], ["a", "b", "a"]).__round__(3), accuracy.needs, accuracy.range
     (0.667, 'labels', (0.0, 1.0))
     >>> print(accuracy.interval([1] * 20, [1] * 19 + [0]))
-    accuracy 0.95 [0.76387, 0.99112] (95% Wilson interval, n = 20)
+    accuracy 0.95 [0.76, 0.99] (95% Wilson interval, n = 20)
     """
 
     name: str
@@ -88,6 +91,11 @@ class Metric:
         if self.losses is None:
             return None
         return _finite(self.losses(y_true, y_pred, **{**self.options, **options}), self.name)
+
+    @property
+    def percent(self) -> bool:
+        """Whether people read its figures as percentages."""
+        return self.name in PERCENT
 
     @property
     def methods(self) -> tuple[str, ...]:

@@ -89,7 +89,7 @@ def accuracy(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
     """Share of rows assigned to their own class, with Wilson's interval (also "exact" and other binomial ones).
 
     >>> print(accuracy.interval([0, 1, 1, 0, 1], [0, 1, 0, 0, 1], method="exact"))
-    accuracy 0.8 [0.28358, 0.99495] (95% Clopper-Pearson interval, n = 5)
+    accuracy 0.80 [0.28, 0.99] (95% Clopper-Pearson interval, n = 5)
     """
     right = _right(y_true, y_pred)
     return weighted_mean(right, row_weights(sample_weight, right.size))
@@ -109,7 +109,7 @@ def error(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
     No error in n rows is no proof of perfection: the upper limit is z^2 / (n + z^2).
 
     >>> print(error.interval(["a"] * 50, ["a"] * 50))
-    error 0 [0, 0.071348] (95% Wilson interval, n = 50)
+    error 0.000 [0.000, 0.071] (95% Wilson interval, n = 50)
     """
     wrong = _wrong(y_true, y_pred)
     return weighted_mean(wrong, row_weights(sample_weight, wrong.size))
@@ -257,7 +257,7 @@ sensitivity = _ratio_metric(
     + _PARAMETERS
     + """
     >>> print(sensitivity.interval([1, 1, 1, 0, 0], [1, 1, 0, 0, 1]))
-    sensitivity 0.66667 [0.20766, 0.93851] (95% Wilson interval, n = 3)
+    sensitivity 0.67 [0.21, 0.94] (95% Wilson interval, n = 3)
     """,
 )
 recall = _ratio_metric(

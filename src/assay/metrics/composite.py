@@ -109,7 +109,7 @@ def f_beta(
     | zero_division | 0.0      | a number or NaN                              | the value of a ratio without rows   |
 
     >>> print(f_beta.interval([1, 1, 1, 0, 0], [1, 1, 0, 0, 1]))
-    f_beta 0.66667 [0.26093, 0.9189] (95% Wilson (Jaccard) interval, n = 4)
+    f_beta 0.67 [0.26, 0.92] (95% Wilson (Jaccard) interval, n = 4)
     """
     counts = counted(y_true, y_pred, sample_weight, labels)
     return f_score(counts, number(beta, "beta", 0, strict=True), average, pos_label, zero_division)
@@ -161,7 +161,7 @@ def balanced_accuracy(y_true: Any, y_pred: Any, *, adjusted: bool = False, sampl
     | adjusted  | False   | True, False | rescale so that chance scores 0 and perfection 1 |
 
     >>> print(balanced_accuracy.interval([1] * 10 + [0] * 90, [1] * 8 + [0] * 92))
-    balanced_accuracy 0.9 [0.74373, 0.97166] (95% Wilson (MOVER) interval, n = 100)
+    balanced_accuracy 0.90 [0.74, 0.97] (95% Wilson (MOVER) interval, n = 100)
     """
     seen, recalls = _seen_recalls(counted(y_true, y_pred, sample_weight, None))
     return _adjust(float(recalls.mean()), seen.size, adjusted)

@@ -16,6 +16,7 @@ import pandas as pd
 
 from assay.checks import freeze
 from assay.metrics._gate import encode_pair, row_weights
+from assay.numbers import fmt
 from assay.results import Result
 
 __all__ = ["Confusion", "confusion_matrix"]
@@ -71,8 +72,8 @@ class Confusion(Result):
         frame["total"] = frame.sum(axis=1)
         frame.loc["total"] = frame.sum(axis=0)
         frame.index.name, frame.columns.name = "true", "assigned"
-        shown = frame.map(lambda value: f"{value:.6g}")
-        return f"{shown.to_string()}\nerror rate {self.error:.4g}"
+        shown = frame.map(lambda value: fmt(value, 6))
+        return f"{shown.to_string()}\nerror rate {fmt(self.error)}"
 
     def _repr_html_(self) -> str:
         return self.to_frame().to_html()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from assay.numbers import fmt
 from assay.results import Interval, Result
 
 __all__ = ["CalibrationCurve", "PrecisionRecallCurve", "RocCurve", "ThresholdTable"]
@@ -139,8 +140,8 @@ class ThresholdTable(Result):
 
     def __str__(self) -> str:
         size = f"{self.n_positive} positive and {self.n_negative} negative rows"
-        head = f"Thresholds on {size}, {100 * self.level:g}% {self.band} limits; best by Youden: {self.best:.5g}"
-        shown = pd.DataFrame({"threshold": [f"{t:.5g}" for t in self.thresholds]})
+        head = f"Thresholds on {size}, {100 * self.level:g}% {self.band} limits; best by Youden: {fmt(self.best, 5)}"
+        shown = pd.DataFrame({"threshold": [fmt(t, 5) for t in self.thresholds]})
         shown["called"] = [f"{100 * share:.3g}%" for share in self.called]
         for name, (lower, upper) in self.limits.items():
             parts = zip(getattr(self, name), lower, upper, strict=True)

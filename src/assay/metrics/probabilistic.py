@@ -239,7 +239,7 @@ def expected_calibration_error(
     | pos_label | None      | a class               | the class of a single column; None: the greater of two |
 
     >>> print(expected_calibration_error.interval([0, 0, 1, 1] * 25, [0.2, 0.3, 0.7, 0.9] * 25))
-    expected_calibration_error 0.225 [0.050872, 0.225] (95% Wilson, all bins interval, n = 100)
+    expected_calibration_error 0.225 [0.051, 0.225] (95% Wilson, all bins interval, n = 100)
     """
     event, p = _events(y_true, y_pred, labels, pos_label)
     bins = binned(event, p, row_weights(sample_weight, event.size), n_bins, strategy)

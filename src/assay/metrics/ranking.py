@@ -276,9 +276,9 @@ def auc(
     Intervals: "delong_logit" (default), "delong", "bootstrap".
 
     >>> print(auc.interval([0, 0, 1, 1, 0, 1], [0.1, 0.4, 0.35, 0.8, 0.2, 0.9]))
-    auc 0.88889 [0.088036, 0.99849] (95% DeLong (logit scale) interval, n = 6)
+    auc 0.89 [0.09, 1.00] (95% DeLong (logit scale) interval, n = 6)
     >>> print(auc.interval([0] * 20 + [1] * 30, range(50)))
-    auc 1 [0.83157, 1] (95% exact binomial, disjoint pairs interval, n = 50)
+    auc 1.000 [0.832, 1.000] (95% exact binomial, disjoint pairs interval, n = 50)
     """
     codes, scores, classes, weights = scored(y_true, y_pred, labels, pos_label, sample_weight)
     if classes is None:

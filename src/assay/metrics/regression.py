@@ -57,7 +57,7 @@ def mse(y_true: Any, y_pred: Any) -> Array:
     >>> mse([3.0, -0.5, 2.0, 7.0], [2.5, 0.0, 2.0, 8.0])
     0.375
     >>> print(mse.interval([3.0, -0.5, 2.0, 7.0], [2.5, 0.0, 2.0, 8.0]))
-    mse 0.375 [0, 1.064] (95% t interval, n = 4)
+    mse 0.38 [0.00, 1.06] (95% t interval, n = 4)
     """
     return _squares(y_true, y_pred)
 
@@ -149,7 +149,7 @@ def rmse(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
     """Root mean squared error, sqrt(mean (y - f)^2), with a delta-method interval on the log scale.
 
     >>> print(rmse.interval([3.0, -0.5, 2.0, 7.0], [2.5, 0.0, 2.0, 8.0]))
-    rmse 0.61237 [0.24436, 1.5346] (95% delta (log scale, t) interval, n = 4)
+    rmse 0.61 [0.24, 1.53] (95% delta (log scale, t) interval, n = 4)
     """
     squares = _squares(y_true, y_pred)
     return float(np.sqrt(average(squares, row_weights(sample_weight, squares.size))))
@@ -240,7 +240,7 @@ def median_absolute_error(y_true: Any, y_pred: Any, *, sample_weight: Any = None
     log2(2 / (1 - level)) give no finite upper limit.
 
     >>> print(median_absolute_error.interval([1, 2, 3, 4, 5, 6, 7, 8], [1, 2, 4, 4, 6, 8, 7, 5]))
-    median_absolute_error 0.5 [0, 3] (95% order statistics interval, n = 8)
+    median_absolute_error 0.5 [0.0, 3.0] (95% order statistics interval, n = 8)
     """
     truth, predicted = pair_of_columns(y_true, y_pred)
     errors = np.abs(truth - predicted)

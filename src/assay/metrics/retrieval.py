@@ -209,6 +209,6 @@ def precision_at_k(
     | labels    | None    | two classes | the negative and the positive class                    |
 
     >>> print(precision_at_k.interval([1, 0, 1, 1, 0, 0], [0.9, 0.8, 0.7, 0.6, 0.2, 0.1], k=3))
-    precision_at_3 0.66667 [0.20766, 0.93851] (95% Wilson interval, n = 3)
+    precision_at_3 0.67 [0.21, 0.94] (95% Wilson interval, n = 3)
     """
     return _top_share(y_true, y_pred, k, labels, pos_label, sample_weight)[0]

@@ -25,6 +25,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from assay.numbers import fmt
 from assay.report.draw import INK, STYLE, draw
 from assay.report.draw_experiment import PLAIN, safe
 
@@ -33,7 +34,7 @@ __all__ = ["Part", "View", "attempt", "csv_uri", "json_block", "percent", "pictu
 GRID = "#e8ebf0"
 DASH = "—"
 SVG: Any = {"svg.fonttype": "none", "svg.hashsalt": "assay", "text.color": INK}
-_FIGURE = re.compile(r"-?\d[\d.]*(e[+-]?\d+)?%?|-?inf")
+_FIGURE = re.compile(r"-?\d[\d.,]*(e[+-]?\d+)?%?|-?inf")
 _TAG = re.compile(r"<[^<>]+>")
 _FONT = re.compile(r"font-family: [^;\"]*; ?")
 _AIM = re.compile(r'(\bid="|\burl\(#|href="#)')
@@ -140,24 +141,24 @@ def hash_of(text: str) -> str:
 def say(value: Any, digits: int = 4) -> str:
     """A cell in print: numbers to four digits, a dash for what is not there.
 
-    >>> say(0.123456), say(None), say(1234567), say(float("inf"))
-    ('0.1235', '—', '1234567', '∞')
+    >>> say(0.123456), say(None), say(1234567), say(float("inf")), say((12, 1500))
+    ('0.1235', '—', '1,234,567', '∞', '12 + 1,500')
     """
     if value is None:
         return DASH
     if isinstance(value, bool | np.bool_):
         return "yes" if value else "no"
     if isinstance(value, int | np.integer):
-        return str(value)
+        return f"{value:,}"
+    if isinstance(value, tuple):
+        return " + ".join(say(one, digits) for one in value)
     if isinstance(value, float | np.floating):
         number = float(value)
         if math.isnan(number):
             return DASH
         if math.isinf(number):
             return "∞" if number > 0 else "-∞"
-        if number and abs(number) >= 10**digits and abs(number) < 1e15:
-            return f"{number:.0f}"
-        return f"{number:.{digits}g}"
+        return fmt(number, digits)
     return str(value)
 
 
@@ -167,7 +168,7 @@ def percent(value: float) -> str:
     >>> percent(0.0123)
     '1.2%'
     """
-    return f"{100 * value:.2g}%" if value < 0.1 else f"{100 * value:.3g}%"
+    return f"{fmt(100 * value, 2 if value < 0.1 else 3)}%"
 
 
 def table_of(caption: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], marked: Iterable[int] = ()) -> View:

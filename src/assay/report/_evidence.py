@@ -10,6 +10,7 @@ import pandas as pd
 
 from assay.experiment._wording import called, figure, roughly
 from assay.experiment.panel import BASELINE
+from assay.numbers import with_limits
 from assay.report._embed import Part, attempt, picture, say, sentence, table_of
 from assay.report.draw_experiment import pictures_of
 from assay.results import format_p
@@ -37,7 +38,7 @@ def board_part(study: Study, board: pd.DataFrame) -> Part:
     rows = [
         (
             name,
-            *(figure(plan.metric, row.get(key)) for key in ("estimate", "lower", "upper")),
+            *_three(plan.metric, row.get("estimate"), row.get("lower"), row.get("upper")),
             row.get("seconds"),
             ("selected" if name == chosen else "") if row["status"] == "done" else row["status"],
         )
@@ -63,18 +64,23 @@ def board_part(study: Study, board: pd.DataFrame) -> Part:
     return Part("", words, image, "Estimates and intervals; the dashed line is the guess without features.", view)
 
 
+def _three(metric: str, estimate: Any, lower: Any, upper: Any) -> tuple[str, str, str]:
+    """Cells of a figure and its limits; empty for a learner that did not finish."""
+    first, low, high = (figure(metric, one, lower, upper) for one in (estimate, lower, upper))
+    return first, low, high
+
+
 def comparisons_part(study: Study) -> Part:
     found = study.comparisons
     if found is None:
         return Part(words=("Only one learner finished, so there is nothing to compare.",))
     frame = found.to_frame()[:PAIRS]
+    scale, unit = (100.0, " (points)") if found.metric.percent else (1.0, "")
     rows = [
         (
             row["first"],
             row["second"],
-            row["difference"],
-            row["lower"],
-            row["upper"],
+            *with_limits(*(scale * row[key] for key in ("difference", "lower", "upper"))),
             format_p(row["adjusted"]),
             row["verdict"],
         )
@@ -98,7 +104,7 @@ def comparisons_part(study: Study) -> Part:
     )
     view = table_of(
         f"Differences in {found.metric.name} with simultaneous intervals",
-        ("first", "second", "difference", "lower", "upper", "adjusted p", "in words"),
+        ("first", "second", f"difference{unit}", "lower", "upper", "adjusted p", "in words"),
         rows,
     )
     return Part("", tuple(words), image, "Differences with simultaneous intervals.", view)
@@ -143,7 +149,7 @@ def test_parts(study: Study) -> list[Part]:
     opened = study.opened
     if opened is None:
         words: tuple[str, ...] = (
-            f"The test set is still sealed: none of its {study.n_test} rows has been looked at.",
+            f"The test set is still sealed: none of its {study.n_test:,} rows has been looked at.",
             f"Open it once everything is decided, with: assay open {study.name}",
         )
         left = study.unanswered()
@@ -177,12 +183,10 @@ def _figures(study: Study) -> Part:
     rows = [
         (
             called(name),
-            figure(name, found.estimate),
-            figure(name, found.lower),
-            figure(name, found.upper),
+            *_three(name, found.estimate, found.lower, found.upper),
             f"{100 * found.level:.4g}%",
             found.method,
-            say(found.n) if not isinstance(found.n, tuple) else " + ".join(str(n) for n in found.n),
+            say(found.n),
             "main" if name == opened.primary else "beside it",
             found.estimand,
         )
@@ -250,7 +254,7 @@ def limits(study: Study) -> tuple[str, ...]:
         )
     else:
         found = opened.intervals[opened.primary]
-        what = f"{study.n_test} rows" if plan.group is None else f"{found.n} groups ({study.n_test} rows)"
+        what = f"{study.n_test:,} rows" if plan.group is None else f"{found.n:,} groups ({study.n_test:,} rows)"
         words.append(
             f"The interval of {opened.primary} covers the chance in which {what} were kept apart, for this one "
             "fitted model. It does not cover how another set of training rows would have changed the model."

@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator
 from scipy import stats
 
 from assay.errors import ParameterError
-from assay.results import Curve, Diagnostics, Interval, Path, Summary, Trace
+from assay.results import Curve, Diagnostics, Interval, Path, Summary, Trace, format_n
 
 __all__ = ["draw"]
 
@@ -207,7 +207,9 @@ def _interval(result: Interval, ax: Axes | None = None) -> Axes:
         axes.hlines([0], [result.lower], [result.upper], color=ACCENT, linewidth=3)
         axes.plot([result.estimate], [0], "o", color=INK)
         axes.set_yticks([])
-        axes.set(xlabel=result.estimand, title=f"{100 * result.level:g}% {result.method} interval, n = {result.n}")
+        axes.set(
+            xlabel=result.estimand, title=f"{100 * result.level:g}% {result.method} interval, n = {format_n(result.n)}"
+        )
         return axes
 
 

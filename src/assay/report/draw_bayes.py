@@ -13,6 +13,7 @@ from assay.bayes._conjugate import BayesFactor, Conjugate
 from assay.bayes._count_laws import DirichletMultinomialLaw
 from assay.bayes._laws import Law
 from assay.bayes.regression import MapPenalty
+from assay.numbers import fmt
 from assay.report.draw import ACCENT, INK, MUTED, WARM, _canvas, draw
 
 __all__: list[str] = []
@@ -39,9 +40,9 @@ def _posterior(result: Conjugate, ax: Axes | None = None) -> Axes:
         word = "prior" if prior is None else "posterior"
         axes.plot(x, y, color=ACCENT, linewidth=2, label=f"{word} {_short(result.law)}")
         inside = (x >= shown.lower) & (x <= shown.upper)
-        words = f"95% credible [{shown.lower:.3g}, {shown.upper:.3g}]"
+        words = f"95% credible [{fmt(shown.lower, 3)}, {fmt(shown.upper, 3)}]"
         axes.fill_between(x[inside], y[inside], color=ACCENT, alpha=0.15, linewidth=0, label=words)
-        axes.axvline(shown.estimate, color=INK, linewidth=1, linestyle=":", label=f"mean {shown.estimate:.3g}")
+        axes.axvline(shown.estimate, color=INK, linewidth=1, linestyle=":", label=f"mean {fmt(shown.estimate, 3)}")
         axes.set(xlabel=result.quantity, ylabel="density", title=f"{type(result).__name__}, n = {result.n:g}")
         axes.set_ylim(0, 1.12 * _tallest(result.law, y, None if prior is None else _heights(prior, x)))
         axes.set_xlim(x[0], x[-1])
@@ -135,7 +136,7 @@ def _tallest(law: Law, y: np.ndarray, other: np.ndarray | None) -> float:
 
 
 def _short(law: Law) -> str:
-    return f"{law.word}({', '.join(f'{float(value):.4g}' for value in law._parameters().values())})"
+    return f"{law.word}({', '.join(fmt(float(value)) for value in law._parameters().values())})"
 
 
 @draw.register
@@ -187,7 +188,7 @@ def _penalty(result: MapPenalty, ax: Axes | None = None) -> Axes:
         shown, other = (normal, laplace) if result.method == "ridge" else (laplace, normal)
         words = ("normal: ridge", "Laplace: lasso")
         own = words[0] if result.method == "ridge" else words[1]
-        axes.plot(x, shown, color=ACCENT, linewidth=2, label=f"{own}, alpha = {result.alpha:.4g}")
+        axes.plot(x, shown, color=ACCENT, linewidth=2, label=f"{own}, alpha = {fmt(result.alpha)}")
         axes.plot(x, other, color=MUTED, linewidth=1.2, linestyle="--", label=words[1] if own == words[0] else words[0])
         axes.set(xlabel="coefficient", ylabel="prior density", title=f"Prior behind {result.method}: {result.prior}")
         axes.legend(loc="best")

@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 
 from assay.evaluation.assess import Assessment
 from assay.evaluation.compare import Comparison
+from assay.numbers import fmt
 from assay.report.draw import ACCENT, INK, MUTED, WARM, _canvas, draw
 
 __all__: list[str] = []
@@ -65,7 +66,7 @@ def _open_ends(axes: Axes, at: np.ndarray, ends: np.ndarray, infinite: np.ndarra
 
 def _legend(axes: Axes, result: Comparison, shown: np.ndarray) -> None:
     adjusted = "adjusted p" if result.correction != "none" and len(result.pairs) > 1 else "p"
-    alpha = f"{1 - result.level:.4g}"
+    alpha = fmt(1 - result.level)
     kinds = []
     if shown.any():
         kinds.append(Line2D([], [], color=ACCENT, marker="o", linewidth=2.2, label=f"{adjusted} ≤ {alpha}"))

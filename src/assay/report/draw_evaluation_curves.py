@@ -14,6 +14,7 @@ from assay.evaluation.bias_variance import WORDS, BiasVariance
 from assay.evaluation.curves import even_ratios
 from assay.evaluation.optimism import BootstrapError
 from assay.evaluation.score_curves import LearningCurve, ScoreCurve, ValidationCurve, is_numeric
+from assay.numbers import fmt
 from assay.report.draw import ACCENT, INK, MUTED, WARM, _canvas, _mark, draw
 
 __all__: list[str] = []
@@ -202,6 +203,6 @@ def _bootstrap_error(result: BootstrapError, ax: Axes | None = None) -> Axes:
         axes.set_yticks([])
         axes.set_ylim(-1, 1)
         axes.margins(x=0.12)
-        title = f"{result.name}: {shown.estimate:.3g} [{shown.lower:.3g}, {shown.upper:.3g}]"
+        title = f"{result.name}: {fmt(shown.estimate, 3)} [{fmt(shown.lower, 3)}, {fmt(shown.upper, 3)}]"
         axes.set(xlabel=f"{result.metric.name} ({100 * shown.level:g}% {shown.method})", title=title)
         return axes

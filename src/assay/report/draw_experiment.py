@@ -19,6 +19,7 @@ from assay.experiment.outcome import Leaderboard, Opened
 from assay.experiment.panel import BASELINE
 from assay.metrics.confusion import Confusion, confusion_matrix
 from assay.metrics.curves import calibration_curve, precision_recall_curve, roc_curve
+from assay.numbers import fmt
 from assay.report.draw import ACCENT, INK, MUTED, STYLE, WARM, _canvas, _trend, draw
 
 __all__ = ["PLAIN", "pictures_of", "plain", "safe"]
@@ -229,7 +230,7 @@ def _answer(result: Opened, ax: Axes | None) -> Axes:
         if told is not None:
             axes.hlines([0], [told.value - told.step], [told.value + told.step], color=MUTED, linewidth=3)
             axes.plot([told.value], [0], "o", color=INK)
-            axes.set(xlabel=f"{told.estimand}, told in steps of {told.step:.2g}")
+            axes.set(xlabel=f"{told.estimand}, told in steps of {fmt(told.step, 2)}")
         axes.set_yticks([])
         axes.set(title="A look beyond the plan: the Ladder's answer")
         return axes

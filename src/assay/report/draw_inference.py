@@ -11,6 +11,7 @@ from assay.bayes.decision import LikelihoodRatioTest
 from assay.inference.bootstrap import Bootstrap
 from assay.inference.permutation import PermutationTest
 from assay.inference.sequential import ConfidenceSequence, EProcess, Peeking, SpendingPlan
+from assay.numbers import fmt
 from assay.report.draw import ACCENT, INK, MUTED, WARM, _canvas, draw
 from assay.results import Adjustment, Bound, Interval, TestResult
 
@@ -43,7 +44,7 @@ def _test(result: TestResult, ax: Axes | None = None) -> Axes:
             at = np.arange(len(labels))[::-1]
             axes.plot(np.asarray(result.null), at, "|", color=WARM, markersize=12, label="null")
         axes.legend(loc="best")
-        p = "" if result.names else f", p = {result.p_value:.3g}"
+        p = "" if result.names else f", p = {fmt(result.p_value, 3)}"
         axes.set(xlabel=f"{result.estimand} and its 95% interval", title=f"{result.method}{p}")
         return axes
 
@@ -108,7 +109,7 @@ def _bound(result: Bound, ax: Axes | None = None) -> Axes:
         x = np.linspace(at / 50, 2 * at, 400)
         y = np.asarray(result.tail(x))
         axes.plot(x, y, color=ACCENT, linewidth=1.6)
-        axes.plot([at], [delta], "o", color=WARM, label=f"{result.solved} = {result.value:.4g}")
+        axes.plot([at], [delta], "o", color=WARM, label=f"{result.solved} = {fmt(result.value)}")
         positive = y[y > 0]
         if positive.size and delta > 0 and positive.min() < 0.05:
             axes.set_yscale("log")
@@ -130,8 +131,8 @@ def _bootstrap(result: Bootstrap, ax: Axes | None = None) -> Axes:
     with _canvas(ax) as axes:
         _histogram(axes, result.replicates, "replicates")
         axes.axvspan(interval.lower, interval.upper, color=ACCENT, alpha=0.12, linewidth=0, label=_title(interval))
-        axes.axvline(result.estimate, color=WARM, linewidth=1.6, label=f"{result.estimand} {result.estimate:.4g}")
-        title = f"{result.n_resamples} bootstrap replicates, standard error {result.std_error:.3g}"
+        axes.axvline(result.estimate, color=WARM, linewidth=1.6, label=f"{result.estimand} {fmt(result.estimate)}")
+        title = f"{result.n_resamples} bootstrap replicates, standard error {fmt(result.std_error, 3)}"
         axes.set(xlabel=result.estimand, ylabel="resamples", title=title)
         axes.legend(loc="best")
         return axes
@@ -142,8 +143,8 @@ def _permutation(result: PermutationTest, ax: Axes | None = None) -> Axes:
     """The null distribution and the value seen."""
     with _canvas(ax) as axes:
         _histogram(axes, result.null_distribution, "rearranged")
-        axes.axvline(result.estimate, color=WARM, linewidth=1.6, label=f"seen: {result.estimate:.4g}")
-        axes.set(xlabel=result.estimand, ylabel="arrangements", title=f"{result.method}, p = {result.p_value:.3g}")
+        axes.axvline(result.estimate, color=WARM, linewidth=1.6, label=f"seen: {fmt(result.estimate)}")
+        axes.set(xlabel=result.estimand, ylabel="arrangements", title=f"{result.method}, p = {fmt(result.p_value, 3)}")
         axes.legend(loc="best")
         return axes
 
@@ -183,7 +184,7 @@ def _e_process(result: EProcess, ax: Axes | None = None) -> Axes:
         axes.axhline(np.log10(20), color=WARM, linewidth=1, linestyle="--", label="reject at level 0.05")
         axes.axhline(0.0, color=INK, linewidth=0.8)
         _stretch(axes, result.n)
-        title = f"Evidence against mean {result.null:g}, anytime p = {result.p_value:.3g}"
+        title = f"Evidence against mean {result.null:g}, anytime p = {fmt(result.p_value, 3)}"
         axes.set(xlabel="observations", ylabel="log10 of the e-value", title=title)
         axes.legend(loc="best")
         return axes
@@ -238,7 +239,7 @@ def _ratio_test(result: LikelihoodRatioTest, ax: Axes | None = None) -> Axes:
     with _canvas(ax, (5.0, 4.8)) as axes:
         axes.plot(curve.x, curve.estimate, color=ACCENT, linewidth=1.6, label="likelihood-ratio tests")
         axes.plot([0, 1], [0, 1], color=MUTED, linewidth=1, linestyle=":")
-        words = f"{result.method}: size {result.size:.3g}, power {result.power:.3g}"
+        words = f"{result.method}: size {fmt(result.size, 3)}, power {fmt(result.power, 3)}"
         axes.plot([result.size], [result.power], "o", color=WARM, label=words)
         axes.set(xlabel=curve.x_name, ylabel=curve.y_name, title=f"{result.method} test")
         axes.legend(loc="lower right")

@@ -12,6 +12,7 @@ from assay.evaluation.conformal import Conformal
 from assay.evaluation.conformal_results import Coverage, PredictionIntervals, PredictionSets
 from assay.evaluation.dependence import Dependence, label_of_output
 from assay.evaluation.importance import Importance
+from assay.numbers import fmt
 from assay.report.draw import ACCENT, INK, MUTED, WARM, _canvas, draw
 
 __all__: list[str] = []
@@ -182,7 +183,7 @@ def _prediction_sets(result: PredictionSets, ax: Axes | None = None) -> Axes:
         axes.set_xticks(at)
         axes.grid(visible=False, axis="x")
         axes.set(xlabel="classes in the set", ylabel="share of rows")
-        axes.set_title(f"{100 * result.level:g}% prediction sets, mean size {result.size.mean():.3g}")
+        axes.set_title(f"{100 * result.level:g}% prediction sets, mean size {fmt(result.size.mean(), 3)}")
         return axes
 
 
@@ -199,7 +200,7 @@ def _coverage(result: Coverage, ax: Axes | None = None) -> Axes:
         names = [f"{name} (n = {rows})" for name, rows in zip(frame.index, frame["rows"], strict=True)]
         axes.set_yticks(at, names)
         axes.set_ylim(-0.6, len(frame) - 0.4)
-        size = f"{result.size.estimand} {result.size.estimate:.4g}"
+        size = f"{result.size.estimand} {fmt(result.size.estimate)}"
         words = f"coverage, {100 * result.coverage.level:g}% exact interval (dashed: nominal {result.nominal:g})"
         axes.set(xlabel=words, title=f"Measured coverage, {size}")
         return axes
@@ -218,7 +219,7 @@ def _conformal(result: Conformal, ax: Axes | None = None) -> Axes:
             value = float(row["quantile"])
             if np.isfinite(value):
                 style = ("--", "-.", ":")[k % 3]
-                axes.axvline(value, color=WARM, linestyle=style, label=f"{result.level:g} quantile{name}: {value:.4g}")
+                axes.axvline(value, color=WARM, linestyle=style, label=f"{result.level:g} quantile{name}: {fmt(value)}")
         axes.set(
             xlabel=f"score: {words.get(result.score, 'probability of likelier classes')}", ylabel="calibration rows"
         )

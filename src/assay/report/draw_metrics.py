@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 
 from assay.metrics.confusion import Confusion
 from assay.metrics.curve_results import CalibrationCurve, PrecisionRecallCurve, RocCurve, ThresholdTable
+from assay.numbers import fmt
 from assay.report.draw import ACCENT, INK, MUTED, WARM, _canvas, draw
 
 __all__: list[str] = []
@@ -27,14 +28,14 @@ def _confusion(result: Confusion, ax: Axes | None = None) -> Axes:
         axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
         if k <= NAMED:
             for (i, j), count in np.ndenumerate(result.counts):
-                text = f"{count:.4g}"
+                text = fmt(count)
                 axes.text(j, i, text, ha="center", va="center", color="white" if shares[i, j] > 0.5 else INK)
             names = [str(label) for label in result.labels]
             crowded = max(len(name) for name in names) > 6
             axes.set_xticks(range(k), names, rotation=45 if crowded else 0, ha="right" if crowded else "center")
             axes.set_yticks(range(k), names)
         axes.grid(visible=False)
-        axes.set(xlabel="assigned class", ylabel="true class", title=f"Error rate {result.error:.3g}")
+        axes.set(xlabel="assigned class", ylabel="true class", title=f"Error rate {fmt(result.error, 3)}")
         return axes
 
 
@@ -83,7 +84,7 @@ def _precision_recall(result: PrecisionRecallCurve, ax: Axes | None = None) -> A
         area = result.average_precision
         label = f"AP {area.estimate:.3f} [{area.lower:.3f}, {area.upper:.3f}]"
         axes.step(x, result.precision[at], where="post", color=ACCENT, linewidth=1.6, label=label)
-        guess = f"share of positives {result.prevalence:.3g}"
+        guess = f"share of positives {fmt(result.prevalence, 3)}"
         axes.axhline(result.prevalence, color=MUTED, linewidth=1, linestyle="--", label=guess)
         _unit_square(axes)
         axes.set(xlabel="recall", ylabel="precision", title="Precision-recall curve")
@@ -119,7 +120,9 @@ def _thresholds(result: ThresholdTable, ax: Axes | None = None) -> Axes:
             x = result.thresholds[shown]
             axes.fill_between(x, lower[shown], upper[shown], color=colour, alpha=0.12, linewidth=0)
             axes.plot(x, getattr(result, name)[shown], color=colour, linewidth=1.5, label=name)
-        axes.axvline(result.best, color=MUTED, linewidth=1, linestyle=":", label=f"best by Youden: {result.best:.3g}")
+        axes.axvline(
+            result.best, color=MUTED, linewidth=1, linestyle=":", label=f"best by Youden: {fmt(result.best, 3)}"
+        )
         title = f"Thresholds, {100 * result.level:g}% {result.band} bands"
         axes.set(xlabel="threshold", ylabel="share", ylim=(-0.01, 1.01), title=title)
         axes.legend(loc="best")

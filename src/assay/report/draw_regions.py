@@ -20,6 +20,7 @@ from matplotlib.lines import Line2D
 
 from assay.errors import DataError, ParameterError
 from assay.labels import class_labels
+from assay.numbers import fmt
 from assay.report.draw import INK, STYLE
 
 __all__ = ["draw_regions"]
@@ -80,7 +81,7 @@ def draw_regions(models: Any, X: Any, y: Any, *, columns: Sequence[str] | None =
         for ax, (title, model) in zip(flat, named.items(), strict=False):
             _regions(ax, model, points, classes)
             error = _rows(ax, model, points, labels, classes)
-            ax.set_title(f"{title}: error {error:.3g}")
+            ax.set_title(f"{title}: error {fmt(error, 3)}")
         for ax in flat[len(named) :]:
             ax.set_visible(False)
         for row in axes:

@@ -12,6 +12,7 @@ from matplotlib.patches import Rectangle
 
 from assay.evaluation.search import Search
 from assay.evaluation.select import Selection
+from assay.numbers import fmt
 from assay.report.draw import ACCENT, INK, MUTED, WARM, _canvas, _mark, draw
 
 __all__: list[str] = []
@@ -53,7 +54,7 @@ def _dots(result: Selection, table: pd.DataFrame, ax: Axes | None, how: str) -> 
                 label=words,
             )
         best = float(result.table["estimate"].to_numpy(float)[result.table.index.get_loc(result.best)])
-        axes.axvline(best, color=WARM, linewidth=1, linestyle="--", label=f"best, {best:.4g}")
+        axes.axvline(best, color=WARM, linewidth=1, linestyle="--", label=f"best, {fmt(best)}")
         chosen = table.index.get_indexer(pd.Index([result.name]))[0]
         if chosen >= 0:
             x = float(table["estimate"].iloc[chosen])
@@ -164,8 +165,8 @@ def _map(
     with _canvas(ax, (7.0, 5.0)) as axes:
         if cells:
             picture: Any = axes.imshow(grid, cmap=shades, aspect="auto", origin="lower")
-            axes.set_xticks(range(across.size), [f"{v:.3g}" for v in across])
-            axes.set_yticks(range(down.size), [f"{v:.3g}" for v in down])
+            axes.set_xticks(range(across.size), [fmt(v, 3) for v in across])
+            axes.set_yticks(range(down.size), [fmt(v, 3) for v in down])
             axes.grid(visible=False)
             x, y = np.searchsorted(across, x).astype(float), np.searchsorted(down, y).astype(float)
             if grid.size <= WRITTEN:
@@ -193,7 +194,7 @@ def _write(
 ) -> None:
     """Each cell's figure, with its standard error where there is room."""
     for at_x, at_y, value, spread in zip(x, y, estimate, error, strict=True):
-        text = f"{value:.4g}\n± {_short(spread)}" if roomy and np.isfinite(spread) else f"{value:.4g}"
+        text = f"{fmt(value)}\n± {_short(spread)}" if roomy and np.isfinite(spread) else fmt(value)
         red, green, blue, _ = picture.cmap(picture.norm(value))
         dark = 0.3 * red + 0.6 * green + 0.1 * blue < 0.5
         axes.text(at_x, at_y, text, ha="center", va="center", fontsize=8, color="white" if dark else INK)
@@ -201,4 +202,4 @@ def _write(
 
 def _short(spread: float) -> str:
     """Two digits, and no powers of ten where whole numbers will do."""
-    return f"{spread:.0f}" if 10 <= spread < 1e5 else f"{spread:.2g}"
+    return f"{spread:.0f}" if 10 <= spread < 1e5 else fmt(spread, 2)

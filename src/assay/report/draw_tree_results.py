@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFormatter
 
+from assay.numbers import fmt
 from assay.report._tree_plan import measured, plain
 from assay.report.draw import ACCENT, INK, MUTED, WARM, _canvas, draw
 from assay.trees._conditions import clean
@@ -81,7 +82,7 @@ def _subtree_ticks(axes: Axes, result: CPTable, x: np.ndarray, few: bool) -> Non
     axes.set_xticks(x[told], [str(k) for k in result.leaves[told]])
     axes.xaxis.set_minor_locator(NullLocator())
     above = axes.secondary_xaxis("top")
-    above.set_xticks(x[told], [f"{cp:.2g}" for cp in result.cp[told]])
+    above.set_xticks(x[told], [fmt(cp, 2) for cp in result.cp[told]])
     above.xaxis.set_minor_locator(NullLocator())
     above.set_xlabel("price of a leaf (cp)")
     above.spines["top"].set_visible(False)
@@ -141,7 +142,7 @@ def _influence(result: RelativeInfluence, ax: Axes | None = None) -> Axes:
         at = np.arange(top.size)
         axes.barh(at, result.influence[top], color=ACCENT, alpha=0.65, height=0.7)
         for y, value in zip(at, result.influence[top], strict=True):
-            axes.annotate(f"{value:.3g}", (value, y), (4, 0), textcoords="offset points", va="center", fontsize=8.5)
+            axes.annotate(fmt(value, 3), (value, y), (4, 0), textcoords="offset points", va="center", fontsize=8.5)
         axes.set_xlim(0.0, 1.1 * max(float(result.influence.max(initial=0.0)), 1e-12))
         axes.xaxis.set_major_formatter(PercentFormatter(decimals=0))
         shown = "" if top.size == len(result.names) else f" ({top.size} of {len(result.names)})"

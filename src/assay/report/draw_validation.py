@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from assay.evaluation.validate import Validation
+from assay.numbers import fmt
 from assay.report.draw import ACCENT, INK, MUTED, _canvas, draw
 
 __all__: list[str] = []
@@ -24,7 +25,7 @@ def _validation(result: Validation, ax: Axes | None = None) -> Axes:
     with _canvas(ax, (7.0, 2.6)) as axes:
         words = f"{100 * found.level:g}% interval ({found.method})"
         axes.axvspan(found.lower, found.upper, color=ACCENT, alpha=0.18, linewidth=0, label=words)
-        axes.axvline(found.estimate, color=ACCENT, linewidth=1.6, label=f"mean {found.estimate:.4g}")
+        axes.axvline(found.estimate, color=ACCENT, linewidth=1.6, label=f"mean {fmt(found.estimate)}")
         if scores.size > 1 and result.scheme.kind != "leave-one-out":
             shown = scores[np.unique(np.linspace(0, scores.size - 1, min(SHOWN, scores.size)).astype(int))]
             # A fixed wobble keeps equal folds apart without a random picture.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from assay.experiment._wording import called, figure
+from assay.experiment._wording import called, figure, released
 from assay.experiment._wording import limits as limits_of
 from assay.experiment.checks import Check
 from assay.experiment.keeping import write_beside
@@ -117,11 +117,10 @@ def _cards(study: Study) -> list[tuple[str, str, str, str]]:
     chosen = study.select().name
     cards = []
     if opened is None:
-        cards.append(("Test set", "sealed", f"{study.n_test} rows nobody has looked at", "opened once, at the end"))
+        cards.append(("Test set", "sealed", f"{study.n_test:,} rows nobody has looked at", "opened once, at the end"))
     elif opened.release is not None:
-        told = opened.release
-        value, step = figure(told.loss, told.value), figure(told.loss, told.step)
-        name = called(told.loss, short=True)
+        value, step = released(opened.release)
+        name = called(opened.release.loss, short=True)
         cards.append((f"Test {name}", value, f"in steps of {step}, no interval", "a look that was not planned"))
     else:
         cards.append(_card("Test", opened.primary, opened.intervals[opened.primary]))
@@ -130,15 +129,21 @@ def _cards(study: Study) -> list[tuple[str, str, str, str]]:
     if BASELINE in results and chosen != BASELINE:
         cards.append(_card("Cross-validated", plan.metric, results[BASELINE].interval(plan.level), ", a plain guess"))
     cards.append(
-        ("Rows", f"{len(study.rows)} + {study.n_test}", "to learn from + kept apart", f"{len(plan.features)} columns")
+        (
+            "Rows",
+            f"{len(study.rows):,} + {study.n_test:,}",
+            "to learn from + kept apart",
+            f"{len(plan.features)} columns",
+        )
     )
     return cards
 
 
 def _card(which: str, metric: str, found: Interval, of: str = "") -> tuple[str, str, str, str]:
     title = f"{which} {called(metric, short=True)}{of}"
-    how = f"{100 * found.level:.4g}% interval ({found.method}), n = {found.n}"
-    return title, figure(metric, found.estimate), limits_of(metric, found.lower, found.upper), how
+    how = f"{100 * found.level:.4g}% interval ({found.method}), n = {say(found.n)}"
+    shown = figure(metric, found.estimate, found.lower, found.upper)
+    return title, shown, limits_of(metric, found.lower, found.upper), how
 
 
 # The data and the checks.
@@ -159,8 +164,8 @@ def _columns(study: Study) -> Part:
         for name in shown
     ]
     words = [
-        f"{plan.source}: {len(rows)} training rows with {len(plan.kinds)} columns; the {study.n_test} test rows are "
-        "not described here."
+        f"{plan.source}: {len(rows):,} training rows with {len(plan.kinds):,} columns; the {study.n_test:,} test rows "
+        "are not described here."
     ]
     words += [sentence(note) for note in study.notes]
     if len(shown) < len(plan.kinds):
@@ -256,7 +261,7 @@ def _protocol(study: Study, told: dict[str, Any]) -> Part:
     settings = "its own settings searched inside each fold" if plan.tuned else "with defaults or its own tuning"
     rows = [
         ("Question", f"{plan.task} of {plan.target}"),
-        ("Test rows", f"{study.n_test} of {len(study.rows) + study.n_test}, chosen by {ways[seal.by]}"),
+        ("Test rows", f"{study.n_test:,} of {len(study.rows) + study.n_test:,}, chosen by {ways[seal.by]}"),
         ("Sealed", f"{study.sealed.entry.created[:19]}, seal {seal.id}" + (", shared" if study.sealed.shared else "")),
         ("Folds", f"{scheme}; preprocessing and tuning are fitted inside each fold"),
         ("Learners", f"{', '.join(plan.learners)} (the simplest first), each {settings}"),

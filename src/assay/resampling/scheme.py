@@ -77,17 +77,17 @@ class Scheme:
 
     def __str__(self) -> str:
         words = {
-            "holdout": f"holdout of {self.n_test:g} of {self.n} rows",
-            "k-fold": f"{self.n_splits}-fold cross-validation of {self.n} rows",
-            "repeated k-fold": f"{self.n_splits}-fold cross-validation, {self.repeats} repeats, of {self.n} rows",
-            "leave-one-out": f"leave-one-out of {self.n} rows",
-            "5x2": f"5 x 2-fold cross-validation of {self.n} rows",
-            "bootstrap": f"{self.n_splits} bootstrap samples of {self.n} rows",
-            "time-ordered": f"{self.n_splits} test parts in the order of time of {self.n} rows",
-            "repeated holdout": f"{self.n_splits} random holdouts of {self.n} rows",
-            "out-of-bag": f"out-of-bag predictions of {self.n} rows",
+            "holdout": f"holdout of {self.n_test:,.0f} of {self.n:,} rows",
+            "k-fold": f"{self.n_splits}-fold cross-validation of {self.n:,} rows",
+            "repeated k-fold": f"{self.n_splits}-fold cross-validation, {self.repeats} repeats, of {self.n:,} rows",
+            "leave-one-out": f"leave-one-out of {self.n:,} rows",
+            "5x2": f"5 x 2-fold cross-validation of {self.n:,} rows",
+            "bootstrap": f"{self.n_splits} bootstrap samples of {self.n:,} rows",
+            "time-ordered": f"{self.n_splits} test parts in the order of time of {self.n:,} rows",
+            "repeated holdout": f"{self.n_splits} random holdouts of {self.n:,} rows",
+            "out-of-bag": f"out-of-bag predictions of {self.n:,} rows",
         }
-        return words.get(self.kind, f"{self.n_splits} splits of {self.n} rows")
+        return words.get(self.kind, f"{self.n_splits} splits of {self.n:,} rows")
 
 
 def splits_of(

@@ -30,6 +30,7 @@ import pandas as pd
 
 from assay.errors import DataError
 from assay.metrics._limits import effective
+from assay.numbers import fmt
 from assay.numerics.threads import parallel
 from assay.results import Result
 from assay.trees._nodes import Nodes
@@ -111,7 +112,7 @@ class CPTable(Result):
         title = f"Subtrees by {self.folds}-fold cross-validation ({self.loss}), {self.select} chosen by "
         title += "the one-standard-error rule" if self.rule == "1se" else "the least error"
         total = self.root_risk * self.weight
-        root = f"Root node error: {total:.6g}/{self.weight:.6g} = {self.root_risk:.5g}"
+        root = f"Root node error: {fmt(total, 6)}/{fmt(self.weight, 6)} = {fmt(self.root_risk, 5)}"
         rule = "-" * max(len(line) for line in [title, root, head, *lines])
         return "\n".join([title, rule, root, "", head, *lines])
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from assay.numbers import fmt
 from assay.results import Result
 from assay.trees._nodes import LEAF, Nodes
 
@@ -60,7 +61,7 @@ class RelativeInfluence(Result):
     def __str__(self) -> str:
         title = f"Relative influence of {len(self.names)} columns in {self.model}, {self.trees} trees"
         frame = self.to_frame().head(SHOWN)
-        body = frame.to_string(float_format=lambda value: f"{value:.4g}", index_names=False).splitlines()
+        body = frame.to_string(float_format=fmt, index_names=False).splitlines()
         rest = len(self.names) - len(frame)
         tail = [f"and {rest} less influential columns"] if rest > 0 else []
         rule = "-" * max(len(line) for line in [title, *body])

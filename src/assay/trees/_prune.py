@@ -28,6 +28,7 @@ import pandas as pd
 
 from assay.checks import choice, number, whole
 from assay.errors import AssayWarning, DataError, ParameterError
+from assay.numbers import fmt
 from assay.results import Result
 from assay.trees._nodes import LEAF, Nodes
 from assay.trees._prune_kernels import TIE, add_losses, collapse_all, inherit, stand
@@ -87,7 +88,7 @@ class PruningPath(Result):
     def __str__(self) -> str:
         frame = self.to_frame().drop(columns="splits")
         shown = frame if len(frame) <= 20 else frame.iloc[[*range(3), *range(len(frame) - 16, len(frame))]]
-        lines = shown.to_string(float_format=lambda v: f"{v:.5g}").splitlines()
+        lines = shown.to_string(float_format=lambda v: fmt(v, 5)).splitlines()
         if len(frame) > 20:
             lines.insert(4, f"... {len(frame) - 19} more, all in to_frame() ...")
         word = "errors" if self.kind == "error" else "the growing criterion"

@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from assay.errors import ParameterError
+from assay.numbers import fmt
 from assay.results import Result
 from assay.trees._conditions import Condition, Wording, walk
 from assay.trees._nodes import Nodes
@@ -105,7 +106,7 @@ def _told(wording: Wording, t: int, item: str) -> str:
     if item == "rows":
         return f"n = {nodes.rows[t]}"
     if item == "gain":
-        return f"saves {nodes.gain[t]:.4g}" if nodes.count[t] else ""
+        return f"saves {fmt(nodes.gain[t])}" if nodes.count[t] else ""
     return f"{item} {(nodes.weight if item == 'weight' else nodes.impurity)[t]:.4g}"
 
 
