@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -24,6 +25,10 @@ __all__ = ["LONGEST", "clean", "complain", "count", "document", "heading", "line
 BREAK = re.compile(r"[\t\n\v\f\r\x85\u2028\u2029]+")
 LONGEST = 600
 """Letters of a sentence at most; a table may have names of any length."""
+INDENT, BETWEEN = 2, 2
+"""Blanks before a table, and between its columns."""
+FOLDED = 8
+"""Letters that a column of words keeps at least on a narrow screen."""
 
 
 def clean(words: Any, width: int = LONGEST) -> str:
@@ -86,11 +91,37 @@ def lines(sentences: Iterable[Any], style: str = "", indent: int = 2) -> None:
 
 
 def table(columns: Mapping[str, str], rows: Sequence[Sequence[Any]], cut: int = 40) -> None:
-    """A plain table; `columns` are titles with "left", "right" or "whole" (on the left, never broken)."""
-    shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1))
-    for title, side in columns.items():
+    """A plain table; `columns` are titles with "left", "right", "words" or "whole".
+
+    On the right stand numbers, which are broken between words alone, as are "words" on the left; "whole" cells are
+    never broken.
+    """
+    cells = [[clean(cell, cut) for cell in row] for row in rows]
+    console = results()
+    shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1), collapse_padding=True)
+    widths = _widths(columns, cells, console.width - INDENT)
+    for (title, side), width in zip(columns.items(), widths, strict=True):
         where: Literal["left", "right"] = "right" if side == "right" else "left"
-        shown.add_column(Text(title), justify=where, overflow="fold", no_wrap=side == "whole")
-    for row in rows:
-        shown.add_row(*(Text(clean(cell, cut)) for cell in row))
-    results().print(Padding(shown, (0, 0, 0, 2), expand=False))
+        shown.add_column(Text(title), justify=where, overflow="fold", width=width)
+    for row in cells:
+        shown.add_row(*map(Text, row))
+    # A terminal narrower than the numbers wraps lines; it must not cut them off.
+    console.width = max(console.width, sum(widths) + BETWEEN * (len(widths) - 1) + INDENT)
+    console.print(Padding(shown, (0, 0, 0, INDENT), expand=False))
+
+
+def _widths(columns: Mapping[str, str], cells: Sequence[Sequence[str]], room: int) -> list[int]:
+    """Widths that fit into the room as far as no number and no whole cell is broken; the widest column yields first."""
+    parts = [[title, *(row[at] for row in cells)] for at, title in enumerate(columns)]
+    widths = [max(map(cell_len, part)) for part in parts]
+    longest = [max((cell_len(word) for cell in part for word in cell.split()), default=0) for part in parts]
+    least = [
+        width if side == "whole" else min(word, FOLDED) if side == "left" else word
+        for side, width, word in zip(columns.values(), widths, longest, strict=True)
+    ]
+    while sum(widths) + BETWEEN * (len(widths) - 1) > room:
+        at = max(range(len(widths)), key=lambda j: (widths[j] > least[j], widths[j] > longest[j], widths[j]))
+        if widths[at] == least[at]:
+            break
+        widths[at] -= 1
+    return widths

@@ -43,25 +43,39 @@ def history(json_: Plain = False) -> None:
         return
     titles = {
         "study": "whole",
-        "begun": "whole",
+        "begun (UTC)": "words",
         "target": "left",
         "rows": "right",
         "looks": "right",
         "selected": "left",
+        "test score": "right",
     }
     rows = [
         (
             one["study"],
-            one["begun"][:10],
+            one["begun"][:16].replace("T", " "),
             one["target"],
-            f"{one['n_train']}+{one['n_test']}",
+            f"{one['n_train']:,} + {one['n_test']:,}",
             one["looks"] or "sealed",
             one["selected"] or "unfinished",
+            _score(one),
         )
         for one in found
     ]
     out.table(titles, rows, cut=33)
     out.lines([f"Ledger {ledger.where}, {out.count(len(entries), 'line')}, fingerprint {ledger.head()[:16]}"])
+
+
+def _score(one: dict[str, Any]) -> str:
+    """The main figure of the test set, as the study itself tells it."""
+    from assay.experiment._wording import called, figure
+
+    if one["test"] is None:
+        return ""
+    metric = one["metric"]
+    if metric not in one["test"]:
+        return "not planned"
+    return f"{called(metric, short=True)} {figure(metric, one['test'][metric], *one['limits'].get(metric, ()))}"
 
 
 def _studies(entries: list[Any]) -> list[dict[str, Any]]:
@@ -82,12 +96,18 @@ def _studies(entries: list[Any]) -> list[dict[str, Any]]:
                 "looks": 0,
                 "selected": None,
                 "test": None,
+                "limits": {},
             }
         elif entry.study in found and entry.kind in ("look", "replay"):
             # A replay is the same answer again: it shows that the set is open, and counts no further look.
             found[entry.study]["looks"] = max(1, found[entry.study]["looks"] + (entry.kind == "look"))
         elif entry.study in found and entry.kind == "result":
-            found[entry.study] |= {"selected": entry.body["selected"], "test": entry.body["test"]}
+            limits = entry.body.get("limits") or {}
+            found[entry.study] |= {
+                "selected": entry.body["selected"],
+                "test": entry.body["test"],
+                "limits": limits,
+            }
     return list(found.values())
 
 

@@ -133,10 +133,16 @@ def make_folder(folder: Path) -> None:
 
 def record_result(study: Study) -> None:
     """Write down what was selected and found, once."""
-    test = None if study.opened is None else {name: found.estimate for name, found in study.opened.intervals.items()}
-    body = {"selected": study.select().name, "fitted": _fitted(study), "test": test}
+    opened = {} if study.opened is None else study.opened.intervals
+    body = {
+        "selected": study.select().name,
+        "fitted": _fitted(study),
+        "test": None if study.opened is None else {name: found.estimate for name, found in opened.items()},
+        "limits": {name: [found.lower, found.upper] for name, found in opened.items()},
+    }
     earlier = study.ledger.entries("result", study.name)
-    if not earlier or earlier[-1].body != body:
+    # A version that recorded less is not contradicted by this one.
+    if not earlier or any(body.get(key) != value for key, value in earlier[-1].body.items()):
         study.ledger.append("result", body, study.name)
 
 
