@@ -108,6 +108,13 @@ def test_defaults_lie_in_their_ranges(kind):
 
 
 @every_class
+def test_estimators_use_one_thread_unless_asked_for_more(kind):
+    """As in scikit-learn, so that folds and searches around them decide about the cores."""
+    jobs = inspect.signature(kind).parameters.get("n_jobs")
+    assert jobs is None or jobs.default is None
+
+
+@every_class
 def test_the_docstring_opens_with_one_sentence_and_holds_an_example(kind):
     doc = inspect.cleandoc(kind.__doc__)
     assert doc.splitlines()[0].endswith(".")

@@ -27,7 +27,7 @@ def ours(kind: str, then: str | None) -> Any:
     def run(data: Data) -> Any:
         from assay.generative import discriminant
 
-        model = getattr(discriminant, kind)(estimate="ml").fit(*data)
+        model = getattr(discriminant, kind)(estimate="ml", n_jobs=-1).fit(*data)
         return model if then is None else (model, getattr(model, then)(data[0]))
 
     return run
@@ -54,7 +54,7 @@ def our_folds(kind: str) -> Any:
         from assay.generative import discriminant
 
         splits = ten_folds(data)
-        found = getattr(discriminant, kind)(estimate="ml").predict_folds(*data, splits)
+        found = getattr(discriminant, kind)(estimate="ml", n_jobs=-1).predict_folds(*data, splits)
         return splits, found
 
     return run

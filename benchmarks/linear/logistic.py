@@ -40,7 +40,7 @@ def ours(penalty: str | None, inference: bool) -> Any:
     def run(data: Data) -> Any:
         from assay.linear.logistic import LogisticRegression
 
-        return LogisticRegression(penalty=penalty, inference=inference).fit(*data)
+        return LogisticRegression(penalty=penalty, inference=inference, n_jobs=-1).fit(*data)
 
     return run
 

@@ -64,7 +64,7 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
     | estimate     | "unbiased" | "unbiased", "ml"        | divide the scatter by N - K, or by N (maximum likelihood)  |
     | n_components | None       | 1 to min(K - 1, p)      | how many coordinates `transform` gives; None: all          |
     | tol          | 1e-4       | >= 0                    | standardised directions with a smaller spread are left out |
-    | n_jobs       | -1         | whole number or None    | threads; never changes the answer                          |
+    | n_jobs       | None       | whole number or None    | threads; never changes the answer                          |
 
     Fitted: `classes_`, `priors_`, `means_` (K, p), `covariance_` (p, p) (a diagonal: (p,)), `coef_` and `intercept_` of
     the discriminant functions ((K, p) and (K,); two classes: their difference, (1, p) and (1,)), `xbar_` (the mean of
@@ -101,7 +101,7 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
         estimate: str = "unbiased",
         n_components: int | None = None,
         tol: float = 1e-4,
-        n_jobs: int | None = -1,
+        n_jobs: int | None = None,
     ) -> None:
         self.priors = priors
         self.shrinkage = shrinkage
@@ -222,7 +222,7 @@ class QuadraticDiscriminantAnalysis(Discriminant):
     | covariance | "full"     | "full", "diagonal"      | all of Sigma_k, or its diagonal (Gaussian naive Bayes)       |
     | estimate   | "unbiased" | "unbiased", "ml"        | divide scatters by n_k - 1, or by n_k (maximum likelihood)   |
     | tol        | 1e-4       | >= 0                    | a standardised direction with a smaller spread is no spread  |
-    | n_jobs     | -1         | whole number or None    | threads; never changes the answer                            |
+    | n_jobs     | None       | whole number or None    | threads; never changes the answer                            |
 
     Fitted: `classes_`, `priors_`, `means_` (K, p), `covariance_` (K, p, p) (diagonals: (K, p)). Weights are
     repetitions: a row of weight w is w rows. A class whose covariance matrix is singular (one row, too few rows, a
@@ -255,7 +255,7 @@ class QuadraticDiscriminantAnalysis(Discriminant):
         covariance: str = "full",
         estimate: str = "unbiased",
         tol: float = 1e-4,
-        n_jobs: int | None = -1,
+        n_jobs: int | None = None,
     ) -> None:
         self.priors = priors
         self.pooling = pooling

@@ -64,7 +64,7 @@ class PlugInClassifier(ClassifierMixin, Estimator):
     |           |             |                                 | rows                                                 |
     | bandwidth | "silverman" | "silverman", "scott", > 0       | of the kernel, by class and column; a number is used |
     |           |             |                                 | for all of them, in the units of X                   |
-    | n_jobs    | -1          | whole number or None            | threads; never changes the answer                    |
+    | n_jobs    | None        | whole number or None            | threads; never changes the answer                    |
 
     *Other densities.* An object with `fit(X)` and `score_samples(X)`, such as scikit-learn's `KernelDensity` or
     `GaussianMixture`, is cloned and fitted for each class. One with `fit(column)` and `logpdf(column, *parameters)`,
@@ -99,7 +99,7 @@ class PlugInClassifier(ClassifierMixin, Estimator):
         *,
         priors: Any = None,
         bandwidth: Any = "silverman",
-        n_jobs: int | None = -1,
+        n_jobs: int | None = None,
     ) -> None:
         self.density = density
         self.priors = priors

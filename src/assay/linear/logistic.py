@@ -80,7 +80,7 @@ class LogisticRegression(LogisticModel):
     | inference       | True     | True, False                      | keep the covariance matrix and the rows, which   |
     |                 |          |                                  | `summary` needs                                  |
     | random_state    | None     | seed                             | order of the rows in sgd                         |
-    | n_jobs          | -1       | whole number or None             | threads; never changes the answer                |
+    | n_jobs          | None     | whole number or None             | threads; never changes the answer                |
 
     Fitted: `classes_`, `coef_` (1, p) or (K, p) and `intercept_` as in scikit-learn (K classes: rows that sum to zero),
     `cut_`, `n_iter_`, `trace_` (the objective, one value per step), `deviance_`, `null_deviance_`, `aic_`, `bic_`,
@@ -141,7 +141,7 @@ class LogisticRegression(LogisticModel):
         threshold: float = 0.5,
         inference: bool = True,
         random_state: Any = None,
-        n_jobs: int | None = -1,
+        n_jobs: int | None = None,
     ) -> None:
         self.penalty = penalty
         self.C = C
