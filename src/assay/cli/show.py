@@ -182,29 +182,42 @@ def learners(
     if json_:
         out.document(found)
         return
-    titles = {"order": "right", "learner": "whole", "panels": "left", "cost": "right", "what it is": "left"}
+    titles = {"order": "right", "learner": "words", "cost": "right", "what it is and what each panel runs": "left"}
     for part in TASKS if task is None else (task,):
         out.heading(f"{part.capitalize()}, the simplest first")
         rows = [
             (
                 one["order"],
                 one["learner"] + ("" if one["ours"] else " *"),
-                one["panels"][0] + ("+" if len(one["panels"]) > 1 else ""),
                 f"{one['cost']:.0e}".replace("e+0", "e").replace("e+", "e"),
-                "; ".join([one["about"], *(f"{key} {_values(values)}" for key, values in one["tuning"].items())]),
+                f"{one['about']}. {_runs(one)}",
             )
             for one in found
             if one["task"] == part
         ]
-        out.table(titles, rows, cut=120)
+        out.table(titles, rows, cut=300)
     out.lines(
         [
             "",
-            f"Cost: multiply-adds of one fit to {ROWS:,} rows and {COLUMNS} columns. quick+: quick and larger panels.",
-            "Values in brackets are tried inside each fold in the standard and thorough panels, not in quick.",
+            f"Cost: multiply-adds of one fit to {ROWS:,} rows and {COLUMNS} columns. Parameters that are not named "
+            "have the estimator's defaults; --seed is their random_state.",
+            "Tuned values are tried inside each fold, by five inner folds or, where it says so, by out-of-bag "
+            "predictions.",
             "* made by another package: its figures may change with its version.",
         ]
     )
+
+
+def _runs(one: dict[str, Any]) -> str:
+    """Which panels run what: the estimator as it is, or tuned over some values."""
+    tuned = "; ".join(f"{name} {_values(values)}" for name, values in one["tuning"].items())
+    plain = [name for name in one["panels"] if name == "quick" or not tuned]
+    searched = [name for name in one["panels"] if name not in plain]
+    how = " by out-of-bag predictions" if one["judged"] == "oob" else ""
+    told = [f"{', '.join(plain)}: {one['estimator']}"] if plain else []
+    if searched:
+        told.append(f"{', '.join(searched)}: {'the same' if plain else one['estimator']}, tuned{how}: {tuned}")
+    return ". ".join(told)
 
 
 def _values(values: list[Any]) -> str:
@@ -218,7 +231,10 @@ def _learner(one: Any) -> dict[str, Any]:
         "about": one.about,
         "order": one.order,
         "panels": list(one.panels),
+        "estimator": one.call,
+        "settings": one.settings,
         "tuning": {key: list(values) for key, values in one.space.items()},
+        "judged": one.judged,
         "candidates": one.candidates,
         "cost": float(one.cost(ROWS, COLUMNS)),
         "ours": one.own,

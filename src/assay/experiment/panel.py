@@ -28,6 +28,8 @@ __all__ = ["BASELINE", "PANELS", "TASKS", "Learner", "assemble", "learners", "pa
 TASKS = ("regression", "classification")
 PANELS = ("quick", "standard", "thorough")
 BASELINE = "baseline"
+INNER = 5
+"""Folds of a search inside a fold."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,30 @@ class Learner:
     def candidates(self) -> int:
         """How many settings its space holds."""
         return int(np.prod([len(values) for values in self.space.values()])) if self.space else 1
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The parameters of its estimator that are not the class's defaults; the seed aside."""
+        made = self.make(0)
+        usual = type(made)().get_params(deep=False)
+        told = made.get_params(deep=False)
+        return {name: value for name, value in told.items() if name != "random_state" and value != usual[name]}
+
+    @property
+    def call(self) -> str:
+        """The estimator as one would write it.
+
+        >>> next(one for one in learners("regression") if one.name == "lasso").call
+        "LassoCV(cv=10, rule='1se')"
+        """
+        inside = ", ".join(f"{name}={value!r}" for name, value in sorted(self.settings.items()))
+        return f"{type(self.make(0)).__name__}({inside})"
+
+    def fits(self, tuned: bool, exchangeable: bool) -> int:
+        """Fits that one fold takes: one, or those of its search (each candidate in `INNER` folds, and once for all)."""
+        if not tuned or not self.space:
+            return 1
+        return (1 if self.judged == "oob" and exchangeable else INNER + 1) * self.candidates
 
 
 def _lazy(module: str, name: str, **fixed: Any) -> Callable[[int], Any]:
@@ -257,7 +283,7 @@ _CLASSIFICATION = (
         "random forest",
         "classification",
         "200 trees on the root of the number of columns each, judged out of bag",
-        _lazy("assay.trees", "RandomForestClassifier", n_estimators=200, min_samples_leaf=5),
+        _lazy("assay.trees", "RandomForestClassifier", n_estimators=200),
         60,
         _ALL,
         lambda n, p: 200 * _trees(n, int(np.sqrt(p)) + 1),
@@ -377,7 +403,7 @@ def assemble(
     metric: Any,
     shape: tuple[int, int],
     seed: int = 0,
-    inner: int = 5,
+    inner: int = INNER,
     exchangeable: bool = True,
 ) -> Any:
     """The learner as it enters a fold: preprocessing, the model, and around both a search where it has a space.
