@@ -45,8 +45,6 @@ RATE = 1e9
 """Multiply-adds a second, before anything was measured."""
 OVERHEAD = 2e7
 """What a fit costs beside its declared cost: preprocessing and the call itself."""
-INNER = 6
-"""Fits of one candidate of a search: five inner folds, and its share of the last fit."""
 GRACE = 1.5
 STEP = re.compile(r"(?P<learner>.+) \((?P<number>\d+) of (?P<total>\d+)\)(?:; best so far (?P<best>.+))?")
 
@@ -109,8 +107,7 @@ class Live:
         shape = (len(study.rows), len(plan.features))
         folds = plan.cv * plan.repeats
         for learner in panel(plan.task, plan.panel, plan.learners):
-            bagged = learner.judged == "oob" and plan.exchangeable
-            fits = (1 if bagged else INNER) * learner.candidates if plan.tuned and learner.space else 1
+            fits = learner.fits(plan.tuned, plan.exchangeable)
             self.work[learner.name] = folds * fits * (float(learner.cost(*shape)) + OVERHEAD)
 
     def says(self, words: str) -> None:

@@ -65,7 +65,7 @@ def option(panel: str, name: str, help: str, metavar: str | None = None, **more:
 Out = Annotated[str | None, option(OUTPUT, "--out", "Directory of report and model; else out/ID.", "DIR")]
 Json = Annotated[bool, option(OUTPUT, "--json", "Print one JSON document and nothing else.")]
 Explain = Annotated[bool, option(OUTPUT, "--explain", "Add the reasoning and references of each step.")]
-Jobs = Annotated[int | None, option(OUTPUT, "--n-jobs", "Workers, -1 for all cores; no figure changes.", "N")]
+Jobs = Annotated[int | None, option(OUTPUT, "--n-jobs", "Workers, else all cores; no figure changes.", "N")]
 Budget = Annotated[
     str | None, option(OUTPUT, "--time-budget", "Such as 90s, 10m or 1h30m; the rest is reported unfinished.", "TIME")
 ]

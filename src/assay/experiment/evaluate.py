@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from assay.errors import AssayError, DataError, LedgerError
+from assay.errors import AssayError, DataError, LedgerError, ParameterError
 from assay.evaluation._learner import Rows, blame, fit_rows, predictions, rows_of, run
 from assay.evaluation._validation import Validation, validation_of
 from assay.experiment._warned import collected, tally
@@ -26,12 +26,15 @@ from assay.experiment.panel import Learner, assemble, panel
 from assay.experiment.plan import Plan
 from assay.metrics import get_metric
 from assay.metrics._metric import Metric
+from assay.numerics.threads import workers
 from assay.resampling import Folds, TimeFolds, splits_of, take
 
 __all__ = ["Data", "data_of", "evaluate", "refit"]
 
 Array = np.ndarray
 Says = Callable[[str], None]
+WORTH = 2e11
+"""Multiply-adds of a panel from which worker processes win: each takes seconds to start and to load its kernels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,10 +47,10 @@ class Data:
     metrics: tuple[Metric, ...]
     learners: tuple[Learner, ...]
 
-    def estimator(self, plan: Plan, learner: Learner) -> Any:
-        """The learner with its preprocessing and search."""
+    def estimator(self, plan: Plan, learner: Learner, threads: int | None = None) -> Any:
+        """The learner with its preprocessing and search; one of ours may use so many threads."""
         kinds = {name: plan.kinds[name] for name in plan.features}
-        return assemble(
+        made = assemble(
             learner,
             kinds,
             tune=plan.tuned,
@@ -56,6 +59,25 @@ class Data:
             seed=plan.seed,
             exchangeable=plan.exchangeable,
         )
+        if learner.own and threads is not None:
+            made.set_params(**{name: threads for name in made.get_params() if name.endswith("model__n_jobs")})
+        return made
+
+    def shares(self, plan: Plan, n_jobs: int | None) -> tuple[int, int]:
+        """Worker processes for the folds, and threads for the learner in each: together as many as `n_jobs` asks for.
+
+        None asks for all cores, as threads of this process if the panel's declared cost does not outweigh the start of
+        worker processes. Whatever the shares, the numbers are the same.
+        """
+        if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0):
+            raise ParameterError(f"n_jobs = {n_jobs!r} is out of range", remedy="pass None or a non-zero whole number")
+        total = workers(-1 if n_jobs is None else n_jobs)
+        shape = (self.rows.n, len(plan.features))
+        work = sum(one.fits(plan.tuned, plan.exchangeable) * one.cost(*shape) for one in self.learners)
+        if n_jobs is None and len(self.splits) * work < WORTH:
+            return 1, total
+        processes = min(total, len(self.splits))
+        return processes, total // processes
 
 
 def data_of(plan: Plan, train: pd.DataFrame, digests: Array) -> Data:
@@ -104,13 +126,14 @@ def evaluate(
     settings: dict[str, list[dict[str, Any]]] = {}
     warned: dict[str, dict[str, int]] = {}
     best: Validation | None = None
+    processes, threads = data.shares(plan, n_jobs)
     waiting = list(data.learners)
     for number in range(1, len(waiting) + 1):
         learner = waiting.pop(0 if next_ready is None else next_ready(waiting))
         so_far = "" if best is None else f"; best so far {best.name} ({best.metric.name} {best.figure()})"
         says(f"{learner.name} ({number} of {len(data.learners)}){so_far}")
         try:
-            outcomes = _folds(plan, data, learner, journal, n_jobs, deadline)
+            outcomes = _folds(plan, data, learner, journal, processes, threads, deadline)
         except LedgerError:
             raise  # the journal cannot be written: no learner's fault, and to go on would select among those left
         except AssayError as error:
@@ -139,20 +162,26 @@ def _in_order(names: Sequence[str], found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _folds(
-    plan: Plan, data: Data, learner: Learner, journal: Journal, n_jobs: int | None, deadline: float | None
+    plan: Plan,
+    data: Data,
+    learner: Learner,
+    journal: Journal,
+    processes: int,
+    threads: int,
+    deadline: float | None,
 ) -> list[dict[str, Any]]:
     """What every fold gave, from the journal or made now and kept there."""
     kept = {k: journal.get(f"{learner.name}/{k}") for k in range(len(data.splits))}
     missing = [k for k, outcome in kept.items() if outcome is None]
-    estimator = data.estimator(plan, learner)
+    estimator = data.estimator(plan, learner, threads)
     needs = {metric.needs: metric for metric in reversed(data.metrics)}
     task = partial(_fold, estimator, data.rows, data.splits, needs, data.metrics[0].needs, learner.name)
-    width = 1 if deadline is not None else len(missing)
+    width = processes if deadline is not None else len(missing)
     for start in range(0, len(missing), max(1, width)):
         if deadline is not None and monotonic() > deadline:
             break
         batch = missing[start : start + max(1, width)]
-        for k, outcome in zip(batch, run(task, batch, label=learner.name, n_jobs=n_jobs), strict=True):
+        for k, outcome in zip(batch, run(task, batch, label=learner.name, n_jobs=processes), strict=True):
             journal.put(f"{learner.name}/{k}", outcome)
             kept[k] = outcome
     return [outcome for outcome in kept.values() if outcome is not None]
@@ -206,11 +235,15 @@ def _validation(plan: Plan, data: Data, learner: Learner, outcomes: list[dict[st
     return validation_of(learner.name, estimator, data.rows, data.splits, metrics, kept, seconds, level=plan.level)
 
 
-def refit(plan: Plan, data: Data, name: str) -> Any:
+def refit(plan: Plan, data: Data, name: str, n_jobs: int | None = None) -> Any:
     """The named learner with its search, fitted to all training rows; what is left is the chosen pipeline."""
     learner = next(one for one in data.learners if one.name == name)
+    threads = workers(-1 if n_jobs is None else n_jobs)
     try:
-        model = fit_rows(data.estimator(plan, learner), data.rows)
+        model = fit_rows(data.estimator(plan, learner, threads), data.rows)
     except Exception as error:
         raise blame(error, name, "the fit to all training rows") from error
-    return getattr(model, "best_estimator_", model)
+    made = getattr(model, "best_estimator_", model)
+    if learner.own and "model__n_jobs" in made.get_params():
+        made.set_params(model__n_jobs=None)  # the cores of this machine are no part of the model
+    return made

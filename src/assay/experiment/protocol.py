@@ -64,7 +64,7 @@ class Study:
     | level       | 0.95     | (0, 1)                                 | of the intervals                               |
     | correction  | "holm"   | see `inference.adjust_pvalues`         | for the number of comparisons                  |
     | seed        | 0        | whole number                           | of folds and learners                          |
-    | n_jobs      | None     | None, whole number but 0               | workers; never changes a number                |
+    | n_jobs      | None     | None, whole number but 0               | workers, None: all cores; never changes a numbe|
     | time_budget | None     | seconds                                | learners not done by then are reported unfinish|
     | kinds       | None     | column -> kind                         | what a column holds, where the guess is wrong  |
     | reason      | None     | text                                   | why a look beyond the plan is needed           |
@@ -292,7 +292,7 @@ class Study:
         name = self.select().name
         self.says(f"fitting {name} to all training rows")
         with one_blas_thread(), collected() as told:  # as in the folds: cores must not reach the last digit
-            made = refit(self.plan, self.data, name)
+            made = refit(self.plan, self.data, name, self.n_jobs)
         self.warned = tuple(told)
         return made
 

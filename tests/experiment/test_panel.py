@@ -1,0 +1,86 @@
+"""What the panels run: best defaults where nothing is tuned, all cores, and the same numbers whatever their count."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.model_selection import cross_val_predict
+from typer.testing import CliRunner
+
+from assay.cli import app
+from assay.errors import ParameterError
+from assay.experiment.panel import learners, panel
+from assay.experiment.protocol import Study
+from assay.numerics.threads import cores
+from assay.trees import RandomForestClassifier
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
+
+
+def numbers(n: int = 120) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(n, 3)), columns=list("abc"))
+    return frame.assign(y=frame["a"] + rng.normal(size=n))
+
+
+def test_a_study_uses_all_cores_unless_told_otherwise():
+    study = Study(numbers(), "y", cv=10)
+    data, plan = study.data, study.plan
+    assert data.shares(plan, None) == (1, cores())  # a small study: threads of the learners, no worker processes
+    assert data.shares(plan, 1) == (1, 1)
+    assert data.shares(plan, 4) == (4, 1)
+    assert data.shares(plan, 30) == (10, 3)  # no more processes than folds, their threads share the rest
+    large = Study(numbers(20_000), "y", learners=["nearest neighbours"], repeats=20)
+    assert large.data.shares(large.plan, None) == (min(cores(), 200), 1)
+    with pytest.raises(ParameterError, match="n_jobs = 0"):
+        data.shares(plan, 0)
+
+
+def test_threads_reach_our_learners_and_leave_no_trace_in_the_model():
+    study = Study(numbers(), "y", learners=["random forest"], panel="standard", cv=3)
+    learner = study.data.learners[-1]
+    made = study.data.estimator(study.plan, learner, 3)
+    assert made.get_params()["estimator__model__n_jobs"] == 3
+    study.finish(open_test=False)
+    assert study.model.get_params()["model__n_jobs"] is None
+
+
+def test_threads_change_no_number(tmp_path, monkeypatch):
+    found = []
+    for jobs in (None, 1):
+        monkeypatch.setenv("ASSAY_HOME", str(tmp_path / str(jobs)))
+        study = Study(numbers(), "y", learners=["random forest", "boosting", "lasso"], cv=3, n_jobs=jobs).finish()
+        board = study.leaderboard.to_frame()[["estimate", "lower", "upper"]]
+        found.append((board.to_numpy().tolist(), study.model.predict(study.data.rows.X).tolist()))
+    assert found[0] == found[1]
+
+
+def test_the_quick_forest_is_as_good_as_the_default_one():
+    X, y = load_digits(return_X_y=True)
+    quick = next(one for one in panel("classification", "quick") if one.name == "random forest").make(0)
+    same = RandomForestClassifier(n_estimators=quick.n_estimators, random_state=0)
+    wrong = [np.mean(cross_val_predict(model, X, y, cv=3) != y) for model in (quick, same)]
+    assert wrong[0] <= wrong[1]
+
+
+def test_learners_say_exactly_what_a_panel_runs():
+    for learner in learners():
+        made = learner.make(0)
+        assert learner.settings == {
+            name: value
+            for name, value in made.get_params(deep=False).items()
+            if name != "random_state" and repr(value) != repr(type(made)().get_params(deep=False)[name])
+        }
+        assert set(learner.space) <= set(made.get_params())
+    told = " ".join(
+        CliRunner().invoke(app, ["learners", "--task", "classification"], env={"COLUMNS": "200"}).stdout.split()
+    )
+    forest = "quick: RandomForestClassifier(n_estimators=200). standard, thorough: the same, tuned by out-of-bag"
+    assert f"{forest} predictions: min_samples_leaf [1, 5]" in told
+    assert "quick: LogisticRegression(inference=False, penalty='l2'). standard, thorough: the same, tuned: C [" in told
+    assert "thorough: SVC(), tuned: C [0.1, 1, 10, 100]" in told
