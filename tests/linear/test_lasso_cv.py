@@ -152,6 +152,18 @@ def test_a_minimum_at_the_end_of_the_grid_is_said():
     assert model.alpha_min_ > model.alphas_[-1]
 
 
+def test_raw_columns_of_other_scales_end_at_the_grid_and_standardised_ones_do_not():
+    """The last step gains 0.7% of a standard error, but what lies beyond the grid is ten times as much."""
+    X, y = load_diabetes(return_X_y=True, scaled=False)
+    with pytest.warns(ConvergenceWarning, match="lower eps"):
+        raw = LassoCV(cv=10, rule="1se").fit(X, y)
+    assert raw.alpha_min_ == raw.alphas_[-1]
+    longer = LassoCV(cv=10, rule="1se", eps=1e-5).fit(X, y)
+    assert longer.alpha_min_ > longer.alphas_[-1]
+    model = LassoCV(cv=10, rule="1se").fit((X - X.mean(axis=0)) / X.std(axis=0), y)
+    assert model.alpha_min_ > model.alphas_[-1]
+
+
 @pytest.mark.parametrize("kind", [Lasso, ElasticNet])
 def test_alpha_and_budget_are_alternatives(kind):
     X, y = np.eye(4), np.arange(4.0)

@@ -22,7 +22,10 @@ from assay.numerics.threads import parallel
 from assay.progress import track
 from assay.resampling import is_partition
 
-__all__ = ["CrossValidation", "alpha_grid", "cross_validate"]
+__all__ = ["CrossValidation", "alpha_grid", "cross_validate", "falls_beyond"]
+
+WORTH = 0.01
+"""Standard errors that a longer grid must promise."""
 
 Splits = list[tuple[np.ndarray, np.ndarray]]
 
@@ -35,6 +38,23 @@ class CrossValidation:
     grids: list[np.ndarray]
     errors: list[np.ndarray]
     weights: np.ndarray
+
+
+def falls_beyond(alphas: np.ndarray, mean: np.ndarray, error: np.ndarray) -> bool:
+    """Whether the error would fall noticeably below its value at the smallest alpha, where the grid ends.
+
+    Near alpha = 0 the error changes in proportion to alpha, so what the last step gained, d, leaves d r / (1 - r) to
+    gain below it, r being the ratio of the last two alphas. A plateau, where the fit is as good as saturated, leaves
+    next to nothing; more than `WORTH` standard errors are worth a longer grid.
+
+    >>> alphas, error = np.array([1.0, 0.5, 0.25]), np.ones(3)
+    >>> falls_beyond(alphas, 5 + alphas, error), falls_beyond(alphas, 5 + 1e-3 * alphas, error)
+    (True, False)
+    """
+    if alphas.size < 2 or int(np.argmin(mean)) < mean.size - 1:
+        return False
+    ratio = alphas[-1] / alphas[-2]
+    return bool((mean[-2] - mean[-1]) * ratio / (1 - ratio) > WORTH * np.nan_to_num(error[-1]))
 
 
 def alpha_grid(design: Design, alphas: Any, eps: float, l1_ratio: float, positive: bool) -> np.ndarray:

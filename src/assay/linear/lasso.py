@@ -30,7 +30,7 @@ from assay.base import Constraint, array_like, boolean, integer, jobs, none, one
 from assay.errors import ConvergenceWarning, ParameterError
 from assay.linear._folds import Line, applies, held_out, refit_the_rest, trusted
 from assay.linear._lasso_budget import within_budget
-from assay.linear._lasso_cv import CrossValidation, alpha_grid, cross_validate
+from assay.linear._lasso_cv import CrossValidation, alpha_grid, cross_validate, falls_beyond
 from assay.linear._lasso_design import Design, Solutions, from_moments, from_rows
 from assay.linear._lasso_model import SHARED, Penalised
 from assay.numerics.moments import Moments
@@ -38,9 +38,6 @@ from assay.resampling import cv_mean_and_error, folds, folds_constraint, one_sta
 from assay.results import Curve, Path
 
 __all__ = ["ElasticNet", "ElasticNetCV", "Lasso", "LassoCV", "enet_path", "lasso_path"]
-
-STILL_FALLING = 0.01
-"""A last step down the grid that lowers the error by more than this share of its standard error is worth another."""
 
 ALPHAS = integer(1) | array_like
 UNIT = real(0, 1)
@@ -287,7 +284,7 @@ class _Chosen(Penalised):
         self.path_ = _path_of(full, self._feature_names(), title.removesuffix("CV") + " path", marks)
         self._warn(full, f"{type(self).__name__}.fit")
         automatic = isinstance(self.alphas, int | np.integer)
-        if automatic and best == alphas.size - 1 > 0 and mean[-2] - mean[-1] > STILL_FALLING * np.nan_to_num(error[-1]):
+        if automatic and falls_beyond(alphas, mean, error):
             warnings.warn(
                 f"the cross-validated error still falls at the smallest alpha, {alphas[-1]:.3g}, so alpha_min_ is the "
                 "end of the grid and not the minimum; lower eps",

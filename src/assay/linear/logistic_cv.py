@@ -27,6 +27,7 @@ import pandas as pd
 
 from assay.base import jobs, one_of, seed
 from assay.errors import ConvergenceWarning, ParameterError
+from assay.linear._lasso_cv import falls_beyond
 from assay.linear._logistic_gate import Table
 from assay.linear._logistic_path import Solutions
 from assay.linear._logistic_path_cv import fold_scores
@@ -39,8 +40,6 @@ __all__ = ["LogisticPath", "LogisticRegressionCV", "logistic_path"]
 
 Array = np.ndarray
 
-STILL_FALLING = 0.01
-"""A last step down the grid that improves the score by more than this share of its standard error is worth another."""
 
 SCORE_NAMES = {"deviance": "deviance per row", "error": "misclassification rate", "auc": "area under the ROC curve"}
 
@@ -191,7 +190,7 @@ class LogisticRegressionCV(PathModel):
         self.path_ = _path_of(full, self._feature_names(), self.classes_, ratio, marks)
         self._warn(full, f"{type(self).__name__}.fit")
         if self._automatic() and full.alphas.size == grid.size:
-            self._warn_at_the_end(sign * mean, error, best)
+            self._warn_at_the_end(sign * mean, error)
         return self
 
     def _keep(self, full: Solutions, at: int, table: Table) -> None:
@@ -202,9 +201,8 @@ class LogisticRegressionCV(PathModel):
         self.dual_gap_, self.deviance_ratio_ = float(full.gaps[at]), float(full.deviance_ratio[at])
         self.n_iter_ = max(1, int(full.iterations[at]))
 
-    def _warn_at_the_end(self, mean: Array, error: Array, best: int) -> None:
-        last = mean.size - 1
-        if best == last > 0 and mean[-2] - mean[-1] > STILL_FALLING * np.nan_to_num(error[-1]):
+    def _warn_at_the_end(self, mean: Array, error: Array) -> None:
+        if falls_beyond(self.alphas_, mean, error):
             warnings.warn(
                 f"the cross-validated {SCORE_NAMES[self.metric]} still improves at the smallest alpha, "
                 f"{fmt(self.alphas_[-1], 3)}, so alpha_min_ is the end of the grid and not the best; lower eps",
