@@ -341,3 +341,9 @@ def test_the_result_prints_tabulates_pickles_and_is_frozen():
     with pytest.raises(ValueError, match="read-only"):
         result.replicates[0] = 1
     assert "<table" in result._repr_html_()
+
+
+@pytest.mark.parametrize("statistic", ["mean", np.median, ("quantile", 0.9)])
+def test_swapped_arguments_are_named(statistic):
+    with pytest.raises(DataTypeError, match="swapped: the statistic comes first; call bootstrap"):
+        bootstrap([1.0, 2.0, 4.0], statistic)

@@ -27,7 +27,7 @@ import pandas as pd
 from scipy import special
 
 from assay.checks import choice, fraction, freeze, sample, whole
-from assay.errors import DataError, ParameterError
+from assay.errors import DataError, DataTypeError, ParameterError
 from assay.numbers import figure, fmt, limits
 from assay.numerics.seeds import seed_sequence
 from assay.results import Interval, Result
@@ -158,6 +158,9 @@ def bootstrap(
     level = fraction(level, "level")
     n_resamples = whole(n_resamples, "n_resamples")
     check_switches(paired, vectorised, n_jobs)
+    if not _names_a_statistic(statistic) and _names_a_statistic(data):
+        what = "statistic and data are swapped: the statistic comes first"
+        raise DataTypeError(what, remedy=f"call bootstrap({_shown(data)}, data)")
     problem = make_problem(statistic, _samples(data), paired, strata, vectorised, std_error, method == "studentised")
     estimate = problem.estimate()
     seeds = seed_sequence(random_state)
@@ -187,6 +190,16 @@ def bootstrap(
     )
     result.interval()  # what cannot be worked out is said now, not when the result is read
     return result
+
+
+def _names_a_statistic(value: Any) -> bool:
+    """A function, a name, or ("quantile", q): what no sample is."""
+    first = next(iter(value), None) if isinstance(value, tuple) else value
+    return callable(value) or isinstance(first, str)
+
+
+def _shown(statistic: Any) -> str:
+    return str(getattr(statistic, "__name__", "statistic")) if callable(statistic) else repr(statistic)
 
 
 def acceleration(influence: list[Array]) -> float:
