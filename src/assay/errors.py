@@ -20,6 +20,7 @@ __all__ = [
     "LearnerError",
     "LedgerError",
     "ParameterError",
+    "ReportWarning",
     "SealError",
     "SeparationWarning",
     "StoreError",
@@ -27,20 +28,25 @@ __all__ = [
 
 
 class AssayError(Exception):
-    """Root of all errors: one sentence made of what is wrong and the remedy."""
+    """Root of all errors: one sentence made of what is wrong and the remedy.
 
-    def __init__(self, what: str, *, remedy: str | None = None) -> None:
+    `option` names the parameter that the remedy asks for and an example of its value, so that the command line can
+    spell the whole command.
+    """
+
+    def __init__(self, what: str, *, remedy: str | None = None, option: tuple[str, str] | None = None) -> None:
         self.what = what
         self.remedy = remedy
+        self.option = option
         super().__init__(what if remedy is None else f"{what}; {remedy}")
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only arguments do not survive the default reduction, and errors cross process borders.
-        return (_rebuild, (type(self), self.what, self.remedy))
+        return (_rebuild, (type(self), self.what, self.remedy, self.option))
 
 
-def _rebuild(kind: type[AssayError], what: str, remedy: str | None) -> AssayError:
-    return kind(what, remedy=remedy)
+def _rebuild(kind: type[AssayError], what: str, remedy: str | None, option: tuple[str, str] | None) -> AssayError:
+    return kind(what, remedy=remedy, option=option)
 
 
 class DataError(AssayError, ValueError):
@@ -85,6 +91,10 @@ class ConvergenceWarning(AssayWarning):
 
 class CollinearityWarning(AssayWarning):
     """Columns repeat what others already say, so their coefficients are not determined by the data."""
+
+
+class ReportWarning(AssayWarning):
+    """A part of a report could not be made; a sentence stands in its place."""
 
 
 class SeparationWarning(AssayWarning):

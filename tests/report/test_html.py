@@ -17,6 +17,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 import assay.report._asked
+from assay.errors import ReportWarning
 from assay.experiment.data import read_table
 from assay.experiment.protocol import run
 from assay.numbers import with_limits
@@ -235,10 +236,12 @@ def test_a_part_that_fails_is_a_sentence(regression, monkeypatch):
         raise RuntimeError("no <importance> today\nsecond line")
 
     monkeypatch.setattr(assay.report._asked, "permutation_importance", broken)
-    text = render(regression)
+    with pytest.warns(ReportWarning, match="the report lacks 'Which columns matter'.*no <importance> today"):
+        text = render(regression)
     assert not Reader(text).problems
     assert "could not be made (RuntimeError: no &lt;importance&gt; today)" in text
-    assert "How predictions move with a column" in text
+    assert "Coefficients" in text
+    assert "How predictions move with a column" not in text  # nothing says which columns lead
 
 
 def test_classes_get_their_curves(classification, class_page):
@@ -291,3 +294,16 @@ def test_small_pieces():
     drawn = picture(None, (2, 2), 'a "quoted" <alt>', paint=lambda axes: axes.set_title("<b>&$"))
     assert 'aria-label="a &#34;quoted&#34; &lt;alt&gt;"' in drawn
     assert "&lt;b&gt;&amp;$" in drawn
+
+
+def test_wide_tables_with_missing_categories_have_importances():
+    """More columns than are shuffled are screened first, and a missing category is a level of its own there."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(200, 45)), columns=[f"x{j}" for j in range(45)])
+    frame["town"] = np.where(rng.random(200) < 0.3, None, rng.choice(["Ulm", "Bonn"], 200))
+    frame["y"] = 3 * frame["x44"] + 2 * (frame["town"] == "Ulm") + rng.normal(size=200)
+    study = run(frame, "y", learners=["lasso"], cv=3, open_test=False)
+    words = "".join(Reader(render(study)).text)  # a part that fails would warn, and a warning is an error here
+    assert "Of 46 columns, the 40 most related to the predictions were tried." in words
+    leading = re.search(r"Average prediction against ([^\"]*)\"", render(study))[1]
+    assert leading.startswith("x44")

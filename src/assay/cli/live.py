@@ -14,13 +14,14 @@ from __future__ import annotations
 import multiprocessing
 import os
 import re
+import shlex
 import signal
 import socket
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -28,10 +29,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from assay.cli import out
+from assay.errors import ReportWarning
 from assay.progress import listen
 
 __all__ = [
     "Live",
+    "again",
     "announce_compiling",
     "begin",
     "compiling",
@@ -49,6 +52,7 @@ GRACE = 1.5
 STEP = re.compile(r"(?P<learner>.+) \((?P<number>\d+) of (?P<total>\d+)\)(?:; best so far (?P<best>.+))?")
 
 _study: list[str] = []
+_typed: list[str] = []
 _said = threading.Event()
 _ends: list[socket.socket] = []
 
@@ -195,8 +199,10 @@ def heard(quiet: bool = False) -> Iterator[None]:
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("default")
         yield
-    told = list(dict.fromkeys(out.clean(str(one.message), 160) for one in found))
+    lost = [one for one in found if issubclass(one.category, ReportWarning)]
+    told = list(dict.fromkeys(out.clean(str(one.message), 160) for one in found if one not in lost))
     shown = told[:3] + ([f"{len(told) - 3} more of other kinds"] if len(told) > 3 else [])
+    shown += list(dict.fromkeys(out.clean(one.message) for one in lost))  # never left out
     for words in [] if quiet else shown:
         out.notices().print(f"warning: {words}", style="yellow", soft_wrap=True)
 
@@ -209,10 +215,25 @@ def working_on(words: str) -> None:
     _study[:] = [words]
 
 
-def begin() -> None:
+def begin(args: Sequence[str]) -> None:
     """A new command: nothing is being worked on yet."""
     _study.clear()
     _said.clear()
+    _typed[:] = args
+
+
+def again(name: str, value: str, *, table: str = "", target: str = "") -> str:
+    """The command that was typed with one more option, to be pasted; of a study read again, its run.
+
+    >>> begin(["run", "houses.csv", "-t", "price"])
+    >>> again("reseal", "the reason")
+    "assay run houses.csv -t price --reseal 'the reason'"
+    >>> begin(["show", "houses-12"])
+    >>> again("group", "town", table="my houses.csv", target="price")
+    "assay run 'my houses.csv' --target price --group town"
+    """
+    typed = ["run", table, "--target", target] if table and _typed[:1] != ["run"] else _typed
+    return shlex.join(["assay", *typed, f"--{name.replace('_', '-')}", value])
 
 
 def say_interrupted() -> None:

@@ -160,7 +160,7 @@ def _goes_along(column: pd.Series, said: Array, kind: str) -> float:
         x = x - x.mean()
         own = float(x @ x)
         return 0.0 if own == 0 or not np.isfinite(own) else float(x @ said) ** 2 / (own * total)
-    codes = pd.factorize(column.astype(str))[0]
+    codes = pd.factorize(column, use_na_sentinel=False)[0]  # missing cells are a level of their own
     counts = np.bincount(codes)
     sums = np.bincount(codes, weights=said)
     # Levels seen once would explain everything: only levels with company count.

@@ -25,11 +25,24 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from assay.errors import ReportWarning
 from assay.numbers import fmt
 from assay.report.draw import INK, STYLE, draw
 from assay.report.draw_experiment import PLAIN, safe
 
-__all__ = ["Part", "View", "attempt", "csv_uri", "json_block", "percent", "picture", "say", "sentence", "table_of"]
+__all__ = [
+    "Part",
+    "View",
+    "attempt",
+    "csv_uri",
+    "failure",
+    "json_block",
+    "percent",
+    "picture",
+    "say",
+    "sentence",
+    "table_of",
+]
 
 GRID = "#e8ebf0"
 DASH = "—"
@@ -62,11 +75,12 @@ class Part:
     view: View | None = None
     listing: str = ""
     failed: str = ""
+    """Why the part could not be made, and nothing else is there."""
     checks: tuple[Any, ...] = ()
 
 
 def attempt(title: str, make: Callable[[], Part | None]) -> list[Part]:
-    """The part, or a sentence in its place: one that fails must not lose the report."""
+    """The part, or a sentence in its place and a `ReportWarning`: one that fails must not lose the report."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a learner's complaints belong to its fit, not to the page
@@ -74,8 +88,14 @@ def attempt(title: str, make: Callable[[], Part | None]) -> list[Part]:
     except Exception as error:
         lines = str(error).strip().splitlines()
         why = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
-        return [Part(title, failed=f"This part could not be made ({why[:300]}).")]
+        return [failure(title, why)]
     return [] if made is None else [made]
+
+
+def failure(title: str, why: str) -> Part:
+    """What stands in the place of a part that could not be made; nobody should have to find it on the page."""
+    warnings.warn(f"the report lacks {title!r}, which could not be made ({why[:300]})", ReportWarning, stacklevel=3)
+    return Part(title, failed=why[:300])
 
 
 def picture(

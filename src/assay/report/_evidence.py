@@ -11,7 +11,7 @@ import pandas as pd
 from assay.experiment._wording import called, figure, roughly
 from assay.experiment.panel import BASELINE
 from assay.numbers import with_limits
-from assay.report._embed import Part, attempt, picture, say, sentence, table_of
+from assay.report._embed import Part, attempt, failure, picture, say, sentence, table_of
 from assay.report.draw_experiment import pictures_of
 from assay.results import format_p
 
@@ -168,7 +168,7 @@ def test_parts(study: Study) -> list[Part]:
     try:
         shown = pictures_of(opened, study.plan.level)
     except Exception as error:
-        return [*parts, Part("Pictures", failed=f"The pictures could not be made ({type(error).__name__}: {error}).")]
+        return [*parts, failure("Pictures", f"{type(error).__name__}: {error}")]
     for title, result in shown.items():
         parts += attempt(title.capitalize(), partial(_test_picture, title, result))
     return parts

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from assay.evaluation import Importance
 from assay.experiment.panel import BASELINE
-from assay.report._asked import columns_of, dependence, importance
+from assay.report._asked import dependence, importance
 from assay.report._embed import Part, attempt, picture, table_of
 from assay.report.draw import INK, MUTED
 from assay.report.draw_experiment import plain
@@ -48,8 +48,9 @@ def _parts(study: Study) -> list[Part]:
     parts += attempt("The tree", lambda: _tree(study))
     found: list[Importance] = []
     parts += attempt("Which columns matter", lambda: importance(study, found))
-    names = [found[0].names[j] for j in found[0].order] if found else columns_of(study)
-    parts += attempt("How predictions move with a column", lambda: dependence(study, names))
+    if found:  # without importances nothing says which columns lead
+        names = [found[0].names[j] for j in found[0].order]
+        parts += attempt("How predictions move with a column", lambda: dependence(study, names))
     return parts or [Part(words=("This model has no coefficients or trees to show.",))]
 
 
