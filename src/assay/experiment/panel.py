@@ -10,9 +10,11 @@ line, one tree, neighbours, many trees. Ties go to the learner declared first.
 from __future__ import annotations
 
 import inspect
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
+from importlib import import_module, invalidate_caches
 from typing import Any
 
 import numpy as np
@@ -376,7 +378,7 @@ def user_learner(path: str, task: str) -> Learner:
     """
     module, _, name = path.partition(":")
     try:
-        kind = getattr(import_module(module), name)
+        kind = getattr(_module(module), name)
         kind()
     except Exception as error:
         what = f"{path} cannot be made ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''})"
@@ -389,6 +391,15 @@ def user_learner(path: str, task: str) -> Learner:
         return kind(**_seeded(kind, seed))
 
     return Learner(path, task, "your own learner", make, 90, PANELS, lambda n, p: 100.0 * n * p, own=False)
+
+
+def _module(name: str) -> Any:
+    """A module, also of the current folder, where a console script does not look by itself."""
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.append(here)  # last, so that no file here stands in for an installed package; workers inherit it
+        invalidate_caches()
+    return import_module(name)
 
 
 BUDGET = 4e11
