@@ -102,7 +102,7 @@ def restore(study: Study, name: str) -> None:
     seal = Seal.from_state(entry.body, np.frombuffer(study.ledger.blob(entry), dtype="<u8"))
     study.plan, study.name = Plan.from_state(body["plan"]), name
     study.train = Vault("train", home() / "studies" / name).read(body["train"])
-    study.sealed = Sealed(seal, np.arange(body["n_train"]), np.array([], dtype=int), entry, True)
+    study.sealed = Sealed(seal, np.arange(body["n_train"]), np.arange(body["n_test"]), entry, True)
     study.vault, study.n_test, study.notes = body["vault"], body["n_test"], list(body["notes"])
     study.hashes = {"training rows": body["rows"], "test rows": seal.rows, "vault": body["vault"]}
 
