@@ -27,6 +27,7 @@ __all__ = [
     "duration",
     "kinds",
     "learner_names",
+    "metric_names",
     "option",
     "share",
     "study_names",
@@ -45,6 +46,15 @@ def learner_names() -> list[str]:
     from assay.experiment.panel import learners
 
     return list(dict.fromkeys(learner.name for learner in learners()))
+
+
+def metric_names(ctx: typer.Context) -> list[str]:
+    """The metrics of the task, or of both, for the shell's completion."""
+    from assay.experiment.panel import TASKS
+    from assay.experiment.plan import usable_metrics
+
+    task = ctx.params.get("task")
+    return [name for one in TASKS if task in (one, None, "auto") for name in usable_metrics(one)]
 
 
 def study_names() -> list[str]:

@@ -29,6 +29,7 @@ from assay.cli.options import (
     duration,
     kinds,
     learner_names,
+    metric_names,
     option,
     share,
 )
@@ -76,7 +77,14 @@ def run(
         ),
     ] = None,
     metric: Annotated[
-        str | None, option(JUDGING, "--metric", "What decides; else rmse, error or auc.", "METRIC")
+        str | None,
+        option(
+            JUDGING,
+            "--metric",
+            "What decides, such as mae or log_loss; else rmse, error or auc.",
+            "METRIC",
+            autocompletion=metric_names,
+        ),
     ] = None,
     cv: Annotated[int, option(JUDGING, "--cv", "Folds.", "K")] = 10,
     repeats: Annotated[int, option(JUDGING, "--repeats", "How often the folds are dealt.", "R")] = 1,

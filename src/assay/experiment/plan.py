@@ -17,13 +17,15 @@ import pandas as pd
 
 from assay import __version__
 from assay.checks import choice, fraction, whole
-from assay.errors import DataError, ParameterError
+from assay.errors import DataError, DataTypeError, ParameterError
 from assay.experiment._json import encode
 from assay.experiment.panel import PANELS, panel
 from assay.inference.multiple import METHODS as CORRECTIONS
-from assay.metrics import get_metric
+from assay.metrics import SAME, load_all
+from assay.metrics._metric import METRICS
+from assay.metrics._scorer import class_options
 
-__all__ = ["RULES", "Plan", "infer_task", "learners_of", "metrics_for", "name_of"]
+__all__ = ["RULES", "Plan", "infer_task", "learners_of", "metrics_for", "name_of", "usable_metrics"]
 
 RULES = {"one-se": "one_se", "best": "best"}
 FEW_CLASSES = 20
@@ -133,26 +135,62 @@ def infer_task(target: pd.Series, kind: str) -> str:
 
 
 def metrics_for(task: str, target: Any, asked: str | None) -> tuple[str, tuple[str, ...]]:
-    """The primary metric (the one asked for, or one that fits the target) and the secondary ones.
+    """The primary metric (the one asked for, if it can judge the target, or one that fits it) and the secondary ones.
 
     >>> metrics_for("regression", [1.0, 2.5], None)
     ('rmse', ('mae', 'r2'))
     """
+    if asked is not None:
+        asked = _usable(task, target, asked)
     if task == "regression":
-        primary = "rmse" if asked is None else get_metric(asked).name
-        if get_metric(primary).needs != "values":
-            raise ParameterError(
-                f"{primary} is for classes, but the target holds numbers", remedy="use rmse, mae or r2"
-            )
+        primary = "rmse" if asked is None else asked
         return primary, tuple(name for name in ("rmse", "mae", "r2") if name != primary)
     shares = pd.Series(np.asarray(target)).value_counts(normalize=True)
     binary = shares.size == 2
     usual = "auc" if binary and shares.min() < RARE else "error"
-    primary = usual if asked is None else get_metric(asked).name
-    if get_metric(primary).needs == "values" or get_metric(primary).first == "X":
-        raise ParameterError(f"{primary} does not judge classes", remedy="use error, auc, log_loss or brier")
+    primary = usual if asked is None else asked
     names = ("error", *(("auc",) if binary else ()), "balanced_accuracy", "log_loss", "brier")
     return primary, tuple(name for name in names if name != primary)
+
+
+def _usable(task: str, target: Any, asked: str) -> str:
+    """The name of the metric asked for; refused, with the names that would do, where it cannot judge the target."""
+    usable = usable_metrics(task, target)
+    name = SAME.get(asked, asked)
+    if name not in usable:
+        what = f"there is no metric {asked!r}" if name not in METRICS else f"{name} cannot judge this target ({task})"
+        raise ParameterError(what, remedy=f"choose one of {', '.join(usable)}")
+    return name
+
+
+def usable_metrics(task: str, target: Any = None) -> list[str]:
+    """The names of the metrics that can judge a task or, with a target, those that work on its values or classes.
+
+    >>> usable_metrics("regression", [-1.0, 2.5])[:3], "sensitivity" in usable_metrics("classification", list("abc"))
+    (['deviance', 'mae', 'median_absolute_error'], False)
+    """
+    load_all()
+    names = [name for name, one in METRICS.items() if one.first == "y_true" and name not in ("adjusted_rand", "risk")]
+    names = sorted(name for name in names if (METRICS[name].needs == "values") == (task == "regression"))
+    return names if target is None else [name for name in names if _works(METRICS[name], task, target)]
+
+
+def _works(metric: Any, task: str, target: Any) -> bool:
+    """Whether a metric takes the target with some predictions: several need two classes, or no negative numbers."""
+    values = pd.Series(np.asarray(target)).dropna().to_numpy()
+    try:
+        if task == "regression":
+            y = values.astype(float)
+            metric(y, np.full(y.size, y.mean()))
+            return True
+        classes, codes = np.unique(values, return_inverse=True)
+        first = np.unique(codes, return_index=True)[1]  # one row of each class
+        shares = np.full((classes.size, classes.size), 1 / classes.size)
+        said = values[first] if metric.needs == "labels" else shares[:, 1] if classes.size == 2 else shares
+        metric(values[first], said, **class_options(metric, classes))
+    except (DataError, DataTypeError, ParameterError):
+        return False
+    return True
 
 
 def learners_of(task: str, name: str, chosen: tuple[str, ...]) -> tuple[str, ...]:
