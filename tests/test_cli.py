@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 import assay
 from assay.cli import app, live, out
+from assay.cli.options import metric_names
 from assay.errors import LedgerError, ParameterError
 from assay.experiment import panel
 from assay.report.html import write_report
@@ -397,6 +398,85 @@ def test_warnings_stay_with_their_learner(world, tmp_path, monkeypatch, jobs):
     assert [one.get("folds") for one in kinds] == [3, None]
     assert "another name" not in str(kinds)
     assert "no convergence after" in (tmp_path / "o" / "report.html").read_text()
+
+
+def test_a_part_that_the_report_lacks_is_said(world, tmp_path, monkeypatch):
+    monkeypatch.setattr("assay.report.html.write_report", write_report)
+
+    def broken(*args):
+        raise RuntimeError("no importance today")
+
+    monkeypatch.setattr("assay.report._learned.importance", broken)
+    done = call("report", world.name, "--out", str(tmp_path))
+    assert done.exit_code == 0
+    assert "warning: the report lacks 'Which columns matter'" in done.stderr
+    assert "(RuntimeError: no importance today)" in done.stderr
+
+
+def test_a_learner_of_the_current_folder_is_found(world, tmp_path, monkeypatch):
+    """Also by the console script, which does not look there by itself, and by its workers."""
+    (tmp_path / "mine.py").write_text(WARNS.replace("Warns", "Mine").replace("warnings.warn", "print"))
+    houses(seed=3).to_csv(tmp_path / "t.csv", index=False)
+    script = "import sys; sys.path = [p for p in sys.path if p]; from assay.cli import main; main()"
+    for jobs in ("1", "2"):
+        args = ["run", "t.csv", "-t", "price", "--learner", "mine:Mine", "--cv", "3", "--no-open", "--n-jobs", jobs]
+        env = {**os.environ, "ASSAY_HOME": str(tmp_path / f"home{jobs}"), "PYTHONPATH": ""}
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", script, *args],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=env,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "mine:Mine" in done.stdout.split("Leaderboard")[1].split("Selected")[0]
+        assert "failed" not in done.stdout
+
+
+def test_show_explain_counts_the_test_rows(world):
+    told = " ".join(call("show", world.name, "--explain").stdout.split())
+    sealed = re.search(r"(\d+) of 160 rows are sealed as test rows", told)[1]
+    assert f"{160 - int(sealed)} training and {sealed} test rows" in told
+
+
+def test_a_metric_that_cannot_judge_the_target_is_refused_with_those_that_can(world):
+    numbers = call("run", "houses.csv", "-t", "price", "--metric", "auc").stderr
+    assert "choose one of deviance, gamma_deviance, mae, median_absolute_error, mse, " in numbers
+    assert "log_loss" not in numbers
+    classes = call("run", "houses.csv", "-t", "town", "--metric", "rmse").stderr
+    assert "balanced_accuracy" in classes
+    assert "silhouette" not in classes
+    assert "mae" not in classes
+    unknown = call("run", "houses.csv", "-t", "price", "--metric", "magic").stderr
+    assert "there is no metric 'magic'; choose one of deviance, " in unknown
+
+
+@pytest.mark.parametrize(("task", "there", "absent"), [("regression", "mae", "auc"), ("classification", "auc", "mae")])
+def test_metrics_of_the_task_complete(task, there, absent):
+    found = metric_names(SimpleNamespace(params={"task": task}))
+    assert there in found
+    assert absent not in found
+    assert {there, absent} <= set(metric_names(SimpleNamespace(params={"task": "auto"})))
+
+
+def test_remedies_spell_the_whole_command(world, tmp_path, monkeypatch):
+    frame = houses(seed=11)
+    frame.assign(visit=np.arange(160) // 4, when=pd.date_range("2024-01-01", periods=160).astype(str)).to_csv(
+        tmp_path / "visits.csv", index=False
+    )
+    monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    args = ["run", "visits.csv", "-t", "price", "--learner", "least squares", "--cv", "3", "--no-open"]
+    told = " ".join(call(*args).stdout.split())
+    assert "assay run visits.csv -t price --learner 'least squares' --cv 3 --no-open --time when" in told
+    other = call(*args, "--test-size", "0.3")
+    assert other.exit_code == 2
+    assert other.stderr.strip().endswith("--no-open --test-size 0.3 --reseal 'the reason'")
+    sealed = call(*args, "--test-size", "0.3", "--reseal", "the reason")
+    assert sealed.exit_code == 0, sealed.output
+    name = os.listdir(tmp_path / "home" / "studies")[0]
+    assert "assay run visits.csv --target price --time when" in " ".join(call("show", name).stdout.split())
 
 
 def test_learners_are_in_the_order_of_simplicity():

@@ -321,7 +321,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path, home):
         ({"panel": "huge"}, "panel"),
         ({"learners": ["magic"]}, "no learner 'magic'"),
         ({"learners": ["nowhere:Nothing"]}, "cannot be made"),
-        ({"metric": "auc"}, "for classes"),
+        ({"metric": "auc"}, "auc cannot judge"),
         ({"metric": "beauty"}, "no metric"),
         ({"cv": 1}, "cv"),
         ({"cv": 90}, "too few"),

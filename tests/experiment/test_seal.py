@@ -399,7 +399,7 @@ def test_another_seal_over_the_same_rows_needs_a_reason(ledger):
     first = seal_rows(ledger, frame, "y", "classification", share=0.5)
     assert seal_rows(ledger, frame, "y", "classification", share=0.5).shared
     for other in ({"share": 0.3}, {"time": "date"}, {"group": "zip"}, {"test": frame.iloc[:100]}):
-        with pytest.raises(SealError, match=r"sealed as test rows on .* say why"):
+        with pytest.raises(SealError, match=r"sealed as test rows on .* pass reseal with the reason"):
             seal_rows(ledger, frame.iloc[100:] if "test" in other else frame, "y", "classification", **other)
     second = seal_rows(ledger, frame, "y", "classification", reason="the first was made with the wrong target")
     assert (second.seal.salt, second.shared) == ("1", False)

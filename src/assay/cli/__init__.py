@@ -61,7 +61,7 @@ class Commands(TyperGroup):
     ) -> Any:
         """Run the command that `args` names, and leave with its exit code."""
         told = sys.argv[1:] if args is None else list(args)
-        live.begin()
+        live.begin(told)
         try:
             code = super().main(told, prog_name, complete_var, False, windows_expand_args, **extra)
         except Exception as error:
@@ -96,7 +96,8 @@ def _failed(error: Exception, args: Sequence[str]) -> int:
 
 def _sentence(error: Exception) -> tuple[str, int]:
     if isinstance(error, AssayError):
-        return str(error), 2 if isinstance(error, BAD_INPUT) else 1
+        whole = "" if error.option is None else f": {live.again(*error.option)}"
+        return f"{error}{whole}", 2 if isinstance(error, BAD_INPUT) else 1
     if hasattr(error, "format_message"):  # a usage error; its class is click's or typer's own, by version
         context = getattr(error, "ctx", None)
         path = "assay" if context is None else context.command_path
@@ -106,9 +107,16 @@ def _sentence(error: Exception) -> tuple[str, int]:
         where = "" if error.filename is None else f"{error.filename}: "
         return f"{where}{(error.strerror or str(error)).lower()}", 2 if isinstance(error, BAD_INPUT) else 1
     if isinstance(error, MemoryError):
-        return "the memory does not suffice; use fewer rows or columns, a smaller panel, or --n-jobs 1", 1
+        return (
+            f"out of memory; use fewer rows or columns, a smaller panel, or one worker: {live.again('n-jobs', '1')}",
+            1,
+        )
     if any(kind.__name__ == "BrokenProcessPool" for kind in type(error).__mro__):
-        return "a worker process ended unexpectedly, perhaps for lack of memory; use --n-jobs 1, or fewer rows", 1
+        again = live.again("n-jobs", "1")
+        return (
+            f"a worker process ended unexpectedly, perhaps for lack of memory; use fewer rows, or one worker: {again}",
+            1,
+        )
     name = type(error).__name__
     return f"this is a bug in assay, please report it ({name}: {error}); ASSAY_DEBUG=1 shows the traceback", 1
 

@@ -17,6 +17,7 @@ from assay.errors import DataError, ParameterError, SealError, StoreError
 
 __all__ = ["finish", "full_name", "load", "recall", "refuse_unwritable", "session", "whole"]
 
+OTHER = "choose another directory"
 KEPT = "command.json"
 """Where a study's folder says how it was started, so that it is resumed in the same way."""
 
@@ -56,7 +57,7 @@ def whole(
         try:
             study.seal()
         except SealError as error:  # these rows cannot be parted as asked: the table or the options are at fault
-            raise DataError(error.what, remedy=error.remedy) from error
+            raise DataError(error.what, remedy=error.remedy, option=error.option) from error
     where = None if out_ is None else str(Path(out_).absolute())
     kept = {"open": open_test, "out": where, "despite": list(study.despite)}
     write_beside(study.folder / KEPT, json.dumps(kept).encode())
@@ -131,9 +132,9 @@ def _opening(study: Any, open_test: bool, reason: str | None) -> None:
     try:
         study.finish(open_test=open_test, reason=reason)
     except SealError as error:
-        if not (error.remedy or "").startswith("give a reason"):
+        if error.option is None or error.option[0] != "reason":
             raise
-        remedy = f'give a reason with: assay open {study.name} --reason "..."'
+        remedy = f'give a reason with: assay open {study.name} --reason "why"'
         raise SealError(error.what, remedy=remedy) from error
 
 
@@ -182,8 +183,8 @@ def refuse_unwritable(folder: str | None) -> None:
     there = next(one for one in (path, *path.parents) if one.exists())
     blocked = next((one for one in (path / "model.assay", path / "report.html") if one.is_dir()), None)
     if blocked is not None:
-        raise DataError(f"{blocked} is a directory, not a file", remedy="choose another --out")
+        raise DataError(f"{blocked} is a directory, not a file", remedy=OTHER, option=("out", "results"))
     if not there.is_dir():
-        raise DataError(f"{there} is a file, not a directory", remedy="choose another --out")
+        raise DataError(f"{there} is a file, not a directory", remedy=OTHER, option=("out", "results"))
     if not os.access(there, os.W_OK | os.X_OK):
-        raise DataError(f"nothing can be written to {there}", remedy="choose another directory with --out")
+        raise DataError(f"nothing can be written to {there}", remedy=OTHER, option=("out", "results"))

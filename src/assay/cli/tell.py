@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from assay.cli import out
+from assay.cli import live, out
 from assay.experiment._wording import MEANING, apart, called, figure, limits, roughly
 from assay.experiment.panel import BASELINE
 from assay.results import format_n
@@ -113,9 +113,21 @@ def checks(study: Any, explain: bool = False) -> None:
     for check in found:
         out.lines([f"{check.severity}: {check.title} [{check.code}]. {check.detail}."])
         if check.remedy:
-            out.lines([f"Remedy: {check.remedy}."], indent=4)
+            out.lines([f"Remedy: {check.remedy}{_spelled(study, check)}."], indent=4)
     others = ", ".join(f"{check.code} ({check.status})" for check in rest)
     _explain("checks", explain, f"Nothing found: {others}.")
+
+
+OPTIONS = {"groups": "group", "time": "time"}
+"""Checks whose remedy is an option with a column."""
+
+
+def _spelled(study: Any, check: Any) -> str:
+    """The command that follows a remedy."""
+    if check.code not in OPTIONS:
+        return ""
+    column = check.columns[0] if check.columns else "COLUMN"
+    return ": " + live.again(OPTIONS[check.code], column, table=study.plan.source, target=study.plan.target)
 
 
 def leaderboard(study: Any, explain: bool = False) -> None:

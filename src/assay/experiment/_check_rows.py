@@ -190,9 +190,7 @@ def groups(facts: Facts) -> Check:
         return passed(code, title, "serious", "no column looks like the label of a source")
     first, why = next(iter(found.items()))
     said = f"{listed(found)}: {why}"
-    remedy = (
-        f"if rows of one {first!r} resemble each other, pass group={first!r} (--group), or scores come out too good"
-    )
+    remedy = f"if rows of one {first!r} resemble each other, pass group={first!r}, or scores come out too good"
     return Check(code, title, "found", "serious", said, tuple(found), remedy)
 
 
@@ -250,11 +248,7 @@ def time_order(facts: Facts) -> Check:
         parts.append(f"the targets of neighbouring rows are alike (correlation {alike:.2f})")
     if not parts:
         return passed(code, title, "warning", "no dates, and neighbouring rows are no more alike than others")
-    how = (
-        f"pass time={dates[0]!r} (--time)"
-        if dates
-        else "find the column that orders the rows and pass it as time= (--time)"
-    )
+    how = f"pass time={dates[0]!r}" if dates else "find the column that orders the rows and pass it as time"
     remedy = f"if the model will predict later rows, {how}; random folds let it learn from the future"
     return Check(code, title, "found", "warning", "; ".join(parts), tuple(dates), remedy)
 

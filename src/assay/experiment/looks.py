@@ -259,7 +259,8 @@ def _plan(earlier: Sequence[EarlierLook], looks: int, level: float, reason: str 
         if not (reason and reason.strip()):
             plan = f"{planned} {'was' if planned == 1 else 'were'} planned ({earlier[-1]})"
             remedy = "give a reason, or score new rows"
-            raise SealError(f"this would be look {count} at these test rows, and {plan}", remedy=remedy)
+            what = f"this would be look {count} at these test rows, and {plan}"
+            raise SealError(what, remedy=remedy, option=("reason", "the reason"))
         own = None
         notes.append(
             "this look was not planned: its figure is told in steps, only if it is the best, without an interval"

@@ -126,7 +126,8 @@ class Study:
         found = infer_task(table.frame[target], table.kinds[target]) if task == "auto" else task
         if found == "regression" and table.frame[target].dtype.kind not in "biuf":
             what = f"the target {target!r} holds {table.kinds[target]} values, not numbers"
-            raise DataError(what, remedy="use task classification, or say that its kind is number")
+            remedy = f"predict classes (task), or, if it holds numbers, pass kinds={{{target!r}: 'number'}}"
+            raise DataError(what, remedy=remedy, option=("task", "classification"))
         primary, also = metrics_for(found, table.frame[target], metric)
         names = learners_of(found, panel, tuple(learners))
         self.plan = Plan(

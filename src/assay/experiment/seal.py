@@ -107,7 +107,7 @@ class Seal(Result):
         if self.stratum is not None and self.by == "content":
             how += f", in the same share of each class of {self.stratum!r}"
         again = f"; seal {self.salt} after the first" if self.salt else ""
-        return f"seal {self.id}: {self.n_test} of {self.n} rows sealed {how}{again}"
+        return f"seal {self.id}: {self.n_test:,} of {self.n:,} rows sealed {how}{again}"
 
 
 def make_seal(
@@ -180,7 +180,7 @@ class Sealed(Result):
 
     def __str__(self) -> str:
         since = f" (shared since {self.entry.created[:10]})" if self.shared else ""
-        return f"{self.seal}{since}; {len(self.train)} training and {len(self.test)} test rows"
+        return f"{self.seal}{since}; {len(self.train):,} training and {len(self.test):,} test rows"
 
 
 def known_seals(ledger: Ledger | Transaction, frame: Any) -> list[tuple[Seal, Entry, int]]:
@@ -335,7 +335,8 @@ def _share(
             return Sealed(old, np.flatnonzero(~chosen), np.flatnonzero(chosen), entry, shared=True)
     old, entry, shared = earlier[-1]
     what = f"{shared} of these rows were sealed as test rows on {entry.created[:10]} in another way ({old})"
-    raise SealError(what, remedy="ask for the same kind and share again, or say why a new seal is needed (reseal)")
+    remedy = "ask for the same kind and share again, or pass reseal with the reason for a new seal"
+    raise SealError(what, remedy=remedy, option=("reseal", "the reason"))
 
 
 def _content(table: Any, frame: Any, given: Digests | None) -> list[str]:
