@@ -168,7 +168,7 @@ def run(copy: Path, **environment: str) -> tuple[str, float, int]:
         cwd=copy.parent,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     directory, value, hits = done.stdout.split()

@@ -6,7 +6,7 @@ import os
 import select
 import signal
 import threading
-import time
+from concurrent.futures import wait
 
 import numpy as np
 import pytest
@@ -14,6 +14,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from assay.numerics import threads
 from assay.numerics.threads import SMALL_WORK, Crew, cores, halted, one_blas_thread, parallel, workers
+
+LONG = 600.0
+"""Seconds after which something hangs for certain."""
 
 
 def blas_threads() -> set[int]:
@@ -37,11 +40,17 @@ def test_n_jobs_means_what_it_means_elsewhere(n_jobs, expected):
 
 @pytest.mark.parametrize("n_jobs", [None, 1, 2, 4, -1])
 def test_order_is_kept_whoever_finishes_first(n_jobs):
-    def slow_first(k):
-        time.sleep(0.02 if k == 0 else 0.0)
+    later = threading.Event()
+
+    def first_is_last(k):
+        if k == 7 or workers(n_jobs) == 1:
+            later.set()
+        elif k == 0:
+            later.wait(LONG)
         return k * k
 
-    assert parallel(slow_first, iter(range(8)), n_jobs=n_jobs) == [k * k for k in range(8)]
+    assert parallel(first_is_last, iter(range(8)), n_jobs=n_jobs) == [k * k for k in range(8)]
+    assert later.is_set()
 
 
 def test_nothing_to_do():
@@ -49,7 +58,7 @@ def test_nothing_to_do():
 
 
 def test_tasks_really_run_at_the_same_time():
-    meet = threading.Barrier(2, timeout=20)
+    meet = threading.Barrier(2, timeout=LONG)
     parallel(lambda _: meet.wait(), range(2), n_jobs=2)  # a serial loop would break the barrier
 
 
@@ -71,10 +80,10 @@ def test_no_task_outlives_an_error():
 
     def task(k):
         if k == 0:
-            started.wait(20)
+            started.wait(LONG)
             raise KeyError(k)
         started.set()
-        time.sleep(0.2)
+        sum(range(5_000_000))  # whoever did not wait would be far away
         finished.set()
 
     with pytest.raises(KeyError):
@@ -125,21 +134,21 @@ def test_blas_stays_down_until_the_last_of_overlapping_threads_leaves():
     def first():
         with one_blas_thread():
             first_in.set()
-            second_in.wait(20)
+            second_in.wait(LONG)
         first_out.set()
 
     def second():
-        first_in.wait(20)
+        first_in.wait(LONG)
         with one_blas_thread():
             second_in.set()
-            first_out.wait(20)
+            first_out.wait(LONG)
             seen["while one is left"] = blas_threads()
 
     running = [threading.Thread(target=work) for work in (first, second)]
     for thread in running:
         thread.start()
     for thread in running:
-        thread.join(20)
+        thread.join(LONG)
     assert seen == {"while one is left": {1}}
     assert blas_threads() == {2}
 
@@ -156,7 +165,7 @@ def test_blas_is_held_down_whichever_thread_asks():
 
     thread = threading.Thread(target=caller)
     thread.start()
-    thread.join(20)
+    thread.join(LONG)
     assert seen == [[{1}, {1}], {2}]
 
 
@@ -182,7 +191,7 @@ def test_several_threads_may_call_at_once():
     for thread in running:
         thread.start()
     for thread in running:
-        thread.join(20)
+        thread.join(LONG)
     assert answers == {name: [(name, k) for k in range(20)] for name in range(4)}
 
 
@@ -201,7 +210,7 @@ def test_a_forked_child_has_a_pool_of_its_own():
             os._exit(0)
     os.close(writing)
     with os.fdopen(reading, "rb") as answer:
-        ready, _, _ = select.select([answer], [], [], 20)
+        ready, _, _ = select.select([answer], [], [], LONG)
         said = answer.read(1) if ready else b"it hangs"
     if not ready:
         os.kill(child, signal.SIGKILL)
@@ -210,14 +219,17 @@ def test_a_forked_child_has_a_pool_of_its_own():
 
 
 def test_a_long_task_sees_that_nobody_waits_for_it():
-    ended = []
+    ended, started, pause = [], threading.Event(), threading.Event()
 
     def task(k):
         if k == 0:
+            started.wait(LONG)  # a task that has not begun is not waited for
             raise ValueError("no")
-        start = time.monotonic()
-        while not halted() and time.monotonic() - start < 30:
-            time.sleep(0.001)
+        started.set()
+        for _ in range(100_000):  # not for ever, if nobody tells it
+            if halted():
+                break
+            pause.wait(0.001)
         ended.append(halted())
 
     with pytest.raises(ValueError, match="no"):
@@ -232,7 +244,7 @@ def test_a_crew_comes_again_tells_its_errors_and_stays_out_of_tasks():
 
     def helper():
         came.append(threading.get_ident())
-        leave.wait(30)
+        leave.wait(LONG)
         if len(came) == 2:
             raise ValueError("the second time")
 
@@ -240,12 +252,10 @@ def test_a_crew_comes_again_tells_its_errors_and_stays_out_of_tasks():
     assert crew.muster() == 2
     assert crew.muster() == 2  # it is there, or on its way
     leave.set()
-    while not all(one.done() for one in crew._helpers):
-        time.sleep(0.001)
+    wait(crew._helpers, LONG)
     assert len(came) == 1
     assert crew.muster() == 2
-    while not all(one.done() for one in crew._helpers):
-        time.sleep(0.001)
+    wait(crew._helpers, LONG)
     with pytest.raises(ValueError, match="the second time"):
         crew.muster()
     assert Crew(helper, 1).muster() == 1
