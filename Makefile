@@ -36,10 +36,12 @@ check: .venv/installed-test  ## Lint, format, types, layers
 	$(BIN)/lint-imports
 
 test: check  ## What CI runs: the quick tests
+	$(BIN)/assay warm --n-jobs $(JOBS)
 	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 	$(BIN)/python examples/regression_study.py --out out/study --quiet
 
 test-all: check  ## All tests, with more examples of each property
+	$(BIN)/assay warm --n-jobs $(JOBS)
 	$(BIN)/python -m pytest -m "" --hypothesis-profile long --numprocesses $(JOBS) --dist worksteal
 	$(BIN)/python examples/regression_study.py --out out/study --quiet
 

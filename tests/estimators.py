@@ -29,6 +29,7 @@ from assay.evaluation import SearchCV
 from assay.linear import Ridge
 from assay.neighbors import KNeighborsRegressor
 from assay.trees import BaggingClassifier, GradientBoostingRegressor
+from tests.tiers import slow
 
 # What stands for the defaults in the quick tier where they take seconds: the same method with less of it.
 SMALL: dict[str, dict[str, Any]] = {
@@ -108,15 +109,15 @@ def instances() -> tuple[list[Estimator], list[Estimator]]:
 
     Maps of a single column are left out, and classifiers that wrap another one: `wrappers` has those.
     """
-    quick, slow = [], []
+    quick, more = [], []
     for kind in classes():
         if not get_tags(kind()).input_tags.two_d_array or kind.__module__.startswith("assay.calibration"):
             continue
         name = kind.__name__
         defaults = [{}] if name in SMALL else []
         quick.append(kind(**_seed(kind), **SMALL.get(name, {})))
-        slow += [kind(**_seed(kind), **setting) for setting in (*defaults, *VARIANTS.get(name, []))]
-    return quick, slow
+        more += [kind(**_seed(kind), **setting) for setting in (*defaults, *VARIANTS.get(name, []))]
+    return quick, more
 
 
 def wrappers() -> list[Any]:
@@ -146,7 +147,7 @@ def only_checked() -> list[Any]:
 def every(which: Callable[[Estimator], bool] = lambda estimator: True) -> pytest.MarkDecorator:
     """A test for every estimator of `which`: one setting in the quick tier, the others in the slow one."""
     cases = [pytest.param(e, id=label(e)) for e in QUICK if which(e)]
-    more = [pytest.param(e, id=label(e), marks=pytest.mark.slow) for e in SLOW if which(e)]
+    more = [slow(e, id=label(e)) for e in SLOW if which(e)]
     return pytest.mark.parametrize("estimator", [*cases, *more])
 
 

@@ -51,6 +51,7 @@ def test_limits_are_their_definitions():
     assert_allclose(band.limits("simultaneous"), (band.band_lower, band.band_upper))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("resample", ["pairs", "residuals"])
 def test_bands_cover_a_known_line(resample):
     # 150 tables at nominal 95%. Bounds by the binomial at a false-alarm rate of 1e-4 around .93, what the percentile

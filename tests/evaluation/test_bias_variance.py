@@ -224,6 +224,7 @@ def test_standard_errors_from_one_table_are_right():
     assert ((found > 0.65) & (found < 1.6)).all()
 
 
+@pytest.mark.slow
 def test_standard_errors_of_classes_are_right():
     def make(seed):
         table = class_sampler(np.random.default_rng(500 + seed))

@@ -317,6 +317,7 @@ def nulls():
     return null_p_values(2, 0.92, 500, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "test",
     [
@@ -338,6 +339,7 @@ def test_level_is_held_on_learners_really_fitted(nulls, test):
         assert np.sum(nulls[test] <= level) <= stats.binom.isf(1e-5, 500, level)
 
 
+@pytest.mark.slow
 def test_tests_that_take_repeats_for_independent_are_as_liberal_as_said(nulls):
     """More than .45 at a nominal .05 where .56 to .61 were measured; false alarm below 1e-5."""
     for name in ("10 x 10-fold", "30 random thirds"):

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from joblib import parallel_config
 from scipy import stats
@@ -24,6 +24,7 @@ from assay.evaluation import _conformal as rules
 from assay.evaluation.conformal import Conformal, conformal
 from assay.resampling import Folds, Holdout, LeaveOneOut, TimeFolds
 from tests.naive.evaluation import adaptive_score, conformal_quantile, cv_plus_interval, cv_plus_set
+from tests.tiers import slow
 
 
 def line(n, seed=0, p=2):
@@ -42,7 +43,6 @@ def blobs(n, seed=0, classes=3):
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40), st.sampled_from([0.5, 0.7, 0.8, 0.9, 0.95, 0.99]))
-@settings(max_examples=200, deadline=None)
 def test_rank_is_exact(scores, level):
     k = rules.rank(len(scores), level)
     assert conformal_quantile(scores, level) == (np.inf if k > len(scores) else sorted(scores)[k - 1])
@@ -50,7 +50,6 @@ def test_rank_is_exact(scores, level):
 
 
 @given(st.lists(st.floats(0.01, 1.0), min_size=2, max_size=6, unique=True), st.floats(0, 1))
-@settings(max_examples=100, deadline=None)
 def test_adaptive_scores_agree_with_their_definition(raw, u):
     p = np.array(raw) / sum(raw)
     found = rules.aps(p[None], u)[0]
@@ -188,7 +187,7 @@ def hits(method, runs, level, seed, **options):
     return covered
 
 
-@pytest.mark.parametrize(("method", "options"), [("split", {}), ("cv+", {"cv": 4}), ("cv", {"cv": 4})])
+@pytest.mark.parametrize(("method", "options"), [("split", {}), slow("cv+", {"cv": 4}), slow("cv", {"cv": 4})])
 def test_coverage_of_intervals_is_as_stated(method, options):
     """200 data sets, one new row each; binomial bounds at 1e-6 each side around .80, with .03 for the finite n of split
     (ceil(.8 * 21) / 21 = .81) and for what CV+ and CV only promise loosely."""
@@ -222,7 +221,9 @@ def test_cv_plus_sets_agree_with_their_definition(score, by_class):
         assert found[row] == tuple(np.array(["a", "b", "c"])[found.inside[row]])
 
 
-@pytest.mark.parametrize("options", [{"score": "lac"}, {"score": "aps"}, {"score": "aps", "randomized": False}])
+@pytest.mark.parametrize(
+    "options", [{"score": "lac"}, slow({"score": "aps"}), slow({"score": "aps", "randomized": False})]
+)
 def test_coverage_of_sets_is_as_stated(options):
     """150 data sets, 10 new rows each, split. Given its calibration rows the coverage is a Beta(k, n + 1 - k), so the
     count is beta-binomial; its mean over data sets stays within 5 standard deviations of k / (n + 1) (1e-6) and .02."""

@@ -85,6 +85,7 @@ def test_standard_error_is_that_of_new_rows():
     assert (inside[:2] >= stats.binom.ppf(1e-6, runs, 0.93)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["rmse", "r2"])
 def test_figures_that_are_no_means_get_a_jackknife(metric):
     """Error against the spread over 100 tables: within 40%, more than 5 standard deviations of either."""

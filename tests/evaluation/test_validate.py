@@ -372,6 +372,7 @@ def test_the_result_is_frozen_and_prints_and_tabulates():
     assert accuracy.name not in str(found)
 
 
+@pytest.mark.slow
 def test_nested_intervals_cover_where_naive_ones_do_not():
     """Least squares with n = 40 and p = 15, 120 tables, level .9: the share that covers the error of the model.
 

@@ -349,6 +349,7 @@ def test_sample_sizes_are_the_known_ones():
 # Clean tables.
 
 
+@pytest.mark.slow
 def test_clean_tables_seldom_raise_alarms():
     # 150 tables. The rate stated in docs/checks.md is below 1 in 100; were it 1 in 100, more than 8 alarms among 150
     # would have a chance below 1e-4. The margin between is the false-alarm rate of this test.
@@ -456,6 +457,7 @@ def test_parts_that_differ_are_named_and_gaps_are_told_apart():
     assert np.allclose(table["adjusted"], adjusted_p_by_definition(table["p_value"].to_numpy(), "holm"))
 
 
+@pytest.mark.slow
 def test_parts_of_one_table_seldom_differ():
     # At level .95 a table raises an alarm with chance at most .05. More than 18 among 120: chance below 1e-4.
     alarms = 0

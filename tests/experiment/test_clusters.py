@@ -13,6 +13,7 @@ from assay.experiment._clusters import BLOCKS, grouped_interval
 from assay.linear import Ridge
 from assay.metrics import get_metric
 from assay.resampling import Folds
+from tests.tiers import slow
 
 
 def draw(rng, groups, sizes=(1, 21)):
@@ -36,7 +37,9 @@ def test_mean_losses_of_equal_groups_are_the_t_interval_of_group_means():
     assert found.method == "jackknife over groups"
 
 
-@pytest.mark.parametrize(("name", "truth"), [("rmse", np.sqrt(2)), ("mae", 2 / np.sqrt(np.pi)), ("error", 0.304087)])
+@pytest.mark.parametrize(
+    ("name", "truth"), [("rmse", np.sqrt(2)), slow("mae", 2 / np.sqrt(np.pi)), slow("error", 0.304087)]
+)
 def test_covers_at_about_its_level_where_rows_do_not(name, truth):
     """25 groups of 1 to 20 rows, 400 draws: true coverage near 0.93 fails below 0.865 in 1 of 10,000 seeds; the
     interval of independent rows covers in about 0.7 of the draws."""

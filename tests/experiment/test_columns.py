@@ -8,7 +8,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
@@ -83,7 +83,6 @@ def test_numbers_are_those_of_scikit_learn():
     assert_array_equal(found["b missing"], FRAME["b"].isna())
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     st.lists(st.none() | st.integers(-(10**9), 10**9).map(lambda v: v / 1000), min_size=2, max_size=40),
     st.booleans(),
@@ -128,7 +127,6 @@ def test_without_imputing_gaps_stay():
 # Categories.
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     st.lists(st.sampled_from(["a", "b", "c", "d", "10", "9", None]), min_size=2, max_size=60),
     st.integers(1, 5),

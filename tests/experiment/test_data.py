@@ -14,7 +14,7 @@ import pyarrow.feather as feather
 import pyarrow.ipc as ipc
 import pyarrow.parquet as parquet
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
@@ -271,7 +271,6 @@ def test_words_for_missing_are_listed_and_reported(tmp_path):
     assert "'?', 'NA' read as missing in 2 cells" in words.reasons["odd"]
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False) | st.none(), min_size=2, max_size=30))
 def test_finite_numbers_survive_the_file(tmp_path_factory, cells):
     text = "x,odd\n" + "".join(f"{i},{'' if cell is None else repr(cell)}\n" for i, cell in enumerate(cells))

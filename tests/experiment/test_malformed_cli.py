@@ -9,10 +9,13 @@ from typer.testing import CliRunner
 
 from assay.cli import app
 from tests.experiment.malformed import tables
+from tests.tiers import slow
 
 TABLES = tables(wide=5_000)
 WHOLE = ("script names", "formulas", "huge name", "control letters")
 """Tables whose report is really written: they try to speak to the reader of it."""
+QUICK = {*WHOLE, *list(TABLES)[::6]}
+"""A study of each of these in the quick tier; test_data reads all of them there."""
 
 
 @pytest.fixture
@@ -31,7 +34,7 @@ def run(tmp_path, monkeypatch):
     return study
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", [one if one in QUICK else slow(one) for one in TABLES])
 def test_result_or_one_sentence(name, run, tmp_path):
     done = run(name)
     assert isinstance(done.exception, SystemExit | None), done.exception

@@ -332,6 +332,7 @@ def test_likelihood_ratio_test_of_two_fits():
         large.likelihood_ratio_test(LogisticRegression(penalty="l2").fit(X[:, :2], y))
 
 
+@pytest.mark.slow
 def test_wald_intervals_cover_at_their_level():
     # 400 tables of 300 rows, 3 coefficients each: the misses of a 95% interval are at most Binomial(1200, .05)'s
     # 1 - 1e-6 quantile (plus the little by which an asymptotic interval may miss).
@@ -566,6 +567,7 @@ def test_firth_likelihood_ratios_hold_the_term_at_zero():
         assert table["lr_p_value"].iloc[j] == pytest.approx(stats.chi2.sf(2 * (full - best), 1), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_firth_is_less_biased():
     rng = np.random.default_rng(0)
     plain, corrected = [], []

@@ -29,7 +29,7 @@ def correlated(n, p, rho=0.5, true=5, seed=0, size=0.3):
 
 
 @pytest.mark.filterwarnings("ignore::assay.errors.CollinearityWarning")
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(suppress_health_check=list(HealthCheck))
 @given(
     seed=st.integers(0, 10**6),
     p=st.integers(1, 8),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.neighbors import NearestNeighbors
@@ -37,7 +37,6 @@ def both(X, Q, k, metric="euclidean", p=2.0, own=None, leaf_size=8):
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=40, deadline=None)
 def test_grids_full_of_ties(seed):
     rng = np.random.default_rng(seed)
     n, p, side = int(rng.integers(1, 400)), int(rng.integers(1, 6)), int(rng.integers(1, 5))
@@ -178,7 +177,6 @@ def test_sorted_rows_are_no_harder():
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=60, deadline=None)
 def test_bounds_of_the_sieve_hold(seed):
     """g + (1 - c)||a||^2 <= d^2 <= (g + (1 + 9c)||a||^2)/(1 - 8c) for every pair, in any summation order of BLAS."""
     rng = np.random.default_rng(seed)
@@ -226,7 +224,6 @@ def test_auto_takes_the_tree_in_few_dimensions_and_products_in_many():
 
 @pytest.mark.parametrize("n", [30, 400])
 @given(seed=st.integers(0, 10**6))
-@settings(deadline=None, max_examples=30)
 def test_short_lists_and_heaps_keep_the_best(n, seed):
     rng = np.random.default_rng(seed)
     values, k = rng.integers(0, int(rng.integers(1, 50)), n), int(rng.integers(1, n + 1))
@@ -240,7 +237,6 @@ def test_short_lists_and_heaps_keep_the_best(n, seed):
 
 
 @given(st.lists(st.floats(-(2.0**99), 2.0**99, width=32), min_size=1, max_size=60), st.integers(1, 60))
-@settings(deadline=None)
 def test_a_level_has_at_least_as_many_below(values, k):
     values, k = np.array(values, dtype=np.float32), min(k, len(values))
     found = level(values, k)

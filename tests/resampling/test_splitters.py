@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -45,7 +45,6 @@ LABELS = np.array(["a"] * 17 + ["b"] * 9 + ["c"] * 4)
     K=st.integers(2, 6),
     seed=st.integers(0, 2**31),
 )
-@settings(max_examples=60, deadline=None)
 def test_folds_differ_by_one_row_at_most_in_total_and_in_every_class(counts, K, seed):
     y = np.repeat(np.arange(len(counts)), counts)
     if y.size < K:
@@ -64,7 +63,6 @@ def test_folds_differ_by_one_row_at_most_in_total_and_in_every_class(counts, K, 
     share=st.floats(0.2, 0.6),
     seed=st.integers(0, 2**31),
 )
-@settings(max_examples=60, deadline=None)
 def test_a_holdout_keeps_the_share_in_total_and_in_every_class(counts, share, seed):
     y = np.repeat(np.arange(len(counts)), counts)
     train, test = next(Holdout(share, stratify=True, random_state=seed).split(y[:, None], y))

@@ -68,6 +68,7 @@ def test_between_equal_votes_the_first_class_wins():
     assert bag.predict(X[:1]).tolist() == ["Green"]
 
 
+@pytest.mark.slow
 def test_more_models_lower_the_variance():
     """The variance of a prediction over 60 seeds falls with the number of models.
 

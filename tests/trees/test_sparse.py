@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_array_equal
@@ -303,7 +303,6 @@ cells = st.sampled_from([0.0, 0.0, 0.0, 0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -3e-9, 1
     category=st.booleans(),
     tails=st.sampled_from([0.0, 1 / 3]),
 )
-@settings(max_examples=150, deadline=None)
 def test_bins_and_codes(X, max_bins, seed, category, tails):
     X = X + 0.0  # toarray() has no negative zeros
     levels = [0] * X.shape[1]
