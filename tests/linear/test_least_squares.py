@@ -139,11 +139,9 @@ def digits(values, truth):
     return min(16.0, -float(np.log10(max(float(max(errors)), 1e-16))))
 
 
-@pytest.mark.parametrize(
-    ("data", "peer_digits"), [(filip_like, 1), (longley, 14), (wampler_like, 11), (shifted_parabola, 1)]
-)
+@pytest.mark.parametrize("data", [filip_like, longley, wampler_like, shifted_parabola])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_hard_data_keep_all_digits(data, peer_digits, weighted):
+def test_hard_data_keep_all_digits(data, weighted):
     A, y = data()
     w = np.random.default_rng(1).uniform(0.5, 2.0, len(y)) if weighted else None
     beta, variance, rss = exact_least_squares(A, y, w)
@@ -155,8 +153,6 @@ def test_hard_data_keep_all_digits(data, peer_digits, weighted):
     assert digits(model.std_errors_**2, variance) >= 13.5
     w = np.ones(len(y)) if w is None else w
     assert digits([w @ model.residuals_**2], [rss]) >= 14
-    peer = Peer().fit(A, y, w)
-    assert digits([peer.intercept_, *peer.coef_], beta) <= peer_digits
 
 
 def test_hard_data_have_exact_leverage_and_robust_errors():
