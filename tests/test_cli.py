@@ -468,7 +468,7 @@ def test_remedies_spell_the_whole_command(world, tmp_path, monkeypatch):
     monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     args = ["run", "visits.csv", "-t", "price", "--learner", "least squares", "--cv", "3", "--no-open"]
-    told = " ".join(call(*args).stdout.split())
+    told = [line.strip() for line in call(*args, env=COLUMNS_80).stdout.splitlines()]
     assert "assay run visits.csv -t price --learner 'least squares' --cv 3 --no-open --time when" in told
     other = call(*args, "--test-size", "0.3")
     assert other.exit_code == 2

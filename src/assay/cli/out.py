@@ -20,7 +20,19 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["LONGEST", "clean", "complain", "count", "document", "heading", "lines", "notices", "results", "table"]
+__all__ = [
+    "LONGEST",
+    "clean",
+    "command",
+    "complain",
+    "count",
+    "document",
+    "heading",
+    "lines",
+    "notices",
+    "results",
+    "table",
+]
 
 BREAK = re.compile(r"[\t\n\v\f\r\x85\u2028\u2029]+")
 LONGEST = 600
@@ -88,6 +100,11 @@ def lines(sentences: Iterable[Any], style: str = "", indent: int = 2) -> None:
     console = results()
     for sentence in sentences:
         console.print(Padding(Text(clean(sentence, 2 * LONGEST), style=style), (0, 0, 0, indent), expand=False))
+
+
+def command(words: str, indent: int = 2) -> None:
+    """A command to be pasted: on a line of its own, which is never folded."""
+    results().print(Text(" " * indent + clean(words)), soft_wrap=True)
 
 
 def table(columns: Mapping[str, str], rows: Sequence[Sequence[Any]], cut: int = 40) -> None:

@@ -13,6 +13,8 @@ from assay.results import format_n
 
 __all__ = ["checks", "columns", "comparisons", "files", "leaderboard", "opened", "seal", "selection", "verdict"]
 
+OPTIONS = {"groups": "group", "time": "time"}
+"""Checks whose remedy is an option with a column."""
 SHOWN = 12
 """Columns told one by one; of a wider table only those that are no numbers."""
 
@@ -113,21 +115,13 @@ def checks(study: Any, explain: bool = False) -> None:
     for check in found:
         out.lines([f"{check.severity}: {check.title} [{check.code}]. {check.detail}."])
         if check.remedy:
-            out.lines([f"Remedy: {check.remedy}{_spelled(study, check)}."], indent=4)
+            out.lines([f"Remedy: {check.remedy}."], indent=4)
+        if check.code in OPTIONS:
+            column = check.columns[0] if check.columns else "COLUMN"
+            plan = study.plan
+            out.command(live.again(OPTIONS[check.code], column, table=plan.source, target=plan.target), indent=4)
     others = ", ".join(f"{check.code} ({check.status})" for check in rest)
     _explain("checks", explain, f"Nothing found: {others}.")
-
-
-OPTIONS = {"groups": "group", "time": "time"}
-"""Checks whose remedy is an option with a column."""
-
-
-def _spelled(study: Any, check: Any) -> str:
-    """The command that follows a remedy."""
-    if check.code not in OPTIONS:
-        return ""
-    column = check.columns[0] if check.columns else "COLUMN"
-    return ": " + live.again(OPTIONS[check.code], column, table=study.plan.source, target=study.plan.target)
 
 
 def leaderboard(study: Any, explain: bool = False) -> None:
