@@ -85,12 +85,12 @@ def test_each_row_is_scored_by_a_model_that_has_not_seen_it():
         np.testing.assert_allclose(made.scores[test], expected)
 
 
-def test_blocks_of_new_rows_do_not_change_the_limits(monkeypatch):
+def test_blocks_of_new_rows_do_not_change_the_limits():
     X, y = line(60)
-    made = conformal(Ridge(), X, y, cv=5)
-    whole = made.interval(X)
-    monkeypatch.setattr(rules, "CELLS", 100)
-    np.testing.assert_array_equal(np.asarray(made.interval(X)), np.asarray(whole))
+    made = conformal(Ridge(), X, y, cv=10)
+    new = np.random.default_rng(1).normal(size=(36_000, X.shape[1]))  # 2.2 million pairs: three blocks
+    parts = [np.asarray(made.interval(new[at : at + 9_000])) for at in range(0, 36_000, 9_000)]
+    np.testing.assert_array_equal(np.asarray(made.interval(new)), np.concatenate(parts))
 
 
 @pytest.mark.parametrize("tied", [False, True])

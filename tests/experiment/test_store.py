@@ -224,11 +224,10 @@ def test_every_estimator_of_assay_is_on_the_list():
     assert {f"{kind.__module__}.{kind.__name__}" for kind in kinds} <= ALLOWED
 
 
-def test_nothing_but_zeros_is_not_taken_for_a_bomb(tmp_path, monkeypatch):
-    monkeypatch.setattr(_archive, "SMALL", 1000)
+def test_nothing_but_zeros_is_not_taken_for_a_bomb(tmp_path):
     _, y, _ = table()
-    found = again(fitted(piped(assay.linear.Ridge()), y), tmp_path, residuals=np.zeros(200_000))
-    assert found["residuals"].size == 200_000
+    found = again(fitted(piped(assay.linear.Ridge()), y), tmp_path, residuals=np.zeros(9_000_000))  # above 64 MiB
+    assert found["residuals"].size == 9_000_000
 
 
 # What does not belong there.

@@ -13,7 +13,6 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KernelDensity
 
 from assay.errors import AssayWarning, DataError, ParameterError
-from assay.generative import plug_in as module
 from assay.generative.discriminant import QuadraticDiscriminantAnalysis
 from assay.generative.plug_in import PlugInClassifier
 from assay.numerics import threads
@@ -44,13 +43,13 @@ def posterior(joint):
 
 @pytest.mark.parametrize("rule", ["silverman", "scott", 0.7])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_kernels_are_those_of_the_definition(rule, weighted, monkeypatch):
-    monkeypatch.setattr(module, "TRAIN_ROWS", 7)
-    X, y = sample()
-    w = np.random.default_rng(1).uniform(0.5, 3, 90) if weighted else None
+@pytest.mark.parametrize("n", [90, 3300])  # one block of training rows, and more than one for each class
+def test_kernels_are_those_of_the_definition(rule, weighted, n):
+    X, y = sample(n)
+    w = np.random.default_rng(1).uniform(0.5, 3, n) if weighted else None
     model = PlugInClassifier(bandwidth=rule).fit(X, y, sample_weight=w)
     Z = np.random.default_rng(2).normal(size=(40, 2)) * 6
-    weights = np.ones(90) if w is None else w
+    weights = np.ones(n) if w is None else w
     logs = np.column_stack([kernel_log_density(X[y == k], Z, weights[y == k], rule) for k in range(3)])
     assert_allclose(model.log_density(Z), logs, rtol=1e-10, atol=1e-10)
     shares = np.array([weights[y == k].sum() for k in range(3)]) / weights.sum()

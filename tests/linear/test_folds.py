@@ -22,7 +22,6 @@ from sklearn.model_selection import (
 from assay.errors import CollinearityWarning, DataError, ParameterError
 from assay.linear import ElasticNet, Lasso, LassoCV, LinearRegression, Ridge, RidgeCV
 from assay.linear import _fold_products as products_module
-from assay.linear import _folds as folds_module
 from assay.numerics import threads
 from assay.resampling import partitions_of
 from tests.naive.linear import predictions_by_refitting
@@ -100,9 +99,8 @@ def test_crossed_repeats_give_the_same_as_single_ones(monkeypatch):
         agree(Ridge(1.0), X, y, splits, within=1e-13)
 
 
-def test_long_folds_are_read_in_chunks(monkeypatch):
-    X, y = problem(n=900)
-    monkeypatch.setattr(products_module, "CHUNK_CELLS", 1)
+def test_long_folds_are_read_in_chunks():
+    X, y = problem(n=30_000)  # folds of 10,000 rows in chunks of 4,096
     agree(LinearRegression(), X, y, list(KFold(3).split(X)), within=1e-12)
 
 
@@ -220,12 +218,13 @@ def test_where_summaries_do_not_apply():
         assert not hasattr(model, "predict_folds")
 
 
-def test_memory_is_bounded(monkeypatch):
-    X, y = problem(n=40)
-    monkeypatch.setattr(folds_module, "MOST_CELLS", 3 * 10 * 64)
-    assert Ridge().predict_folds(X, y, list(KFold(10).split(X))) is not None
-    assert Ridge().predict_folds(X, y, list(KFold(11).split(X))) is None
-    assert Ridge().predict_folds(X, y, list(LeaveOneOut().split(X))) is not None
+def test_memory_is_bounded():
+    X = np.random.default_rng(0).normal(size=(1200, 1050))  # three cross-products per fold, 2^25 cells at most
+    assert Ridge().predict_folds(X, X[:, 0], list(KFold(11).split(X))) is None
+    agree(Ridge(), X[:, :30], X[:, 0], list(KFold(11).split(X)))
+    rows = X[:, :300]
+    assert Ridge().predict_folds(rows, X[:, 0], list(KFold(400).split(X))) is None
+    assert len(Ridge().predict_folds(rows, X[:, 0], list(LeaveOneOut().split(X)))) == 1200  # needs no such products
 
 
 def test_collinear_and_constant_columns_are_left_to_fits():

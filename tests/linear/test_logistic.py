@@ -149,11 +149,10 @@ def test_sparse_rows_give_the_dense_fit(K, penalty, monkeypatch):
     np.testing.assert_allclose(thin.predict_proba(sparse.csc_matrix(X)), dense.predict_proba(X), atol=1e-12)
 
 
-def test_sparse_with_many_columns_by_conjugate_gradients(monkeypatch):
-    monkeypatch.setattr("assay.linear._logistic_run.SMALL", 0)
+def test_sparse_with_many_columns_by_conjugate_gradients():
     rng = np.random.default_rng(0)
-    X = sparse.random_array((600, 1500), density=0.01, rng=rng, format="csr")
-    y = (X @ rng.normal(size=1500) + 0.3 * rng.normal(size=600) > 0).astype(int)
+    X = sparse.random_array((600, 2000), density=0.01, rng=rng, format="csr")  # more than a million cells
+    y = (X @ rng.normal(size=2000) + 0.3 * rng.normal(size=600) > 0).astype(int)
     model = LogisticRegression(penalty="l2", C=2.0).fit(X, y)
     start, slopes = score(model, X.toarray(), y)
     assert np.abs(slopes - model.coef_ / 2.0).max() < 1e-5

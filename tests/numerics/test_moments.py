@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from assay.errors import DataError
-from assay.numerics import moments
 from assay.numerics.moments import Moments, all_but_one, merge, summarize
 from tests.naive.numerics import centred_moments
 
@@ -48,13 +47,12 @@ def test_agrees_with_exact_rational_arithmetic(offset, weighted, k):
     assert s.n == len(X)
 
 
-def test_blocks_do_not_show(monkeypatch):
+def test_blocks_do_not_show():
     X, Y = table(1000, 5, 2, offset=1e6)
     w = np.random.default_rng(2).uniform(0, 2, len(X))
     whole = summarize(X, Y, w)
-    monkeypatch.setattr(moments, "BLOCK_CELLS", 50)
-    assert_same(summarize(X, Y, w), whole)
-    assert_same(summarize(X, Y), summarize(X, Y, np.ones(len(X))))
+    assert_same(summarize(X, Y, w, block_cells=50), whole)
+    assert_same(summarize(X, Y, block_cells=50), summarize(X, Y, np.ones(len(X)), block_cells=50))
 
 
 def test_weights_equal_repetition():
@@ -66,11 +64,10 @@ def test_weights_equal_repetition():
         assert_allclose(getattr(weighted, name), getattr(repeated, name), rtol=1e-12, err_msg=name)
 
 
-def test_rows_without_weight_count_for_nothing(monkeypatch):
+def test_rows_without_weight_count_for_nothing():
     X, Y = table(40, 2)
     w = np.r_[np.zeros(20), np.ones(20)]
-    monkeypatch.setattr(moments, "BLOCK_CELLS", 30)  # the first blocks weigh nothing at all
-    s, kept = summarize(X, Y, w), summarize(X[20:], Y[20:])
+    s, kept = summarize(X, Y, w, block_cells=30), summarize(X[20:], Y[20:])  # the first blocks weigh nothing at all
     for name in ("weight", "mx", "my", "xx", "xy", "yy"):
         assert_allclose(getattr(s, name), getattr(kept, name), rtol=1e-12, err_msg=name)
     assert merge(summarize(X, Y, np.zeros(40)), summarize(X, Y, np.zeros(40))).n == 80

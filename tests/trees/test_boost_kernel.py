@@ -10,7 +10,6 @@ import pytest
 from assay.numerics.jit import kernel
 from assay.numerics.team import CALL, OVER, follow, lead, meet, new_gate, take
 from assay.numerics.threads import parallel
-from assay.trees import _boost
 from assay.trees._binning import bin_table
 from assay.trees._boost import BoostLimits, Workspace, grow_boosted
 from assay.trees._predict import leaf_indices
@@ -296,10 +295,9 @@ def test_missing_against_all_others():
 
 @pytest.mark.parametrize("curved", [False, True])
 @pytest.mark.parametrize("growth", ["leaf", "depth"])
-def test_threads_never_change_a_bit(curved, growth, monkeypatch):
-    X, y, levels = table(20_000, 7, 12, gaps=0.05, levels=((2, 30),))
+def test_threads_never_change_a_bit(curved, growth):
+    X, y, levels = table(36_000, 7, 12, gaps=0.05, levels=((2, 30),))
     codes = bin_table(X, levels)
-    monkeypatch.setattr(_boost, "TEAM_WORK", 0)
     h = np.random.default_rng(13).uniform(0.05, 0.25, y.size) if curved else None
     limits = BoostLimits(max_leaves=31, growth=growth)
     one, leaf = grown(Workspace(codes, levels, 1), -y, h, limits)
@@ -316,7 +314,7 @@ def test_threads_never_change_a_bit(curved, growth, monkeypatch):
 
 def several(codes, levels, y, limits, rate, *, keep, jobs=1, monotone=None):
     """Trees of squared error one after another, and how many of them had their root from the leaves before."""
-    work, g, trees, carried = Workspace(codes, levels, jobs), -y[None].copy(), [], 0
+    work, g, trees, carried = Workspace(codes, levels, jobs, team_work=0, kept=0), -y[None].copy(), [], 0
     for _ in range(20):
         carried += work.carried > 0
         nodes, leaf = grow_boosted(work, g, None, limits, keep=keep, monotone=monotone)
@@ -340,12 +338,10 @@ def several(codes, levels, y, limits, rate, *, keep, jobs=1, monotone=None):
         ({"max_leaves": 400, "min_leaf": 2}, 0.9, 0.0, None),  # and such that vanish
     ],
 )
-def test_the_next_root_follows_from_the_leaves(jobs, limits, rate, noise, signs, monkeypatch):
+def test_the_next_root_follows_from_the_leaves(jobs, limits, rate, noise, signs):
     X, y, levels = table(8000, 7, 15, gaps=0.05, levels=((2, 30),))
     y = noise * y + np.nan_to_num(X[:, 0]) * np.nan_to_num(X[:, 3])
     codes, monotone = bin_table(X, levels), None if signs is None else np.array(signs)
-    monkeypatch.setattr(_boost, "TEAM_WORK", 0)
-    monkeypatch.setattr(_boost, "KEPT", 0)
     plain, none = several(codes, levels, y, BoostLimits(**limits), rate, keep=False, monotone=monotone)
     kept, some = several(codes, levels, y, BoostLimits(**limits), rate, keep=True, jobs=jobs, monotone=monotone)
     assert none == 0
@@ -357,13 +353,12 @@ def test_the_next_root_follows_from_the_leaves(jobs, limits, rate, noise, signs,
         np.testing.assert_allclose(one.value, two.value, rtol=1e-7, atol=1e-9)
 
 
-def test_sums_that_cannot_be_kept_are_made_again(monkeypatch):
+def test_sums_that_cannot_be_kept_are_made_again():
     X, y, levels = table(3000, 5, 14, levels=((2, 30),))
     codes = bin_table(X, levels)
     limits = BoostLimits(max_leaves=40, min_leaf=5)
     one, leaf = grown(Workspace(codes, levels), -y, None, limits)
-    monkeypatch.setattr(_boost, "POOL_BYTES", 100_000)
-    two, there = grown(Workspace(codes, levels), -y, None, limits)
+    two, there = grown(Workspace(codes, levels, pool_bytes=100_000), -y, None, limits)
     np.testing.assert_array_equal(leaf, there)
     np.testing.assert_array_equal(one.value, two.value)
 
@@ -408,25 +403,21 @@ def test_teams_of_any_size_meet_and_take_each_piece_once():
         assert sorted(rank for there, rank, _ in came if there == call) == list(range(1, size))
 
 
-def test_fits_inside_tasks_do_not_wait_for_threads_that_never_come(monkeypatch):
-    monkeypatch.setattr(_boost, "TEAM_WORK", 0)
+def test_fits_inside_tasks_do_not_wait_for_threads_that_never_come():
     X, y, levels = table(2000, 6, 15)
     codes = bin_table(X, levels)
 
     def fit(k):
-        return grown(Workspace(codes, levels, 2), -y, None, BoostLimits())[0].value
+        return grown(Workspace(codes, levels, 2, team_work=0), -y, None, BoostLimits())[0].value
 
     first, *others = parallel(fit, range(6), n_jobs=2)
     for value in others:
         np.testing.assert_array_equal(first, value)
 
 
-def test_many_levels_share_the_last_bin(monkeypatch):
-    from assay.trees import _binning
-
-    monkeypatch.setattr(_binning, "MOST", 40)
+def test_many_levels_share_the_last_bin():
     rng = np.random.default_rng(16)
-    X = rng.integers(0, 90, (3000, 1)).astype(float)
+    X = rng.integers(65_500, 65_590, (3000, 1)).astype(float)  # 65,535 bins are the most
     y = (X[:, 0] % 3 == 0) + 0.1 * rng.normal(size=3000)
-    nodes, leaf = grown(Workspace(bin_table(X, [90]), [90]), -y, None, BoostLimits(min_leaf=1))
+    nodes, leaf = grown(Workspace(bin_table(X, [65_590]), [65_590]), -y, None, BoostLimits(min_leaf=1))
     np.testing.assert_array_equal(leaf_indices(nodes, X)[:, 0], leaf)

@@ -17,10 +17,9 @@ from assay.trees._loss_steps import _exp_minus_size
 FIELDS = ("feature", "threshold", "first", "missing", "value", "rows", "weight", "gain")
 
 
-def grown(X, g, h, *, short, monkeypatch, jobs=1, limits=None, **options):
-    monkeypatch.setattr(_boost, "SHORT_ROWS", 1 if short else 1 << 40)
-    monkeypatch.setattr(_boost, "TEAM_WORK", 1)
-    work = Workspace(bin_table(X, [0] * X.shape[1]), [0] * X.shape[1], jobs)
+def grown(X, g, h, *, short, jobs=1, limits=None, **options):
+    levels = [0] * X.shape[1]
+    work = Workspace(bin_table(X, levels), levels, jobs, team_work=1, short_rows=1 if short else 1 << 40)
     nodes, leaf = grow_boosted(work, g[None], h[None], limits or BoostLimits(), **options)
     work.dismiss()
     return nodes, leaf.copy()
@@ -43,14 +42,14 @@ def whole_numbers(n, p, seed):
 @pytest.mark.parametrize("jobs", [1, 2, 3])
 @pytest.mark.parametrize("n", [300, 20_000])
 @pytest.mark.parametrize("sampled", [False, True])
-def test_short_words_of_whole_numbers_give_the_same_tree(n, jobs, sampled, monkeypatch):
+def test_short_words_of_whole_numbers_give_the_same_tree(n, jobs, sampled):
     X, g, h = whole_numbers(n, 6, n)
     options = {"limits": BoostLimits(max_leaves=31, min_leaf=5)}
     if sampled:
         options["rows"] = np.flatnonzero(np.arange(n) % 3 != 1).astype(np.int32)
         options["columns"] = np.array([True, True, False, True, True, True])
-    one, leaf = grown(X, g, h, short=True, jobs=jobs, monkeypatch=monkeypatch, **options)
-    two, other = grown(X, g, h, short=False, jobs=1, monkeypatch=monkeypatch, **options)
+    one, leaf = grown(X, g, h, short=True, jobs=jobs, **options)
+    two, other = grown(X, g, h, short=False, jobs=1, **options)
     assert one.size > 20
     for field in FIELDS:
         np.testing.assert_array_equal(getattr(one, field), getattr(two, field), field)
@@ -88,25 +87,25 @@ def test_the_largest_words_do_not_spill_over(sign, alike):
     assert not short.any()
 
 
-def test_splits_by_short_words_are_as_good_to_three_digits(monkeypatch):
+def test_splits_by_short_words_are_as_good_to_three_digits():
     # Each word is rounded by at most 2^-13 of the largest; here a tree's summed gain is compared, node for node it may
     # take another of two splits that are as good.
     rng = np.random.default_rng(3)
     X = rng.normal(size=(40_000, 8))
     p = 1 / (1 + np.exp(-X[:, 0] * X[:, 1] - np.sin(3 * X[:, 2])))
     g = p - (rng.random(40_000) < p)
-    one, _ = grown(X, g, p * (1 - p), short=True, monkeypatch=monkeypatch)
-    two, _ = grown(X, g, p * (1 - p), short=False, monkeypatch=monkeypatch)
+    one, _ = grown(X, g, p * (1 - p), short=True)
+    two, _ = grown(X, g, p * (1 - p), short=False)
     assert one.gain[0] == pytest.approx(two.gain[0], rel=1e-3)
     assert one.gain.sum() == pytest.approx(two.gain.sum(), rel=1e-3)
 
 
 @pytest.mark.parametrize("which", ["gradient", "hessian"])
-def test_uneven_rows_keep_long_words(which, monkeypatch):
+def test_uneven_rows_keep_long_words(which):
     X, g, h = whole_numbers(5_000, 4, 1)
     (g if which == "gradient" else h)[7] *= 100 * EVEN
-    one, _ = grown(X, g, h, short=True, monkeypatch=monkeypatch)
-    two, _ = grown(X, g, h, short=False, monkeypatch=monkeypatch)
+    one, _ = grown(X, g, h, short=True)
+    two, _ = grown(X, g, h, short=False)
     for field in FIELDS:
         np.testing.assert_array_equal(getattr(one, field), getattr(two, field), field)
 

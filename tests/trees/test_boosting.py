@@ -17,7 +17,7 @@ from sklearn.model_selection import KFold
 from assay.errors import DataError, ParameterError
 from assay.evaluation import partial_dependence
 from assay.numerics import threads
-from assay.trees import _boost, _stages
+from assay.trees import _stages
 from assay.trees._loss_steps import huber_centres
 from assay.trees._losses import (
     Absolute,
@@ -347,11 +347,9 @@ SETTINGS = [
 
 @FEW_TREES
 @pytest.mark.parametrize(("kind", "settings"), SETTINGS, ids=str)
-def test_n_jobs_never_changes_a_bit(kind, settings, monkeypatch):
-    monkeypatch.setattr(threads, "SMALL_WORK", 0)
-    monkeypatch.setattr(_boost, "TEAM_WORK", 0)
-    monkeypatch.setattr(_stages, "BLOCK", 100)
-    X, y = numbers(700) if kind is GradientBoostingRegressor else classes(3, 700)
+def test_n_jobs_never_changes_a_bit(kind, settings):
+    n = 66_000  # three blocks of rows, and cells enough for several threads
+    X, y = numbers(n) if kind is GradientBoostingRegressor else classes(3, n)
     seen = []
     for n_jobs in (None, 2, 3):
         model = kind(n_estimators=15, random_state=0, n_jobs=n_jobs, **settings).fit(X, y)

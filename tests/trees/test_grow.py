@@ -374,12 +374,9 @@ def test_seed_and_threads_decide_nothing_else() -> None:
 
 @pytest.mark.parametrize(("criterion", "classes"), CASES)
 @pytest.mark.parametrize("signs", [None, [1, 0, 0, -1]])
-def test_a_tree_grown_in_parts_is_the_same_tree(
-    criterion: str, classes: int, signs: list[int] | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tree_grown_in_parts_is_the_same_tree(criterion: str, classes: int, signs: list[int] | None) -> None:
     """Branches with their categories, gaps, weights, bounds and depth, joined; every array is equal to the bit."""
-    monkeypatch.setattr("assay.trees._grow.SHARED", 1)
-    n = 12_000  # an eighth of the rows is more than a branch must have
+    n = 24_000  # enough to be grown in parts, and an eighth of them is more than a branch must have
     X, counts, y, w = problem(8, n, criterion, classes, gaps=True, levels=True, weights=True)
     codes, monotone = bin_table(X, counts), None if signs is None or classes > 2 else np.array(signs)
     for limits in (Limits(), Limits(max_depth=7, min_leaf=5)):

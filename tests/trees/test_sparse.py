@@ -33,7 +33,6 @@ from assay.trees import (
     PrunedTreeRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
-    _binning,
     _sparse,
 )
 from assay.trees._binning import bin_table
@@ -321,11 +320,11 @@ def test_bins_and_codes(X, max_bins, seed, category, tails):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_bins_of_a_sample_and_wide_codes(weighted, monkeypatch):
-    S = sparse.random_array((3000, 4), density=0.3, rng=np.random.default_rng(5), format="csr") * 9.0 - 0.0
+def test_bins_of_a_sample_and_wide_codes(weighted):
+    n = 250_000  # quantiles are those of 200,000
+    S = sparse.random_array((n, 4), density=0.3, rng=np.random.default_rng(5), format="csr") * 9.0 - 0.0
     S.data -= 4.0
-    w = weights(3000) if weighted else None
-    monkeypatch.setattr(_binning, "SAMPLE", 1000)
+    w = weights(n) if weighted else None
     for bins in (20, 500):
         dense = bin_table(S.toarray(), [0] * 4, w, max_bins=bins, n_jobs=2)
         thin = bin_table(SparseTable(canonical(S)), [0] * 4, w, max_bins=bins, n_jobs=2)

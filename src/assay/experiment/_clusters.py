@@ -38,7 +38,7 @@ BLOCKS = 200
 
 
 def grouped_interval(
-    metric: Metric, y: Array, predicted: Array, groups: Any, *, level: float = 0.95, **options: Any
+    metric: Metric, y: Array, predicted: Array, groups: Any, *, level: float = 0.95, most: int = BLOCKS, **options: Any
 ) -> Interval:
     """The interval of a metric on rows that come in groups; `n` is the number of groups.
 
@@ -48,6 +48,7 @@ def grouped_interval(
     | y, predicted |         | one per row     | targets and what the metric needs        |
     | groups       |         | one per row     | rows with one label belong together      |
     | level        | 0.95    | (0, 1)          | confidence                               |
+    | most         | 200     | at least 2      | more groups are dealt to so many blocks  |
     | options      |         |                 | passed on to the metric                  |
 
     >>> from assay.metrics import get_metric
@@ -61,7 +62,7 @@ def grouped_interval(
     if count < 2:
         low, high = metric.range
         return Interval(theta, low, high, level, "one group, which says nothing about others", count, metric.name)
-    blocks = _blocks(codes, count)
+    blocks = _blocks(codes, count, most)
     try:
         without = np.array(
             [float(metric(y[blocks != g], predicted[blocks != g], **options)) for g in range(int(blocks.max()) + 1)]
@@ -73,18 +74,18 @@ def grouped_interval(
     if found is None:
         return _stretched(metric, y, predicted, count, level, options)
     lower, upper = found
-    name = "jackknife over groups" if blocks.max() + 1 == count else f"jackknife over {BLOCKS} blocks of groups"
+    name = "jackknife over groups" if blocks.max() + 1 == count else f"jackknife over {most} blocks of groups"
     return Interval(theta, lower, upper, level, name, count, metric.name)
 
 
-def _blocks(codes: Array, count: int) -> Array:
+def _blocks(codes: Array, count: int, most: int) -> Array:
     """The block of each row: its group, or groups dealt to blocks, the largest first and back and forth."""
-    if count <= BLOCKS:
+    if count <= most:
         return codes
     order = np.argsort(-np.bincount(codes, minlength=count), kind="stable")
-    turn = np.arange(count) % (2 * BLOCKS)
+    turn = np.arange(count) % (2 * most)
     block = np.empty(count, dtype=np.intp)
-    block[order] = np.minimum(turn, 2 * BLOCKS - 1 - turn)
+    block[order] = np.minimum(turn, 2 * most - 1 - turn)
     return block[codes]
 
 

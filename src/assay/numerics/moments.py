@@ -44,8 +44,8 @@ class Moments:
     yy: np.ndarray
 
 
-def summarize(X: np.ndarray, y: np.ndarray, w: np.ndarray | None = None) -> Moments:
-    """Centred moments of dense rows; y is (n,) or (n, k), weights optional.
+def summarize(X: np.ndarray, y: np.ndarray, w: np.ndarray | None = None, *, block_cells: int = BLOCK_CELLS) -> Moments:
+    """Centred moments of dense rows; y is (n,) or (n, k), weights optional; `block_cells` is for tests.
 
     >>> s = summarize(np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 2.0, 6.0]))
     >>> float(s.mx[0]), float(s.xx[0, 0]), float(s.xy[0, 0]), float(s.yy[0])
@@ -53,7 +53,7 @@ def summarize(X: np.ndarray, y: np.ndarray, w: np.ndarray | None = None) -> Mome
     """
     Y = y.reshape(len(y), -1)
     p = X.shape[1]
-    height = max(1, BLOCK_CELLS // (p + Y.shape[1]))
+    height = max(1, block_cells // (p + Y.shape[1]))
 
     def block(start: int) -> Block:
         rows = slice(start, start + height)

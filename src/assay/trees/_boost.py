@@ -147,17 +147,29 @@ class Workspace:
     | codes     |         | Codes             | the binned table                                               |
     | levels    |         | p whole numbers   | categories of each column, 0 for a column of numbers           |
     | n_jobs    | None    | None or whole     | threads of the team                                            |
+    | team_work, pool_bytes, kept, short_rows |  | at least 0 | the constants above; tests lower them              |
 
     One workspace serves one call of `grow_boosted` at a time. Beside the given codes it holds them column by column. As
     long as it grows trees on the same gradients, helpers stay with it between trees; `dismiss` sends them home at once.
     """
 
-    def __init__(self, codes: Codes, levels: Sequence[int], n_jobs: int | None = None) -> None:
+    def __init__(
+        self,
+        codes: Codes,
+        levels: Sequence[int],
+        n_jobs: int | None = None,
+        *,
+        team_work: int = TEAM_WORK,
+        pool_bytes: int = POOL_BYTES,
+        kept: int = KEPT,
+        short_rows: int = SHORT_ROWS,
+    ) -> None:
+        self.pool_bytes, self.kept, self.short_rows = pool_bytes, kept, short_rows
         values = codes.values
         n, p = values.shape
         self.codes, self.levels = codes, np.asarray(levels, dtype=np.int64)
         self.rows, self.columns = n, p
-        self.team = max(1, min(workers(n_jobs), p)) if n * p >= TEAM_WORK else 1
+        self.team = max(1, min(workers(n_jobs), p)) if n * p >= team_work else 1
         self.cells = values.reshape(-1)
         self.by_column = np.empty((p, n), dtype=values.dtype)
         blocks = np.linspace(0, p, self.team + 1).astype(np.int64).tolist()
@@ -202,7 +214,7 @@ class Workspace:
         size, lanes = 2 * int(self.offsets[-1]), 1 if hessian is None else 2
         nodes, bins = 2 * leaves - 1, self.codes.bins
         # Beside the sums that are kept there are two places whose sums are not.
-        pool = np.empty((2 + max(1, min(leaves, POOL_BYTES // (8 * size))), size), dtype=np.int64)
+        pool = np.empty((2 + max(1, min(leaves, self.pool_bytes // (8 * size))), size), dtype=np.int64)
         self.real, self.whole = np.empty((nodes, 5)), np.empty((nodes, 12), dtype=np.int64)
         words = int(np.diff(self.word_starts).max(initial=1))
         self.bits = np.empty((nodes if self.word_starts[-1] else 1, words), dtype=np.uint32)
@@ -309,10 +321,10 @@ def grow_boosted(
     bits, bounded = int(sampled).bit_length(), work.bound.any()
     # With too many rows the unit would not be small beside a gradient.
     keep = keep and lanes == 1 and bits <= 22 and most <= work.slots
-    keep = keep and KEPT * most * work.offsets[-1] <= work.cells.size
+    keep = keep and work.kept * most * work.offsets[-1] <= work.cells.size
     brief = work.offsets[-1] <= SHORT_BINS * work.columns
     work.counts[:9] = most, limits.max_depth, limits.min_leaf, mode, lanes, bits, bounded, sampled, score
-    work.counts[9:12] = keep, work.carried, lanes == 2 and sampled >= SHORT_ROWS and brief
+    work.counts[9:12] = keep, work.carried, lanes == 2 and sampled >= work.short_rows and brief
     work.counts[12:] = scores.loss, scores.value.size
     made = grow(True, work.crew.muster(), *arguments)
     work.carried = 0
