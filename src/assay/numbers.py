@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-__all__ = ["count", "decimals", "figure", "fmt", "limits", "with_limits"]
+__all__ = ["decimals", "figure", "fmt", "limits", "with_limits"]
 
 SMALL, LARGE = 1e-4, 1e15
 """Numbers outside are written with an exponent."""
@@ -87,16 +87,6 @@ def with_limits(value: Any, lower: Any, upper: Any, *, percent: bool = False) ->
     said = [_fixed(x, places, True) if plain and places is not None and math.isfinite(x) else fmt(x) for x in three]
     first, low, high = (one + mark if math.isfinite(x) else one for one, x in zip(said, three, strict=True))
     return first, low, high
-
-
-def count(n: int, noun: str) -> str:
-    """A number of things.
-
-    >>> count(1, "row"), count(1200, "row"), count(2, "class")
-    ('1 row', '1,200 rows', '2 classes')
-    """
-    plural = noun if n == 1 else f"{noun}es" if noun.endswith("s") else f"{noun}s"
-    return f"{n:,} {plural}"
 
 
 def _order(value: float, digits: int) -> int:
