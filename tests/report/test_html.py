@@ -24,7 +24,7 @@ from assay.numbers import with_limits
 from assay.report._check_words import ABOUT
 from assay.report._embed import csv_uri, json_block, picture
 from assay.report.draw_experiment import pictures_of, plain
-from assay.report.html import render, write_report
+from assay.report.html import _range, render, write_report
 
 EVIL = [
     "<script>alert(1)</script>",
@@ -181,6 +181,14 @@ def test_the_sections_hold_what_was_found(regression, page):
     for title in ("Coefficients", "Which columns matter", "How predictions move with a column", "Residuals"):
         assert title in words
     assert "had not seen" in words
+
+
+def test_figures_and_years_are_written_as_elsewhere(classification, class_page):
+    words = "".join(Reader(class_page).text)
+    chosen = classification.selected.name
+    part = words[words.rindex("What was selected") :]
+    assert classification.leaderboard.results[chosen].figure() in part[part.index("std error (points)") :][:600]
+    assert _range(pd.Series([1987, 2015, 1999]), "number") == "1987 to 2015, median 1999"
 
 
 def test_the_numbers_are_inside_as_json_and_csv(regression, page):

@@ -126,10 +126,14 @@ def selection_part(study: Study) -> Part:
         )
     table = chosen.table
     keep = [name for name in ("estimate", "std_error", "difference", "allowed", "within", "order") if name in table]
+    scale, unit = (100.0, " (points)") if chosen.metric.percent else (1.0, "")
+    lengths = ("std_error", "difference", "allowed")
+    cells = {key: [scale * value if key in lengths else value for value in table[key]] for key in keep}
+    cells["estimate"] = [study.leaderboard.results[str(name)].figure() for name in table.index]
     view = table_of(
         f"How much worse than the best ({chosen.best}) each learner is, and may be; the simplest first",
-        ("learner", *(name.replace("_", " ") for name in keep)),
-        [(str(name), *(table.at[name, key] for key in keep)) for name in table.index],
+        ("learner", *(name.replace("_", " ") + (unit if name in lengths else "") for name in keep)),
+        zip(map(str, table.index), *cells.values(), strict=True),
         [list(table.index).index(chosen.name)],
     )
     return Part("", tuple(words), view=view)

@@ -20,6 +20,7 @@ from assay.experiment._wording import limits as limits_of
 from assay.experiment.checks import Check
 from assay.experiment.keeping import write_beside
 from assay.experiment.panel import BASELINE
+from assay.numbers import fmt
 from assay.report._check_words import ABOUT
 from assay.report._embed import Part, attempt, csv_uri, json_block, percent, say, sentence, table_of
 from assay.report._evidence import board_part, comparisons_part, limits, selection_part, test_parts
@@ -183,7 +184,8 @@ def _range(values: pd.Series, kind: str) -> str:
         low, high = known.min(), known.max()
         if kind == "date":
             return f"{str(low)[:10]} to {str(high)[:10]}"
-        return f"{say(low)} to {say(high)}, median {say(float(known.median()))}"
+        ends = [fmt(one, 6, group=False) for one in (low, high, known.median())]  # as the table writes them: years
+        return f"{ends[0]} to {ends[1]}, median {ends[2]}"
     counts = known.astype(str).value_counts()
     if kind in ("text", "id") or len(counts) > 200:
         return f"{len(counts)} different"
