@@ -9,11 +9,19 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
+from assay.numerics.jit import first_announcement
+
 os.environ.setdefault("MPLBACKEND", "Agg")  # before anything draws; subprocesses inherit it
 
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=50)
 settings.register_profile("long", settings.get_profile("quick"), max_examples=500)
 settings.load_profile("quick")  # `make test-all` asks for the long one
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kernels_are_announced() -> None:
+    """On a cold cache the first command says that kernels are being compiled; tests read what it says otherwise."""
+    first_announcement()
 
 
 @pytest.fixture(autouse=True)
