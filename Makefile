@@ -4,10 +4,10 @@ BIN := .venv/bin
 FAMILY ?= all
 JOBS ?= 2
 
-.PHONY: help demo study test test-all check format bench simulate faults clean
+.PHONY: help demo study test test-all test-lowest check format bench simulate faults clean
 
 help:  ## Say what there is
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 .venv/made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -45,6 +45,17 @@ test-all: check  ## All tests, with more examples of each property
 	$(BIN)/python -m pytest -m "" --hypothesis-profile long --numprocesses $(JOBS) --dist worksteal
 	$(BIN)/python examples/regression_study.py --out out/study --quiet
 
+.venv-lowest/installed: pyproject.toml constraints/lowest.txt
+	$(PYTHON) -m venv --clear .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints/lowest.txt --editable '.[test]'
+	@touch $@
+
+# The oldest pyarrow uses what pandas has come to deprecate, which is theirs to settle.
+test-lowest: .venv-lowest/installed  ## The quick tests with the lowest supported versions, in .venv-lowest
+	NUMBA_CACHE_DIR=$(CURDIR)/.venv-lowest/kernels .venv-lowest/bin/assay warm --n-jobs $(JOBS)
+	NUMBA_CACHE_DIR=$(CURDIR)/.venv-lowest/kernels .venv-lowest/bin/python -m pytest \
+		-W ignore::pandas.errors.Pandas4Warning --numprocesses $(JOBS) --dist worksteal $(TESTS)
+
 format: .venv/installed-test  ## Let ruff tidy up
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -59,4 +70,4 @@ faults: .venv/installed-test  ## Kill studies at random moments and see that not
 	$(BIN)/python -m simulations faults
 
 clean:  ## Remove the environment and everything made
-	rm -rf .venv out .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-lowest out .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
