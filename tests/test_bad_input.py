@@ -103,24 +103,32 @@ def assert_good(error: AssayError, *words: str) -> None:
 
 
 # Who refuses a table that the others can use, by class or by label. Everyone else has to answer.
-FOLDS = {"BestSubset(criterion='cv')", "ElasticNetCV", "LassoCV", "LogisticRegressionCV"}
-FOLDS |= {"PrunedTreeClassifier", "PrunedTreeRegressor", "KNeighborsClassifier", "KNeighborsRegressor"}
+FIVE = {"KNeighborsClassifier()", "KNeighborsClassifier(metric='manhattan', prior='empirical', smoothing=1.0)"}
+FIVE |= {"KNeighborsRegressor"}  # as many neighbours
+FOLDS = {"BestSubset(criterion='cv')", "ElasticNetCV", "LassoCV", "PrunedTreeClassifier", "PrunedTreeRegressor", *FIVE}
+FOLDS |= {"LogisticRegressionCV()", "LogisticRegressionCV(alphas=8)"}
+SHORT_PATH = "LogisticRegressionCV(alphas=[0.1, 0.01], cv=3, l1_ratio=0.2)"
 ALL = [*QUICK, *SLOW]
 CLASSIFIERS = {label(estimator) for estimator in ALL if is_classifier(estimator)}
 TREES = {label(estimator) for estimator in ALL if type(estimator).__module__.startswith("assay.trees")}
 COUNTS = {"CategoricalNB", "MultinomialNB"}  # nothing below zero
-SATURATED = {"QuadraticDiscriminantAnalysis", "Stepwise(direction='backward')"}  # more rows than coefficients
-UNDERFLOW = {"LogisticRegression", "Ridge", "RidgeCV"}
+QDA = "QuadraticDiscriminantAnalysis"
+SATURATED = {f"{QDA}()", "Stepwise(direction='backward')"}  # more rows than coefficients
+GRADIENT = "LogisticRegression(penalty='l2', solver='gradient')"
+UNDERFLOW = {"LogisticRegression()", "LogisticRegression(penalty='l2')", GRADIENT, "Ridge", "RidgeCV"}
+UNDERFLOW |= {f"{QDA}(shrinkage=0.5)"}
 OVERFLOW = {"BayesianLinearRegression", "CategoricalNB"}
 EVERYONE = {label(estimator) for estimator in ALL}
 REFUSED: dict[str, set[str]] = {
-    "one row": CLASSIFIERS | FOLDS | {"BayesianLinearRegression", "IterativeSIS", "RidgeCV", "SIS"},
-    "two rows": CLASSIFIERS | FOLDS,
-    "three rows": FOLDS | SATURATED,
+    "one row": CLASSIFIERS | FOLDS | {"BayesianLinearRegression()", "IterativeSIS", "RidgeCV", "SIS"},
+    "two rows": CLASSIFIERS | FOLDS | {"RidgeCV(cv=3)"},
+    "three rows": FOLDS | SATURATED | {
+        SHORT_PATH, f"{QDA}(shrinkage=0.5)", f"{QDA}(covariance='diagonal')",
+        "GradientBoostingClassifier(early_stopping=True, validation_fraction=0.3)",
+    },
     "as many rows as columns": FOLDS | SATURATED,
-    "one row more than columns": FOLDS - {"ElasticNetCV", "LassoCV", "KNeighborsClassifier", "KNeighborsRegressor"}
-    | SATURATED,
-    "a column that is constant but for one row": {"QuadraticDiscriminantAnalysis"},
+    "one row more than columns": FOLDS - {"ElasticNetCV", "LassoCV", *FIVE} | SATURATED,
+    "a column that is constant but for one row": {f"{QDA}()", f"{QDA}(covariance='diagonal')"},
     "a column far from zero": {"CategoricalNB"},
     "more columns than rows": COUNTS | SATURATED,
     "many more columns than rows": COUNTS | SATURATED | FOLDS,
@@ -131,18 +139,18 @@ REFUSED: dict[str, set[str]] = {
     "huge table": OVERFLOW,
     "huge column": OVERFLOW,
     "huge table and target": OVERFLOW,
-    "huge cell": OVERFLOW | {"QuadraticDiscriminantAnalysis"},
+    "huge cell": OVERFLOW | {f"{QDA}()", f"{QDA}(shrinkage=0.5)", f"{QDA}(covariance='diagonal')"},
     "a column of 1e+308": EVERYONE - TREES,
     "a column of 1e-300": COUNTS | UNDERFLOW,
-    "a column of 5e-324": COUNTS | UNDERFLOW | {"Lars", "LeastSquaresClassifier", "LinearRegression", "Stagewise"},
+    "a column of 5e-324": COUNTS | UNDERFLOW | {"Lars", "LeastSquaresClassifier()", "LinearRegression", "Stagewise"},
     "tiny weights": {
-        "BayesianLinearRegression", "LinearDiscriminantAnalysis", "QuadraticDiscriminantAnalysis", "PlugInClassifier",
-        "KNeighborsClassifier", "KNeighborsRegressor",
+        "BayesianLinearRegression()", "LinearDiscriminantAnalysis", QDA, "PlugInClassifier()", "KNeighborsClassifier",
+        "KNeighborsRegressor",
     },
-    "weight on 1 row": CLASSIFIERS | FOLDS | {"BayesianLinearRegression", "RidgeCV"},
-    "weight on 2 rows": CLASSIFIERS | FOLDS,
+    "weight on 1 row": CLASSIFIERS | FOLDS | {"BayesianLinearRegression()", "RidgeCV"},
+    "weight on 2 rows": CLASSIFIERS | FOLDS | {"RidgeCV(cv=3)"},
     "weight on 5 rows": {
-        "ElasticNetCV", "LassoCV", "PrunedTreeClassifier", "PrunedTreeRegressor", "QuadraticDiscriminantAnalysis",
+        "ElasticNetCV", "LassoCV", "PrunedTreeClassifier", "PrunedTreeRegressor", f"{QDA}()", "RidgeCV(cv=3)",
     },
 }  # fmt: skip
 REFUSED["one feature, one row"] = REFUSED["one row"]
@@ -150,10 +158,10 @@ REFUSED["one feature, one row"] = REFUSED["one row"]
 # Who warns of a scale at which the answer is not that of a mild one.
 SWEEPS = {"Lasso()", "Lasso(selection='greedy')", "Lasso(selection='random')"}
 WARNED: dict[str, set[str]] = {
-    "tiny table": {"CategoricalNB"},
-    "tiny column": {"CategoricalNB"},
-    "huge table": SWEEPS | {"ElasticNet"},
-    "huge column": SWEEPS | {"ElasticNet()"},
+    "tiny table": {"CategoricalNB", GRADIENT},
+    "tiny column": {"CategoricalNB", GRADIENT},
+    "huge table": SWEEPS | {"ElasticNet", "LogisticRegression(penalty='l1')", SHORT_PATH, GRADIENT},
+    "huge column": SWEEPS | {"ElasticNet()", "LogisticRegression(penalty='l1')", SHORT_PATH},
     "huge table and target": SWEEPS | {"ElasticNet"},
     "huge target": SWEEPS,
 }
