@@ -12,8 +12,8 @@ Behind the gate everything is trusted.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from numbers import Integral, Real
+from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,8 +22,10 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
+from assay.constraints import Constraint, array_like, boolean, instance_of, integer, jobs, none, one_of, real, seed
 from assay.errors import AssayError, DataError, DataTypeError, ParameterError
 from assay.levels import refuse_kind
+from assay.state import Specs, Stateful, names, size
 
 __all__ = [
     "LARGEST",
@@ -54,83 +56,14 @@ LARGEST = np.float64(1e153)
 """Beyond this a square overflows, and with it every sum of squares behind the gate."""
 
 
-class Constraint:
-    """The range of a parameter: a test and the words for it. `a | b` accepts what either accepts.
+class Estimator(Stateful, BaseEstimator):
+    """Root of all estimators: scikit-learn's API, with `constraints` checked once, at the gate.
 
-    >>> level = real(0, 1, open_low=True, open_high=True)
-    >>> level.accepts(0.95), level.accepts(1), level.words
-    (True, False, 'a number in (0, 1)')
+    What a model file holds of an estimator is declared in `state` (see `assay.state`).
     """
 
-    def __init__(self, accepts: Callable[[Any], bool], words: str) -> None:
-        self.accepts = accepts
-        self.words = words
-
-    def __or__(self, other: Constraint) -> Constraint:
-        return Constraint(lambda v: self.accepts(v) or other.accepts(v), f"{self.words} or {other.words}")
-
-
-def real(low: float = -np.inf, high: float = np.inf, *, open_low: bool = False, open_high: bool = False) -> Constraint:
-    """A finite number between two limits, which belong to the range unless they are open."""
-
-    def accepts(value: Any) -> bool:
-        if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
-            return False
-        value = float(value)
-        if not np.isfinite(value):
-            return False
-        above = value > low if open_low else value >= low
-        return bool(above and (value < high if open_high else value <= high))
-
-    left = "(" if open_low or low == -np.inf else "["
-    right = ")" if open_high or high == np.inf else "]"
-    return Constraint(accepts, f"a number in {left}{low:g}, {high:g}{right}")
-
-
-def integer(low: float = -np.inf, high: float = np.inf) -> Constraint:
-    """A whole number between two limits, both included."""
-
-    def accepts(value: Any) -> bool:
-        return isinstance(value, Integral) and not isinstance(value, bool) and low <= int(value) <= high
-
-    if low == -np.inf and high == np.inf:
-        return Constraint(accepts, "a whole number")
-    most = f"{high:,.0f}" if high > 99_999 else f"{high:g}"
-    words = f"a whole number of at least {low:g}" if high == np.inf else f"a whole number from {low:g} to {most}"
-    return Constraint(accepts, words)
-
-
-def one_of(*options: Any) -> Constraint:
-    """One of a few values, by equality and type."""
-
-    def accepts(value: Any) -> bool:
-        return any(type(value) is type(option) and value == option for option in options)
-
-    return Constraint(accepts, " or ".join(repr(option) for option in options))
-
-
-def instance_of(kind: type | tuple[type, ...], words: str) -> Constraint:
-    """An object of the given class."""
-    return Constraint(lambda value: isinstance(value, kind), words)
-
-
-def _is_array(value: Any) -> bool:
-    return isinstance(value, list | tuple | np.ndarray | pd.Series | pd.Index)
-
-
-boolean = instance_of((bool, np.bool_), "True or False")
-none = one_of(None)
-array_like = Constraint(_is_array, "an array")
-seed = none | integer(0, 2**32 - 1) | instance_of((np.random.RandomState, np.random.Generator), "a random generator")
-jobs = none | Constraint(
-    lambda v: isinstance(v, Integral) and not isinstance(v, bool) and v != 0, "a non-zero whole number"
-)
-
-
-class Estimator(BaseEstimator):
-    """Root of all estimators: scikit-learn's API, with `constraints` checked once, at the gate."""
-
     constraints: ClassVar[Mapping[str, Constraint]] = {}
+    state: ClassVar[Specs] = {"n_features_in_": size("p"), "feature_names_in_": names("p", optional=True)}
 
     def _check_parameters(self) -> None:
         for name, value in self.get_params(deep=False).items():

@@ -24,6 +24,7 @@ __all__ = [
     "SealError",
     "SeparationWarning",
     "StoreError",
+    "UntrustedError",
 ]
 
 
@@ -79,6 +80,12 @@ class SealError(AssayError, ValueError):
 
 class StoreError(AssayError, ValueError):
     """A model file cannot be written, is damaged, or holds something that must not be opened."""
+
+
+class UntrustedError(StoreError):
+    """A model holds estimators of other packages that nobody said to trust; `classes` names them."""
+
+    classes: tuple[str, ...] = ()
 
 
 class AssayWarning(UserWarning):

@@ -11,12 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from html import escape
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
+from assay.constraints import none, text
 from assay.numbers import figure, fmt, limits
+from assay.state import Specs, Stateful, several, values
 
 __all__ = [
     "Adjustment",
@@ -38,7 +40,7 @@ Size = Any
 """A number of rows, a pair of them for two samples, or an array with one entry per column."""
 
 
-class Result:
+class Result(Stateful):
     """What all results share: a frame, a picture, and HTML in notebooks."""
 
     def to_frame(self) -> pd.DataFrame:
@@ -317,6 +319,12 @@ class Curve(Result):
     log_x: bool = False
     title: str = ""
 
+    state: ClassVar[Specs] = {
+        "x": values("n"),
+        "estimate": values("n"),
+        **dict.fromkeys(("std_error", "lower", "upper"), values("n") | none),
+    }
+
     def to_frame(self) -> pd.DataFrame:
         """One row per position: x, estimate and whatever uncertainty the curve carries."""
         columns = {self.x_name: self.x, "estimate": self.estimate}
@@ -343,6 +351,8 @@ class Path(Result):
     marks: Mapping[str, float] = field(default_factory=dict)
     dual_gaps: Array | None = None
     title: str = ""
+
+    state: ClassVar[Specs] = {"x": values("n"), "coefficients": values("p", "n"), "names": several(text, "p")}
 
     def to_frame(self) -> pd.DataFrame:
         """One row per position on the path, one column per variable."""

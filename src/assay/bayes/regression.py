@@ -30,9 +30,11 @@ from assay.base import Constraint, Estimator, array_like, boolean, none, real
 from assay.bayes._evidence import Rows, decompose, log_determinant, maximise, misfit
 from assay.bayes._stable import log_gamma_weight
 from assay.checks import choice, fraction, number, whole
+from assay.constraints import any_number
 from assay.errors import DataError, ParameterError
 from assay.numerics.seeds import generator
 from assay.results import Interval, Result, Summary
+from assay.state import Specs, facts, floats, need
 
 __all__ = ["BayesianLinearRegression", "MapPenalty", "map_lasso", "map_ridge"]
 
@@ -87,6 +89,22 @@ class BayesianLinearRegression(RegressorMixin, Estimator):
     new observation (90% predictive (Student's t) interval, n = 50)
       0  2.2 [0.5, 3.8]
     """
+
+    state: ClassVar[Specs] = {
+        "coef_": floats("p"),
+        "intercept_": real(),
+        "_centre": floats("p"),
+        "_basis": floats("p", None, order="F"),
+        "_inverse": floats(None),
+        "_root": none | floats("p", "p"),
+        "_weight": real(0, open_low=True),
+        "sigma2_": real(0),
+        "df_": any_number,
+        **facts("log_evidence_", "alpha_", "tau2_", "shape_", "rate_", "effective_df_"),
+    }
+
+    def _check_state(self) -> None:
+        need(self._basis.shape[1] == self._inverse.size and self.df_ > 0)
 
     constraints: ClassVar[dict[str, Constraint]] = {
         "tau2": none | positive,

@@ -21,7 +21,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -39,6 +39,7 @@ from assay.labels import class_labels
 from assay.metrics._gate import encode, label_column, row_weights, same_rows
 from assay.numerics.threads import one_blas_thread
 from assay.resampling import folds_constraint, splits_of, take
+from assay.state import Specs, anything, classes, contrasts, need, part, several
 
 __all__ = ["CalibratedClassifier"]
 
@@ -98,6 +99,17 @@ class CalibratedClassifier(ClassifierMixin, Estimator):
         "ensemble": boolean,
         "n_jobs": jobs,
     }
+    state: ClassVar[Specs] = {
+        "classes_": classes("k"),
+        "estimators_": several(anything, "models"),
+        "calibrators_": several(several(part((IsotonicMap, LogisticMap)), contrasts, kind=tuple), "models"),
+    }
+
+    def _check_state(self) -> None:
+        need(self.classes_.size > 1 and len(self.estimators_) > 0)
+        for model in self.estimators_:
+            need(hasattr(model, "predict_proba") or hasattr(model, "decision_function"), "a classifier gives no scores")
+            need(np.array_equal(getattr(model, "classes_", self.classes_), self.classes_), "its classes differ")
 
     def __init__(
         self,

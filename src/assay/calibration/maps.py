@@ -20,7 +20,7 @@ Classifiers, 61-74; Lin, Lin & Weng (2007), Machine Learning 68, 267-276.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -28,10 +28,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from assay.base import Estimator, boolean, one_of
 from assay.checks import sample
+from assay.constraints import any_number, integer, real
 from assay.errors import DataError
 from assay.metrics._gate import binary_truth, row_weights, same_rows
 from assay.numerics.isotonic import guide_to, isotonic_blocks, read_off, soften_ends
 from assay.numerics.jit import kernel
+from assay.state import Specs, floats, need, several
 
 __all__ = ["METHODS", "IsotonicMap", "LogisticMap", "Maps", "apply_maps", "fit_maps", "map_of", "score_table"]
 
@@ -49,6 +51,8 @@ CLOSE = 1e-13
 
 class _OneColumn(Estimator):
     """A map of one column: scikit-learn's word for it is a one-dimensional input."""
+
+    state: ClassVar[Specs] = {"n_features_in_": None, "feature_names_in_": None}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -89,6 +93,14 @@ class IsotonicMap(_OneColumn):
     """
 
     constraints = {"increasing": boolean, "interpolate": boolean, "ends": one_of("laplace", "exact")}
+    state: ClassVar[Specs] = {
+        "n_blocks_": integer(1),
+        "scores_": floats("n", rising=True),
+        "probabilities_": floats("n", low=0, high=1),
+    }
+
+    def _check_state(self) -> None:
+        need(self.scores_.size > 0 and (np.diff(self.scores_) > 0).all(), "knots must rise")
 
     def __init__(self, *, increasing: bool = True, interpolate: bool = True, ends: str = "laplace") -> None:
         self.increasing = increasing
@@ -221,6 +233,15 @@ class LogisticMap(_OneColumn):
     >>> round(g.slope_, 4), g.increasing_, g.predict([-1.0, 2.0]).round(3).tolist()
     (0.5355, True, [0.309, 0.691])
     """
+
+    state: ClassVar[Specs] = {
+        "_standard": floats(2),
+        "_scaling": several(real(), 2, kind=tuple),
+        **dict.fromkeys(("slope_", "intercept_", "gradient_"), any_number),
+        "covariance_": floats(2, 2, finite=False),
+        "increasing_": boolean,
+        "n_iter_": integer(1),
+    }
 
     def __init__(self) -> None:
         pass

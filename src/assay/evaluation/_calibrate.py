@@ -14,6 +14,7 @@ import numpy as np
 from assay.errors import DataError, ParameterError
 from assay.evaluation._learner import Rows, fit_rows, run
 from assay.resampling import Holdout, is_partition, splits_of, take
+from assay.state import Stateful, need
 
 __all__ = ["Fit", "finite_scores", "fit_all", "fit_one", "residuals"]
 
@@ -23,12 +24,16 @@ INNER = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class Fit(Stateful):
     """A fitted model, with a model of its absolute residuals where one was asked for."""
 
     model: Any
     spread: Any = None
     floor: float = 0.0
+
+    def _check_state(self) -> None:
+        need(all(one is None or hasattr(one, "predict") for one in (self.model, self.spread)), "it does not predict")
+        need(self.model is not None and np.isfinite(self.floor))
 
     def centre(self, X: Any) -> Array:
         """The prediction of each row."""

@@ -23,12 +23,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
 from assay.checks import choice, fraction, freeze
+from assay.constraints import none, one_of, real
 from assay.errors import AssayWarning, DataError, DataTypeError, ParameterError
 from assay.evaluation import _conformal as rules
 from assay.evaluation._calibrate import Fit, finite_scores, fit_all, fit_one, residuals
@@ -43,6 +44,7 @@ from assay.numbers import fmt
 from assay.numerics.seeds import generator, seed_sequence
 from assay.resampling import take
 from assay.results import Result
+from assay.state import Specs, array, floats, labels, need, part, several
 
 __all__ = ["Conformal", "conformal"]
 
@@ -77,6 +79,19 @@ class Conformal(Result):
     codes: Array | None = None
     by_class: bool = False
     randomized: bool = False
+
+    state: ClassVar[Specs] = {
+        "fits": several(part(Fit), "models", kind=tuple),
+        "level": real(0, 1, open_low=True, open_high=True),
+        "method": one_of(*METHODS),
+        "scores": floats("n"),
+        "fold": array(np.intp, "n", low=0, below="models"),
+        "classes": labels("k") | none,
+        "codes": array(np.intp, "n", low=0, below="k") | none,
+    }
+
+    def _check_state(self) -> None:
+        need(self.scores.size > 0 and (self.classes is None) == (self.codes is None))
 
     @property
     def n(self) -> int:

@@ -37,13 +37,14 @@ from assay.evaluation.select import RULES, Selection, choose, panel_of
 from assay.evaluation.validate import cross_validate
 from assay.metrics._metric import Metric
 from assay.resampling import Scheme, scheme_of, splits_of, take
+from assay.state import Stateful
 
 __all__ = ["Search", "SearchCV", "search"]
 
 Array = np.ndarray
 
 
-class SearchCV(MetaEstimatorMixin, BaseEstimator):
+class SearchCV(MetaEstimatorMixin, Stateful, BaseEstimator):
     """A learner that chooses its own parameters by cross-validation each time it is fitted.
 
         theta* = rule(e_tk: settings t, folds k),   model = estimator(theta*) fitted to all rows
@@ -120,6 +121,10 @@ class SearchCV(MetaEstimatorMixin, BaseEstimator):
         self.refit = refit
         self.random_state = random_state
         self.n_jobs = n_jobs
+
+    def _stored(self) -> Any:
+        """A model file holds the candidate that was chosen and refitted; the search itself stays behind."""
+        return getattr(self, "best_estimator_", self)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Try every candidate on the same folds, choose one, and fit it to all rows."""

@@ -20,6 +20,7 @@ from assay.generative._count_nb import DiscreteNB, negative
 from assay.generative._naive import log0, open_array
 from assay.numerics.jit import kernel
 from assay.numerics.threads import parallel
+from assay.state import Specs, floats, ints, need, several
 
 __all__ = ["CategoricalNB", "padded_sum"]
 
@@ -132,6 +133,18 @@ class CategoricalNB(DiscreteNB):
     >>> model.predict([[0, 1], [1, 9]]).tolist()
     ['no', 'yes']
     """
+
+    state: ClassVar[Specs] = {
+        "n_categories_": ints("p", low=1),
+        "category_count_": several(floats("k", None, low=0), "p"),
+        "feature_log_prob_": several(floats("k", None, high=0, finite=False), "p"),
+    }
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        for tables in (self.category_count_, self.feature_log_prob_):
+            need([table.shape[1] for table in tables] == self.n_categories_.tolist())
+        need(not any(np.isnan(table).any() for table in self.feature_log_prob_))
 
     constraints: ClassVar[dict[str, Constraint]] = {
         "alpha": real(0),

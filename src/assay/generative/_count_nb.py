@@ -19,6 +19,7 @@ from assay.base import Constraint, array_like, boolean, none, real
 from assay.errors import DataError, ParameterError
 from assay.generative._counts import Counts, count, is_sparse, linear_scores
 from assay.generative._naive import LogOdds, NaiveBayes, given_priors, log0, open_array
+from assay.state import Specs, floats, need
 
 __all__ = ["BernoulliNB", "DiscreteNB", "MultinomialNB", "negative"]
 
@@ -33,6 +34,14 @@ def negative(model: Any, value: float, column: int, row: int) -> DataError:
 
 class DiscreteNB(NaiveBayes):
     """What counts of every kind share: smoothing and the prior."""
+
+    state: ClassVar[Specs] = {
+        "class_count_": floats("k", low=0),
+        "class_log_prior_": floats("k", high=0, finite=False),
+    }
+
+    def _check_state(self) -> None:
+        need(not np.isnan(self.class_log_prior_).any() and self.classes_.size > 1)
 
     alpha: Any
     fit_prior: bool
@@ -71,6 +80,16 @@ class DiscreteNB(NaiveBayes):
 
 class _WordNB(DiscreteNB):
     """Rows of counts, dense or sparse, summed by class and scored by a linear function."""
+
+    state: ClassVar[Specs] = {
+        "feature_count_": floats("k", "p", low=0),
+        "feature_log_prob_": floats("k", "p", high=0, finite=False),
+    }
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        need(not np.isnan(self.feature_log_prob_).any())
+        self._alpha(self.n_features_in_)
 
     feature_count_: Array
     feature_log_prob_: Array
@@ -138,6 +157,10 @@ class BernoulliNB(LogOdds, _WordNB):
     >>> model.predict([[1, 0]]).tolist(), model.predict_proba([[1, 0]]).round(4).tolist()
     (['spam'], [[0.25, 0.75]])
     """
+
+    state: ClassVar[Specs] = {
+        "absence_log_prob_": floats("k", "p", high=0, finite=False),
+    }
 
     constraints: ClassVar[dict[str, Constraint]] = {
         "alpha": real(0) | array_like,

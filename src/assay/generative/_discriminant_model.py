@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -12,9 +12,10 @@ from sklearn.base import ClassifierMixin, clone
 from assay.base import Estimator
 from assay.errors import AssayError, CollinearityWarning, DataError, ParameterError
 from assay.generative._discriminant import LinearFit, QuadraticFit, Whitening, name_columns
-from assay.generative._discriminant_rules import evaluate
+from assay.generative._discriminant_rules import DiagonalRule, LinearRule, QuadraticRule, evaluate
 from assay.generative._gaussian_summary import ClassMoments, frame_of, merge, summarize, training_moments
 from assay.labels import class_codes, class_labels
+from assay.state import Specs, classes, facts, floats, need, part
 
 __all__ = ["Discriminant", "class_priors"]
 
@@ -24,6 +25,18 @@ Fit = LinearFit | QuadraticFit
 
 class Discriminant(ClassifierMixin, Estimator):
     """What both share: moments in, posteriors out."""
+
+    state: ClassVar[Specs] = {
+        "classes_": classes("k"),
+        "_moments": part(ClassMoments, "p", "k"),
+        "_rule": part((LinearRule, QuadraticRule, DiagonalRule), "p", "k"),
+        "priors_": floats("k", low=0, high=1),
+        **facts("means_", "covariance_"),
+    }
+
+    def _check_state(self) -> None:
+        offset = self._rule.offset
+        need(not np.isnan(offset).any() and np.isfinite(offset).any() and not np.isposinf(offset).any())
 
     priors: Any
     shrinkage: Any

@@ -11,12 +11,14 @@ that nothing underflows that matters; a row so far away that its squares overflo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from assay.generative._gaussian_summary import Frame
 from assay.numerics.jit import kernel
 from assay.numerics.threads import parallel
+from assay.state import Specs, Stateful, floats, need, part
 
 __all__ = ["DiagonalRule", "LinearRule", "QuadraticRule", "Rule", "evaluate"]
 
@@ -33,12 +35,18 @@ FAR = -1e300
 
 
 @dataclass(frozen=True, eq=False)
-class LinearRule:
+class LinearRule(Stateful):
     """Discriminants z'slope + offset; slope (p, K), offset (K,)."""
 
     frame: Frame
     slope: Array
     offset: Array
+
+    state: ClassVar[Specs] = {
+        "frame": part(Frame, "p"),
+        "offset": floats("k", finite=False),
+        "slope": floats("p", "k"),
+    }
 
     @property
     def width(self) -> int:
@@ -55,13 +63,23 @@ class LinearRule:
 
 
 @dataclass(frozen=True, eq=False)
-class QuadraticRule:
+class QuadraticRule(Stateful):
     """Discriminants offset_k - |Z T_k - s_k|^2 / 2; whiten (p, K p) holds T_1, ..., T_K, shift (K p,) s_1, ..., s_K."""
 
     frame: Frame
     whiten: Array
     shift: Array
     offset: Array
+
+    state: ClassVar[Specs] = {
+        "frame": part(Frame, "p"),
+        "offset": floats("k", finite=False),
+        "whiten": floats("p", "kp"),
+        "shift": floats("kp"),
+    }
+
+    def _check_state(self) -> None:
+        need(self.shift.size % self.offset.size == 0)
 
     @property
     def width(self) -> int:
@@ -82,13 +100,20 @@ class QuadraticRule:
 
 
 @dataclass(frozen=True, eq=False)
-class DiagonalRule:
+class DiagonalRule(Stateful):
     """Discriminants offset_k - sum_j ((z_j - mean_kj) inverse_kj)^2 / 2; mean and inverse are (K, p)."""
 
     frame: Frame
     mean: Array
     inverse: Array
     offset: Array
+
+    state: ClassVar[Specs] = {
+        "frame": part(Frame, "p"),
+        "offset": floats("k", finite=False),
+        "mean": floats("k", "p"),
+        "inverse": floats("k", "p"),
+    }
 
     @property
     def width(self) -> int:

@@ -16,6 +16,7 @@ from assay.base import Constraint, array_like, none, real
 from assay.errors import DataError
 from assay.generative._diagonal import Normal, normal_scores, summarize
 from assay.generative._naive import LogOdds, NaiveBayes, given_priors, log0, open_array
+from assay.state import Specs, floats, need
 
 __all__ = ["GaussianNB"]
 
@@ -54,6 +55,18 @@ class GaussianNB(LogOdds, NaiveBayes):
     >>> bool(np.allclose(parts.theta_, model.theta_) and np.allclose(parts.var_, model.var_))
     True
     """
+
+    state: ClassVar[Specs] = {
+        "class_count_": floats("k", low=0),
+        "class_prior_": floats("k", low=0, high=1),
+        "theta_": floats("k", "p"),
+        "squares_": floats("k", "p", low=0),
+        "var_": floats("k", "p", low=0),
+        "epsilon_": real(0),
+    }
+
+    def _check_state(self) -> None:
+        need((self.var_[self.class_count_ > 0] > 0).all() and self.class_count_.any(), "variances must be positive")
 
     constraints: ClassVar[dict[str, Constraint]] = {"priors": none | array_like, "var_smoothing": real(0)}
 

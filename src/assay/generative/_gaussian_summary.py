@@ -20,14 +20,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from typing import ClassVar
 
 import numpy as np
 
+from assay.constraints import none, one_of
 from assay.numerics.jit import kernel
 from assay.numerics.moments import all_but_one
 from assay.numerics.scale import power_of_two
 from assay.numerics.threads import parallel
 from assay.resampling import AllButOne, Partition, Splits, partitions_of, row_numbers
+from assay.state import Specs, Stateful, floats, ints, need, part
 
 __all__ = ["ClassMoments", "Frame", "frame_of", "merge", "pooled_scatter", "summarize", "training_moments"]
 
@@ -53,15 +56,23 @@ MOST_CELLS = 1 << 25
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class Frame(Stateful):
     """Where rows are read from: z = (x - centre) / unit, both (p,); units are powers of two."""
 
     centre: Array
     unit: Array
 
+    state: ClassVar[Specs] = {
+        "centre": floats("p"),
+        "unit": floats("p"),
+    }
+
+    def _check_state(self) -> None:
+        need((self.unit > 0).all(), "units must be positive")
+
 
 @dataclass(frozen=True, eq=False)
-class ClassMoments:
+class ClassMoments(Stateful):
     """Weight, rows, mean and scatter of K classes of p columns, in the coordinates of a frame.
 
     `kind` says what `scatter` is: "full" (K, p, p), "diagonal" (K, p), or "pooled" (p, p), the sum over classes.
@@ -76,6 +87,16 @@ class ClassMoments:
     scatter: Array
     third: Array | None = None
     fourth: Array | None = None
+
+    state: ClassVar[Specs] = {
+        "frame": part(Frame, "p"),
+        "kind": one_of("full", "diagonal", "pooled"),
+        "weight": floats("k", low=0),
+        "rows": ints("k"),
+        "mean": floats("k", "p"),
+        "scatter": floats("k", "p", "p") | floats("p", "p") | floats("k", "p"),
+        **dict.fromkeys(("third", "fourth"), none | floats("k", "p", "p")),
+    }
 
     @property
     def means(self) -> Array:

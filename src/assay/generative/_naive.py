@@ -12,7 +12,7 @@ The rows are cut into blocks by their number alone and merged in order, so the n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, clone
@@ -25,6 +25,7 @@ from assay.numerics.jit import kernel
 from assay.numerics.moments import all_but_one
 from assay.numerics.threads import parallel
 from assay.resampling import AllButOne, Partition, partitions_of, row_numbers
+from assay.state import Specs, classes
 
 __all__ = ["NO_ROWS", "LogOdds", "NaiveBayes", "Posterior", "given_priors", "log0", "open_array"]
 
@@ -138,6 +139,10 @@ def open_array(values: Array, dtype: Any = np.float64) -> Array:
 
 class Posterior(ClassifierMixin, Estimator):
     """The answers of a classifier that knows `_scores(X)`, joint logarithms (n, K), and `_log_prior()`."""
+
+    state: ClassVar[Specs] = {
+        "classes_": classes("k"),
+    }
 
     classes_: Array
 

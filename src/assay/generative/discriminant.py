@@ -33,6 +33,7 @@ from assay.generative._discriminant import (
 from assay.generative._discriminant_model import Discriminant
 from assay.generative._discriminant_rules import LinearRule
 from assay.generative._gaussian_summary import ClassMoments
+from assay.state import Specs, facts, floats, need, several
 
 __all__ = ["LinearDiscriminantAnalysis", "QuadraticDiscriminantAnalysis"]
 
@@ -85,6 +86,17 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
     >>> model.predict_proba([[4.0]]).tolist(), model.predict([[3.9]]).tolist()
     ([[0.5, 0.5]], ['a'])
     """
+
+    state: ClassVar[Specs] = {
+        "_n_features_out": integer(0),
+        "_coordinates": several(floats("p") | floats("p", None), 2, kind=tuple),
+        **facts("xbar_", "scalings_", "coef_", "intercept_", "explained_variance_ratio_", "rank_"),
+    }
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        need([part.ndim for part in self._coordinates] == [1, 2])
+        need(self._coordinates[1].shape[1] == self._n_features_out)
 
     constraints: ClassVar[dict[str, Constraint]] = {
         **SHARED_CONSTRAINTS,

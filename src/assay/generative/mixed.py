@@ -26,12 +26,14 @@ from scipy import special
 from sklearn.utils.validation import check_is_fitted
 
 from assay.base import Constraint, array_like, instance_of, integer, none, real
+from assay.constraints import one_of
 from assay.errors import DataError
 from assay.generative._categorical_nb import padded_sum
-from assay.generative._columns import encode, infer, levels_of, named_kinds
+from assay.generative._columns import KINDS, encode, infer, levels_of, named_kinds
 from assay.generative._diagonal import chan
 from assay.generative._naive import LogOdds, NaiveBayes, given_priors, log0
 from assay.levels import as_frame
+from assay.state import Specs, bools, floats, labels, need, several
 
 __all__ = ["MixedNB"]
 
@@ -96,6 +98,32 @@ class MixedNB(LogOdds, NaiveBayes):
     >>> model.predict(new).tolist(), model.predict_proba(new)[0].round(3).tolist()
     (['b', 'a'], [0.4, 0.6])
     """
+
+    state: ClassVar[Specs] = {
+        "kinds_": several(one_of(*KINDS, "bins"), "p"),
+        "levels_": several(labels(None) | none, "p"),
+        "cuts_": several(floats(None, rising=True) | none, "p"),
+        "declared_": bools("p"),
+        "class_count_": floats("k", low=0),
+        "class_prior_": floats("k", low=0, high=1),
+        **dict.fromkeys(("present_", "squares_"), floats("k", "p", low=0)),
+        "means_": floats("k", "p"),
+        **dict.fromkeys(("theta_", "var_", "rate_"), floats("k", "p", low=0, finite=False)),
+        "theta_": floats("k", "p", finite=False),
+        "category_count_": several(floats("k", None, low=0) | none, "p"),
+        "feature_log_prob_": several(floats("k", None, high=0, finite=False) | none, "p"),
+    }
+
+    def _check_state(self) -> None:
+        need(self.class_count_.any())
+        for j, kind in enumerate(self.kinds_):
+            need((kind == "category") == (self.levels_[j] is not None) and (kind == "bins" or self.cuts_[j] is None))
+            table, counts = self.feature_log_prob_[j], self.category_count_[j]
+            need(kind in ("category", "binary", "bins") or (table is None and counts is None))
+            need(table is None or counts is None or table.shape == counts.shape)
+            need(table is None or (0 < table.shape[1] <= self._size(j) and not np.isnan(table).any()))
+        need(not ((self.var_ == 0).any() or np.isinf(self.var_).any() or np.isinf(self.theta_).any()))
+        need(not np.isinf(self.rate_).any())
 
     constraints: ClassVar[dict[str, Constraint]] = {
         "kinds": none | instance_of(dict, "a dict of column: kind"),

@@ -26,6 +26,7 @@ from scipy import special
 from sklearn.base import ClassifierMixin, clone
 
 from assay.base import Constraint, Estimator, array_like, jobs, none, one_of, real, weight_name
+from assay.constraints import boolean
 from assay.errors import AssayWarning, DataError
 from assay.generative._discriminant import NOISE, fit_quadratic, name_columns
 from assay.generative._discriminant_model import class_priors
@@ -33,6 +34,7 @@ from assay.generative._discriminant_rules import DiagonalRule, QuadraticRule, ev
 from assay.generative._gaussian_summary import ClassMoments, Frame, frame_of, summarize
 from assay.labels import class_codes
 from assay.numerics.threads import parallel
+from assay.state import Specs, Stateful, anything, classes, floats, need, optional, part, several
 
 __all__ = ["PlugInClassifier"]
 
@@ -84,6 +86,21 @@ class PlugInClassifier(ClassifierMixin, Estimator):
     >>> PlugInClassifier(density=stats.norm).fit(X, y).predict_proba([[6.0]]).round(6).tolist()
     [[0.5, 0.5]]
     """
+
+    state: ClassVar[Specs] = {
+        "classes_": classes("k"),
+        "priors_": floats("k", low=0, high=1),
+        "densities_": several(anything),
+        "bandwidths_": optional(floats("k", "p")),
+        "_kernels": optional(several(part("generative.Kernels", "p"), "k")),
+        "_rule": optional(part((QuadraticRule, DiagonalRule), "p", "k")),
+        "_scipy": optional(boolean),
+    }
+
+    def _check_state(self) -> None:
+        own = [name for name in ("_kernels", "_rule", "_scipy") if hasattr(self, name)]
+        need(len(own) == 1 and (own == ["_scipy"] or not self.densities_))
+        need(own != ["_scipy"] or len(self.densities_) == self.classes_.size)
 
     constraints: ClassVar[dict[str, Constraint]] = {
         "density": one_of("kernel", "normal")
@@ -266,7 +283,7 @@ class PlugInClassifier(ClassifierMixin, Estimator):
 
 
 @dataclass(frozen=True, eq=False)
-class _Kernels:
+class _Kernels(Stateful):
     """Gaussian product kernels on the rows of one class: Z holds them in units of the bandwidths around their mean."""
 
     frame: Frame
@@ -274,6 +291,17 @@ class _Kernels:
     widths: Array
     Z: Array
     offset: Array
+
+    state: ClassVar[Specs] = {
+        "frame": part(Frame, "p"),
+        "mean": floats("p"),
+        "widths": floats("p"),
+        "Z": floats("n", "p"),
+        "offset": floats("n"),
+    }
+
+    def _check_state(self) -> None:
+        need((self.widths > 0).all() and self.offset.size > 0)
 
     def log_density(self, X: Array, n_jobs: int | None) -> Array:
         """The logarithm of the estimate at each row of X."""

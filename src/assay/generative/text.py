@@ -39,6 +39,7 @@ from assay.generative._count_nb import BernoulliNB, MultinomialNB
 from assay.generative._naive import LogOdds
 from assay.labels import class_codes
 from assay.results import Result
+from assay.state import Specs, floats, names, need, part
 
 __all__ = ["TellingWords", "TextNB"]
 
@@ -113,6 +114,22 @@ class TextNB(LogOdds):
     >>> model.telling_words(1).to_frame()["word"].tolist()
     ['meeting', 'cheap']
     """
+
+    state: ClassVar[Specs] = {
+        "n_features_in_": None,
+        "feature_names_in_": None,
+        "vocabulary_": names("words"),
+        "n_words_": integer(1),
+        "information_": floats("words"),
+        "document_count_": floats("k", "words", low=0),
+        "model_": part((BernoulliNB, MultinomialNB), "k", p="words"),
+    }
+
+    def _check_state(self) -> None:
+        need(self.vocabulary_.dtype.kind == "U" and np.array_equal(self.model_.classes_, self.classes_))
+        need(isinstance(self.model_, BernoulliNB) == (self.model == "bernoulli"))
+        # Without groups nothing can be repeated within a repetition, which could take for ever.
+        need(len(self.token_pattern) < 100 and "(" not in self.token_pattern.removeprefix("(?u)"))
 
     constraints: ClassVar[dict[str, Constraint]] = {
         "model": one_of("multinomial", "bernoulli"),

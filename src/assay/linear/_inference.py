@@ -24,6 +24,7 @@ from scipy import stats
 from assay.numerics.scale import norms, power_of_two
 from assay.numerics.triangle import Rows, Solution, Triangle, blocks, dense, over_blocks
 from assay.results import Diagnostics, Summary
+from assay.state import Stateful
 
 __all__ = ["Inference", "RowPass", "coefficient_table", "diagnose", "pass_over_rows", "target_size"]
 
@@ -139,7 +140,7 @@ def coefficient_table(
 
 
 @dataclass(frozen=True, eq=False)
-class Inference:
+class Inference(Stateful):
     """A fitted least-squares model without its rows: enough for tests, intervals and the summary.
 
     `estimates` (m, k) are intercept (if any) and slopes; `rss` (k,) is in units of `size`^2.

@@ -17,6 +17,7 @@ from assay.linear._lasso_budget import penalty_sum
 from assay.linear._lasso_design import Solutions
 from assay.linear._model import LinearModel
 from assay.linear._path import Settings
+from assay.state import Specs, facts, floats
 
 __all__ = ["SHARED", "Penalised"]
 
@@ -35,6 +36,13 @@ SHARED: Mapping[str, Constraint] = {
 
 class Penalised(LinearModel):
     """A linear model with penalty factors, positivity, an order of coordinates and a tolerance."""
+
+    state: ClassVar[Specs] = {
+        "coef_": floats("p"),
+        "intercept_": real(),
+        "n_iter_": integer(0),
+        **facts("dual_gap_", "alpha_", "budget_"),
+    }
 
     penalty_factors: Any
     positive: bool

@@ -17,8 +17,10 @@ from scipy import special
 from sklearn.base import ClassifierMixin
 
 from assay.base import Constraint, Estimator, array_like, boolean, instance_of, none, one_of
+from assay.constraints import integer
 from assay.errors import DataError, ParameterError
 from assay.labels import class_codes, class_factors
+from assay.state import Specs, classes, contrasts, floats
 
 __all__ = ["SHARED", "LogisticModel", "Table", "labels_of", "log_probabilities", "row_factors"]
 
@@ -46,6 +48,13 @@ class Table:
 
 class LogisticModel(ClassifierMixin, Estimator):
     """A linear part for each class, and what follows from it."""
+
+    state: ClassVar[Specs] = {
+        "classes_": classes("k"),
+        "coef_": floats(contrasts, "p"),
+        "intercept_": floats(contrasts),
+        "n_iter_": integer(0),
+    }
 
     constraints: ClassVar[Mapping[str, Constraint]] = SHARED
 

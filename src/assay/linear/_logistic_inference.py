@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -30,6 +30,7 @@ from assay.linear._logistic_fit import Maximum, Problem, loss_at, maximise, null
 from assay.linear._logistic_rows import make_rows
 from assay.linear._model import repeats
 from assay.results import Summary, TestResult
+from assay.state import Stateful
 
 __all__ = [
     "Inference",
@@ -48,7 +49,7 @@ KINDS = {None: LIKELIHOOD, "l2": "ridge", "l1": "lasso", "elasticnet": "elastic 
 
 
 @dataclass(frozen=True, eq=False)
-class Inference:
+class Inference(Stateful):
     """A fitted logistic regression without its rows: estimates (K - 1, 1 + p) of each class against the first.
 
     `value` is the (penalised, with Firth) log-likelihood that tests compare, `df` the number of parameters.
@@ -66,6 +67,8 @@ class Inference:
     kind: str
     n_iter: int
     notes: tuple[str, ...]
+
+    state_name: ClassVar[str] = "linear.LogisticInference"
 
     def std_errors(self) -> Array:
         """Standard errors, shaped as the estimates; NaN where there are none."""

@@ -10,8 +10,10 @@ from sklearn.base import RegressorMixin
 
 from assay.base import Estimator
 from assay.checks import name_columns
+from assay.constraints import real
 from assay.errors import DataError
 from assay.numerics.triangle import Solution
+from assay.state import Specs, floats
 
 __all__ = ["LinearModel", "repeats", "undetermined"]
 
@@ -38,6 +40,11 @@ def undetermined(model: Estimator, solution: Solution, n: int, others: str) -> s
 
 class LinearModel(RegressorMixin, Estimator):
     """A regressor with `coef_` (p,) or (k, p) and `intercept_`; says in its tags whether X may be sparse."""
+
+    state: ClassVar[Specs] = {
+        "coef_": floats("p") | floats("t", "p"),
+        "intercept_": real() | floats("t"),
+    }
 
     takes_sparse: ClassVar[bool] = False
     takes_many_targets: ClassVar[bool] = False

@@ -20,6 +20,7 @@ from assay.linear._model import LinearModel
 from assay.linear._ridge import Fit
 from assay.linear._ridge_rows import Rows, prepare
 from assay.results import Summary
+from assay.state import Specs, anything, facts
 
 __all__ = ["RidgeModel", "numbers", "per_target"]
 
@@ -28,6 +29,11 @@ Array = np.ndarray
 
 class RidgeModel(LinearModel):
     """What a fitted ridge regression can tell, however its alpha was found."""
+
+    state: ClassVar[Specs] = {
+        "n_iter_": anything,
+        **facts("alpha_", "budget_", "solver_", "_inference"),
+    }
 
     takes_sparse: ClassVar[bool] = True
     takes_many_targets: ClassVar[bool] = True

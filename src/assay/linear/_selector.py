@@ -40,6 +40,7 @@ from assay.numerics.moments import Moments, about_zero, summarize
 from assay.numerics.threads import one_blas_thread
 from assay.resampling import folds_constraint
 from assay.results import Curve, Summary
+from assay.state import Specs, bools, facts, floats, names
 
 __all__ = ["Family", "Problem", "Selector", "selector_constraints"]
 
@@ -213,6 +214,14 @@ class _Sample:
 
 class Selector(LinearModel):
     """A linear model that uses some of the columns, chosen by a search and a criterion."""
+
+    state: ClassVar[Specs] = {
+        "coef_": floats("p"),
+        "intercept_": real(),
+        "support_": bools("p"),
+        "selected_": names(None),
+        **facts("table_", "criterion_curve_", "_chosen"),
+    }
 
     constraints: ClassVar[dict[str, Constraint]] = selector_constraints
     curve_over: ClassVar[str] = "size"

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations, combinations_with_replacement
-from math import frexp
-from typing import Any, Self
+from math import comb, frexp
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.interpolate import BSpline, CubicSpline
@@ -37,6 +37,7 @@ from assay.linear._basis import (
     typical_gap,
     unit_of,
 )
+from assay.state import Specs, floats, ints, left_out, need, several, size
 
 __all__ = ["PolynomialBasis", "RadialBasis", "SplineBasis"]
 
@@ -45,6 +46,10 @@ FLOATS = [np.float64, np.float32]
 
 class _Basis(TransformerMixin, Estimator):
     """What the expansions share: names of the new columns, and float32 that stays float32."""
+
+    state: ClassVar[Specs] = {
+        "n_output_features_": size("out"),
+    }
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the new columns, made of the names of the old ones."""
@@ -108,6 +113,27 @@ class PolynomialBasis(_Basis):
            [ 0.7071,  0.4082]])
     """
 
+    state: ClassVar[Specs] = {
+        "powers_": ints("out", "p"),
+        "_plan": left_out(),
+        "_affine": floats(3, "p"),
+        "_h": floats(None, None, None),
+        "_g": floats("p", "top"),
+    }
+
+    def _check_state(self) -> None:
+        top = int(self.powers_.max(initial=1))
+        need(self._g.shape[1] == top and self._h.shape == ((len(self._g), top, top) if self.orthogonal else (0, 0, 0)))
+        p, count, size = self.n_features_in_, int(self.include_bias), 0
+        while size < self.degree and count <= len(self.powers_) and not (self.interaction_only and size == p):
+            size += 1
+            count += comb(p if self.interaction_only else p + size - 1, size)
+        need(count == len(self.powers_), "its products are not those of its degree")
+        need((self._affine[2] != 0).all() and np.array_equal(self.powers_, self._powers(self._terms())))
+
+    def _restore(self) -> None:
+        self._plan = product_plan(self._terms())
+
     constraints = {"degree": integer(1), "interaction_only": boolean, "include_bias": boolean, "orthogonal": boolean}
 
     def __init__(
@@ -122,12 +148,8 @@ class PolynomialBasis(_Basis):
         """Count the products and, with orthogonal=True, find the recurrence of each column."""
         X = self._gate(X, dtype=FLOATS)
         w = self._weights(sample_weight, len(X))
-        choose = combinations if self.interaction_only else combinations_with_replacement
-        p = X.shape[1]
-        terms = [term for size in range(1, self.degree + 1) for term in choose(range(p), size)]
-        self.powers_ = np.zeros((len(terms) + self.include_bias, p), dtype=np.int64)
-        for row, term in enumerate(terms, start=int(self.include_bias)):
-            np.add.at(self.powers_[row], list(term), 1)
+        p, terms = X.shape[1], self._terms()
+        self.powers_ = self._powers(terms)
         self.n_output_features_ = len(self.powers_)
         self._plan = product_plan(terms)
         top = int(self.powers_.max(initial=1))
@@ -139,6 +161,19 @@ class PolynomialBasis(_Basis):
             for c in range(p):
                 self._affine[:, c], self._h[c], self._g[c] = recurrence(X[rows, c].astype(float), weights, top)
         return self
+
+    def _terms(self) -> list[tuple[int, ...]]:
+        """The columns of each product, the constant aside."""
+        p = self.n_features_in_
+        choose = combinations if self.interaction_only else combinations_with_replacement
+        most = min(self.degree, p) if self.interaction_only else self.degree
+        return [term for size in range(1, most + 1) for term in choose(range(p), size)]
+
+    def _powers(self, terms: list[tuple[int, ...]]) -> np.ndarray:
+        powers = np.zeros((len(terms) + self.include_bias, self.n_features_in_), dtype=np.int64)
+        for row, term in enumerate(terms, start=int(self.include_bias)):
+            np.add.at(powers[row], list(term), 1)
+        return powers
 
     def transform(self, X: Any) -> np.ndarray:
         """The products of each row."""
@@ -173,6 +208,8 @@ class _Spline:
     size: int
 
 
+MOST_SPLINES = 4096
+"""A column with more of them is not stored: a small file would ask for gigabytes."""
 EXTRAPOLATIONS = ("linear", "constant", "continue", "periodic", "error")
 
 
@@ -214,6 +251,34 @@ class SplineBasis(_Basis):
     array(['x0_ns_0', 'x0_ns_1'], dtype=object)
     """
 
+    state: ClassVar[Specs] = {
+        "knots_": several(floats(None), "p"),
+        "_splines": left_out(),
+        "_widths": left_out(),
+    }
+
+    def _check_state(self) -> None:
+        self._refuse_natural()
+        need(all(knots.size > 0 and (np.diff(knots) > 0).all() for knots in self.knots_), "knots must rise")
+        # Making the splines takes the square of their number.
+        need(all(knots.size + self.degree <= MOST_SPLINES for knots in self.knots_), "too many knots")
+        need(self.n_output_features_ == sum(self._width(self._spline(knots)) for knots in self.knots_))
+
+    def _restore(self) -> None:
+        """All that evaluation needs follows from the knots."""
+        self._splines = [self._spline(knots) for knots in self.knots_]
+        self._widths = [self._width(spline) for spline in self._splines]
+
+    def _refuse_natural(self) -> None:
+        if self.natural and (self.degree != 3 or self.extrapolation in ("continue", "periodic")):
+            raise ParameterError(
+                "SplineBasis: natural splines have degree 3 and are linear beyond the outer knots",
+                remedy='use degree=3 and extrapolation="linear", "constant" or "error", or natural=False',
+            )
+
+    def _width(self, spline: _Spline) -> int:
+        return max(1, spline.size - (not self.include_bias))
+
     constraints = {
         "n_knots": integer(2),
         "degree": integer(0),
@@ -244,15 +309,10 @@ class SplineBasis(_Basis):
         """Place the knots of each column."""
         X = self._gate(X, dtype=FLOATS)
         w = self._weights(sample_weight, len(X))
-        if self.natural and (self.degree != 3 or self.extrapolation in ("continue", "periodic")):
-            raise ParameterError(
-                "SplineBasis: natural splines have degree 3 and are linear beyond the outer knots",
-                remedy='use degree=3 and extrapolation="linear", "constant" or "error", or natural=False',
-            )
+        self._refuse_natural()
         placed = self._placed_knots(X, w)
         self.knots_ = [merged_knots(column) for column in placed]
-        self._splines = [self._spline(column) for column in self.knots_]
-        self._widths = [max(1, spline.size - (not self.include_bias)) for spline in self._splines]
+        self._restore()
         self.n_output_features_ = sum(self._widths)
         return self
 
@@ -378,6 +438,11 @@ class RadialBasis(_Basis):
     >>> basis.transform([[2.0]]).round(4)
     array([[1.    , 0.6065, 0.6065]])
     """
+
+    state: ClassVar[Specs] = {
+        "centers_": floats("out", "p"),
+        "scale_": real(0, open_low=True),
+    }
 
     constraints = {
         "n_centers": integer(1),

@@ -22,10 +22,12 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from assay.base import Constraint, Estimator, boolean, instance_of, none, one_of, real
+from assay.constraints import integer
 from assay.errors import CollinearityWarning, DataError, ParameterError
 from assay.labels import class_codes
 from assay.linear._model import undetermined
 from assay.numerics.triangle import Solution, Triangle, merge, solve, summarize
+from assay.state import Specs, classes, contrasts, floats
 
 __all__ = ["LeastSquaresClassifier"]
 
@@ -59,6 +61,13 @@ class LeastSquaresClassifier(ClassifierMixin, Estimator):
     >>> model.decision_function([[2.0]]).round(3).tolist()
     [[0.448, 0.333, 0.219]]
     """
+
+    state: ClassVar[Specs] = {
+        "classes_": classes("k"),
+        "coef_": floats(contrasts, "p"),
+        "intercept_": floats(contrasts),
+        "rank_": integer(0),
+    }
 
     constraints: ClassVar[dict[str, Constraint]] = {
         "alpha": real(0),

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -28,6 +28,7 @@ from assay.linear._model import LinearModel
 from assay.numerics.moments import Moments, about_zero, summarize
 from assay.resampling import folds_constraint
 from assay.results import Path
+from assay.state import Specs, Stateful, facts, floats, ints, part
 
 __all__ = ["Lars"]
 
@@ -66,7 +67,7 @@ class Problem:
 
 
 @dataclass(frozen=True, eq=False)
-class Knots:
+class Knots(Stateful):
     """The path in the data's own units (`rss` without y_unit): one row of `coef` per knot, alphas falling."""
 
     alphas: Array
@@ -76,6 +77,15 @@ class Knots:
     active: Array
     aliased: Array
     finished: bool
+
+    state: ClassVar[Specs] = {
+        "alphas": floats("n"),
+        "coef": floats("n", "p"),
+        "intercepts": floats("n"),
+        "rss": floats("n", finite=False),
+        "active": ints(None, below="p"),
+        "aliased": ints(None, below="p"),
+    }
 
     def first(self, count: int) -> Knots:
         """The first few knots alone."""
@@ -136,6 +146,14 @@ class Lars(LinearModel):
     >>> model.active_, model.coef_.nonzero()[0]
     (array([2, 8, 3, 6, 1, 9, 4, 7, 5, 0]), array([1, 2, 3, 4, 6, 8, 9]))
     """
+
+    state: ClassVar[Specs] = {
+        "coef_": floats("p"),
+        "intercept_": real(),
+        "_knots": part(Knots, "p"),
+        "n_iter_": integer(1),
+        **facts("alphas_", "active_", "alpha_", "path_", "table_", "criterion_curve_"),
+    }
 
     constraints = {
         "method": one_of("lar", "lasso"),

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -36,6 +36,7 @@ from assay.linear._lasso_model import SHARED, Penalised
 from assay.numerics.moments import Moments
 from assay.resampling import cv_mean_and_error, folds, folds_constraint, one_standard_error
 from assay.results import Curve, Path
+from assay.state import Specs, facts
 
 __all__ = ["ElasticNet", "ElasticNetCV", "Lasso", "LassoCV", "enet_path", "lasso_path"]
 
@@ -242,6 +243,10 @@ class ElasticNet(_OnePenalty):
 
 class _Chosen(Penalised):
     """Alpha (and l1_ratio) chosen by cross-validation along whole paths."""
+
+    state: ClassVar[Specs] = {
+        **facts("l1_ratio_", "alpha_min_", "alpha_1se_", "alphas_", "mse_path_", "cv_curve_", "path_"),
+    }
 
     constraints = {
         **SHARED,

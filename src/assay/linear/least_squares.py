@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -55,6 +55,7 @@ from assay.numerics.triangle import (
 )
 from assay.resampling import cv_mean_and_error, folds, folds_constraint, is_partition
 from assay.results import Diagnostics, Interval, Summary, Trace
+from assay.state import Specs, anything, facts, left_out, optional, part
 
 __all__ = ["LinearRegression"]
 
@@ -115,6 +116,16 @@ class LinearRegression(LinearModel):
        estimate  lower  upper
     0      9.85   8.47  11.23
     """
+
+    state: ClassVar[Specs] = {
+        "_one_target": boolean,
+        "_inference": part(Inference),
+        "_index": left_out(),
+        "trace_": optional(part(Trace)),
+        "_rows": optional(anything),
+        "n_iter_": integer(1),
+        **facts("rank_", "condition_number_", "df_residual_", "sigma_", "leverage_", "residuals_", "loo_error_"),
+    }
 
     takes_sparse = True
     takes_many_targets = True

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import floor, sqrt
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -28,6 +28,7 @@ from sklearn.neighbors import KDTree
 from sklearn.utils.validation import check_is_fitted
 
 from assay.base import Estimator, integer, jobs, none, one_of, real
+from assay.constraints import text
 from assay.errors import DataError, ParameterError
 from assay.linear._basis import are_counts, unit_of
 from assay.linear._local import GAUSSIAN, NARROW, NODES, TRICUBE, fit_line, kth_distances, window_ends
@@ -35,6 +36,7 @@ from assay.linear._local_tree import fit_cloud
 from assay.numerics.threads import parallel
 from assay.progress import track
 from assay.results import Curve, Summary
+from assay.state import Specs, Stateful, bools, facts, floats, ints, left_out, need, part, several
 
 __all__ = ["LocalRegression"]
 
@@ -92,6 +94,25 @@ class LocalRegression(RegressorMixin, Estimator):
     >>> LocalRegression(tau="loo", degree=2).fit(x[:, None], np.sin(x) + 0.1 * np.cos(70 * x)).tau_ > 0.1
     True
     """
+
+    state: ClassVar[Specs] = {
+        "_rows": part(("linear.Line", "linear.Cloud")),
+        **dict.fromkeys(("_x_unit", "_y_unit", "_tau_unit", "tau_"), real(0, open_low=True)),
+        "_y_mean": real(),
+        "_mass": real(0),
+        "_final": left_out(),
+        "_data": several(floats(None, "p") | floats(None), 2, kind=tuple),
+        "_n_used": integer(1),
+        "_y_name": text,
+        **facts("effective_df_", "df_residual_", "sigma_", "leverage_", "fitted_values_", "loo_curve_"),
+    }
+
+    def _check_state(self) -> None:
+        need(self._rows.x.shape[1:] == (() if self.n_features_in_ == 1 else (self.n_features_in_,)))
+        need(self._mass <= self._rows.below[-1] and [part.ndim for part in self._data] == [2, 1])
+
+    def _restore(self) -> None:
+        self._final = self._setting(self.tau_ / self._tau_unit)
 
     constraints = {
         "tau": real(0, open_low=True) | one_of("loo"),
@@ -309,7 +330,7 @@ class LocalRegression(RegressorMixin, Estimator):
 
 
 @dataclass(frozen=True, eq=False)
-class _Line:
+class _Line(Stateful):
     """The training rows of one column: sorted, ties merged into their mean."""
 
     x: np.ndarray
@@ -318,6 +339,18 @@ class _Line:
     below: np.ndarray
     home: np.ndarray
     weight_unit: float
+
+    state: ClassVar[Specs] = {
+        "x": floats("n", rising=True),
+        "s": floats("n", low=0),
+        "y": floats("n"),
+        "below": floats("n+1", rising=True, low=0),
+        "home": ints(None, below="n"),
+        "weight_unit": real(0, open_low=True),
+    }
+
+    def _check_state(self) -> None:
+        need(self.x.size > 0)
 
     def fits(self, positions: np.ndarray, setting: Any, n_jobs: int | None, s: np.ndarray | None) -> np.ndarray:
         """Value, a_0 and variance at each position (see `_local`); s stands in for the weights where it is given."""
@@ -381,7 +414,7 @@ class _Line:
 
 
 @dataclass(frozen=True, eq=False)
-class _Cloud:
+class _Cloud(Stateful):
     """The training rows of several columns, ties merged, in the order of a KD-tree, with the tree's arrays."""
 
     x: np.ndarray
@@ -396,6 +429,28 @@ class _Cloud:
     high: np.ndarray
     home: np.ndarray
     weight_unit: float
+
+    state: ClassVar[Specs] = {
+        "x": floats("n", "p"),
+        "s": floats("n", low=0),
+        "y": floats("n"),
+        "below": floats("n+1", rising=True, low=0),
+        "home": ints(None, below="n"),
+        "weight_unit": real(0, open_low=True),
+        "share": floats("n", low=0),
+        "first": ints("nodes"),
+        "last": ints("nodes"),
+        "leaf": bools("nodes"),
+        "low": floats("nodes", "p"),
+        "high": floats("nodes", "p"),
+    }
+
+    def _check_state(self) -> None:
+        """Children 2i + 1 and 2i + 2 of a node are there, and the leaves hold each row once at most."""
+        n, inner = len(self.x), np.flatnonzero(~self.leaf)
+        need(n > 0 and self.leaf.size > 0 and (2 * inner + 2 < self.leaf.size).all())
+        need((self.first <= self.last).all() and (self.last <= n).all())
+        need((self.last - self.first)[self.leaf].sum() <= n)
 
     def fits(self, positions: np.ndarray, setting: Any, n_jobs: int | None, s: np.ndarray | None) -> np.ndarray:
         """Value, a_0 and variance at each position (see `_local`)."""

@@ -33,6 +33,7 @@ from assay.linear._logistic_fit import Maximum, Problem
 from assay.linear._logistic_folds import predict_folds
 from assay.linear._logistic_gate import SHARED, LogisticModel
 from assay.linear._logistic_inference import (
+    Inference,
     check_level,
     inference_of,
     likelihood_ratios,
@@ -42,7 +43,9 @@ from assay.linear._logistic_inference import (
 )
 from assay.linear._logistic_run import LASSOS, find_maximum, make_problem, refuse_contradictions, tell
 from assay.linear._logistic_threshold import ThresholdChoice, choose_threshold
+from assay.linear._separation import Separation
 from assay.results import Summary, TestResult, Trace
+from assay.state import Specs, facts, left_out, part
 
 __all__ = ["LogisticRegression"]
 
@@ -107,6 +110,16 @@ class LogisticRegression(LogisticModel):
     >>> model.summary().to_frame().loc["x0", ["std_error", "odds_ratio"]].round(4).tolist()
     [0.9126, 3.367]
     """
+
+    state: ClassVar[Specs] = {
+        "cut_": real(),
+        "rank_": integer(0),
+        "separation_": none | part(Separation),
+        "trace_": part(Trace),
+        "_inference": none | part(Inference),
+        "_training": left_out(),
+        **facts("deviance_", "null_deviance_", "aic_", "bic_"),
+    }
 
     constraints: ClassVar[Mapping[str, Constraint]] = {
         **SHARED,

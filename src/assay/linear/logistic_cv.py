@@ -20,7 +20,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -35,6 +35,7 @@ from assay.linear._logistic_path_gate import PATH_SHARED, PathModel, problem_of
 from assay.numbers import fmt
 from assay.resampling import Folds, cv_mean_and_error, folds, folds_constraint, one_standard_error
 from assay.results import Curve, Path
+from assay.state import Specs, facts, part
 
 __all__ = ["LogisticPath", "LogisticRegressionCV", "logistic_path"]
 
@@ -118,6 +119,21 @@ class LogisticRegressionCV(PathModel):
     >>> np.flatnonzero(model.coef_[0]).tolist(), bool(model.alpha_1se_ > model.alpha_min_)
     ([0], True)
     """
+
+    state: ClassVar[Specs] = {
+        "path_": part(LogisticPath),
+        **facts(
+            "alpha_",
+            "C_",
+            "dual_gap_",
+            "deviance_ratio_",
+            "alpha_min_",
+            "alpha_1se_",
+            "alphas_",
+            "score_path_",
+            "cv_curve_",
+        ),
+    }
 
     constraints = {
         **PATH_SHARED,

@@ -49,6 +49,7 @@ from assay.numerics.moments import Moments
 from assay.numerics.threads import parallel
 from assay.resampling import cv_mean_and_error, folds, folds_constraint, is_partition, one_standard_error
 from assay.results import Curve, Path
+from assay.state import Specs, facts
 
 __all__ = ["Ridge", "RidgeCV", "ridge_path"]
 
@@ -264,6 +265,10 @@ class RidgeCV(RidgeModel):
     >>> print(model.cv_curve_)
     Leave-one-out error of ridge regression against alpha, 100 points, min at ..., 1se at ...
     """
+
+    state: ClassVar[Specs] = {
+        **facts("alphas_", "cv_curve_", "alpha_min_", "alpha_1se_", "mse_path_"),
+    }
 
     constraints: ClassVar[dict[str, Constraint]] = {
         "alphas": integer(2) | array_like,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -30,6 +30,7 @@ from assay.errors import AssayWarning, ConvergenceWarning, DataError, ParameterE
 from assay.linear._screen import Target, default_keep, marginal, partial, top
 from assay.linear.criteria import warn_of_light_weights
 from assay.linear.lars import Lars
+from assay.state import Specs, Stateful, anything, bools, facts, floats, ints, names, need, optional, part, several
 
 __all__ = ["SIS", "IterativeSIS", "Round"]
 
@@ -40,6 +41,21 @@ _regressor = Constraint(
 
 class _Screen(SelectorMixin, Estimator):
     """What both screens share: the gate, the survivors as a table, and the model of the survivors."""
+
+    state: ClassVar[Specs] = {
+        "n_keep_": integer(1),
+        "scores_": floats("p", finite=False),
+        "support_": bools("p"),
+        "selected_": names(None),
+        "survivors_": optional(ints(None, below="p")),
+        "estimator_": optional(anything),
+        **facts("coef_", "intercept_"),
+    }
+
+    def _check_state(self) -> None:
+        if hasattr(self, "estimator_"):
+            need(hasattr(self.estimator_, "predict") and hasattr(self, "survivors_"))
+            need(getattr(self.estimator_, "n_features_in_", self.survivors_.size) == self.survivors_.size)
 
     estimator_: Any
     support_: np.ndarray
@@ -200,7 +216,7 @@ class SIS(_Screen):
 
 
 @dataclass(frozen=True, eq=False)
-class Round:
+class Round(Stateful):
     """One iteration of `IterativeSIS`: the columns it added, and those that the model then kept."""
 
     added: np.ndarray
@@ -238,6 +254,11 @@ class IterativeSIS(RegressorMixin, _Screen):
     >>> screen.history_[0].kept, bool(screen.support_[10] and screen.support_[400])
     (array([ 10, 400]), True)
     """
+
+    state: ClassVar[Specs] = {
+        "history_": several(part(Round), kind=tuple),
+        "n_iter_": integer(1),
+    }
 
     constraints = {
         "n_keep": none | integer(1),

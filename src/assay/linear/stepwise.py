@@ -32,6 +32,7 @@ from assay.linear._splicing import ActiveSet, backward_path, forward_path, indep
 from assay.linear.criteria import Models, criterion_values
 from assay.numerics.jit import kernel
 from assay.results import Path, Trace
+from assay.state import Specs, facts
 
 __all__ = ["Stagewise", "Stepwise"]
 
@@ -76,6 +77,10 @@ class Stepwise(Selector):
     >>> Stepwise(direction="backward").fit(X, y).n_models_
     56
     """
+
+    state: ClassVar[Specs] = {
+        **facts("n_models_"),
+    }
 
     constraints: ClassVar[dict[str, Constraint]] = selector_constraints | {
         "direction": one_of("forward", "backward", "both")
@@ -266,6 +271,10 @@ class Stagewise(Selector):
     >>> print(model.path_)
     Stagewise path of 10 coefficients over 148 values of arc length, at most 9 of them non-zero
     """
+
+    state: ClassVar[Specs] = {
+        **facts("trace_", "n_iter_", "path_"),
+    }
 
     constraints: ClassVar[dict[str, Constraint]] = {
         name: constraint for name, constraint in selector_constraints.items() if name != "max_size"

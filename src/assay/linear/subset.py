@@ -23,6 +23,7 @@ from assay.errors import ConvergenceWarning, DataError
 from assay.linear._leaps import TooDependentError, leaps
 from assay.linear._selector import Family, Problem, Selector, selector_constraints
 from assay.linear._splicing import backward_path, independent, splicing_path
+from assay.state import Specs, facts
 
 __all__ = ["BestSubset"]
 
@@ -71,6 +72,10 @@ class BestSubset(Selector):
     >>> bool(model.proven_.all())
     True
     """
+
+    state: ClassVar[Specs] = {
+        **facts("proven_", "bound_", "n_nodes_"),
+    }
 
     constraints: ClassVar[dict[str, Constraint]] = selector_constraints | {
         "method": one_of("auto", "exact", "splicing"),

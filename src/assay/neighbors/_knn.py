@@ -14,6 +14,7 @@ from assay.neighbors._distances import METRICS, make_space
 from assay.neighbors._loo import LeaveOneOutCurve, blocks, summarise
 from assay.neighbors._search import Index
 from assay.neighbors._votes import KERNELS, Neighbourhood, crop
+from assay.state import Specs, floats, left_out, need, optional, part, size
 
 __all__ = ["Neighbours"]
 
@@ -36,6 +37,25 @@ class Neighbours(Estimator):
         "candidates": integer(1) | array_like,
         "rule": one_of("min", "1se"),
     }
+
+    state: ClassVar[Specs] = {
+        "_X": floats("n", "p"),
+        "_mass": none | floats("n", low=0),
+        "n_samples_fit_": size("n"),
+        "n_neighbors_": integer(1),
+        "algorithm_": one_of("brute", "kd_tree"),
+        "loo_": optional(part(LeaveOneOutCurve)),
+        "_index": left_out(),
+    }
+
+    def _check_state(self) -> None:
+        need(self._mass is None or (self._mass > 0).all(), "weights must be positive")
+        need(self.n_neighbors_ <= (len(self._X) if self._mass is None else self._mass.sum() * (1.0 + 1e-12)))
+        need(not callable(self.weights) and not (self.metric == "hamming" and self.algorithm == "kd_tree"))
+
+    def _restore(self) -> None:
+        self.__dict__.pop("_index", None)
+        self._index_of_rows()
 
     # Declared for the type checker; every child's __init__ stores them.
     n_neighbors: int | str

@@ -24,11 +24,12 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
 
-from assay.base import Constraint, one_of, real
+from assay.base import Constraint, boolean, one_of, real
 from assay.labels import class_codes
 from assay.neighbors._knn import Neighbours
 from assay.neighbors._loo import running_classes, running_means
 from assay.neighbors._votes import Neighbourhood, average, count, votes
+from assay.state import Specs, classes, floats, ints, need
 
 __all__ = ["KNeighborsClassifier", "KNeighborsRegressor"]
 
@@ -82,6 +83,11 @@ class KNeighborsClassifier(ClassifierMixin, Neighbours):
         **Neighbours.constraints,
         "smoothing": real(0),
         "prior": one_of("uniform", "empirical"),
+    }
+    state: ClassVar[Specs] = {
+        "classes_": classes("k"),
+        "_codes": ints("n", below="k"),
+        "class_prior_": floats("k", low=0, high=1),
     }
 
     def __init__(
@@ -203,6 +209,12 @@ class KNeighborsRegressor(RegressorMixin, Neighbours):
     >>> distance.round(1).tolist(), row.tolist()
     ([[0.4, 0.6]], [[1, 0]])
     """  # noqa: E501  (a table)
+
+    state: ClassVar[Specs] = {"_y": floats("n", "t"), "_flat": boolean}
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        need(self._y.shape[1] == 1 or not self._flat)
 
     def __init__(
         self,

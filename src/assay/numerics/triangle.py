@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -29,8 +29,10 @@ from scipy.linalg import qr, solve_triangular, svdvals
 from scipy.linalg.lapack import dgeqrf
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
+from assay.constraints import integer
 from assay.numerics.scale import norms, power_of_two
 from assay.numerics.threads import one_blas_thread, parallel
+from assay.state import Specs, Stateful, floats, ints
 
 __all__ = [
     "Rows",
@@ -70,7 +72,7 @@ Rows = np.ndarray | sparse.csr_matrix | sparse.csr_array
 
 
 @dataclass(frozen=True, eq=False)
-class Triangle:
+class Triangle(Stateful):
     """Upper trapezoid `factor` of the rows sqrt(w) [1, x, y], with what the likelihood needs of the weights.
 
     `n` counts the rows of positive weight, `log_weight` sums the logarithms of their weights; `targets`
@@ -83,6 +85,11 @@ class Triangle:
     log_weight: float
     targets: int
     intercept: bool
+
+    state: ClassVar[Specs] = {
+        "factor": floats("m", "m", finite=False),
+        "n": integer(1),
+    }
 
 
 def blocks(n: int, width: int) -> list[slice]:
@@ -165,7 +172,7 @@ def error_norms(rows: Triangle, coef: np.ndarray, intercept: np.ndarray) -> np.n
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(Stateful):
     """Least squares from a triangle: p slopes, k targets, and the orthonormal basis inference needs.
 
     The design A = [1, X] (or X) has m columns. `scale` (m,) holds powers of two near their norms, `basis` (m, q) is
@@ -188,6 +195,15 @@ class Solution:
     aliased: np.ndarray
     constant: np.ndarray
     null: np.ndarray | None
+
+    state: ClassVar[Specs] = {
+        "coef": floats("p", "t"),
+        "intercept": floats("t"),
+        "scale": floats("m"),
+        "factor": floats("m", "m", finite=False),
+        "mean": floats("p"),
+        **dict.fromkeys(("aliased", "constant"), ints(None, below="p")),
+    }
 
 
 def solve(triangle: Triangle) -> Solution:

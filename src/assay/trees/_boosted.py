@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
@@ -16,6 +16,7 @@ from assay.errors import ConvergenceWarning, DataError, DivergenceError, Paramet
 from assay.numerics.seeds import seed_sequence
 from assay.resampling import cv_mean_and_error, folds, folds_constraint, one_standard_error
 from assay.results import Curve
+from assay.state import Specs, facts, need, part, values
 from assay.trees._boost import BoostLimits
 from assay.trees._influence import RelativeInfluence, gains, influence_of
 from assay.trees._limits import MANY
@@ -63,6 +64,19 @@ SHARED: dict[str, Constraint] = {
 
 class Boosted(TableEstimator):
     """An ensemble of trees grown one after another, each on the gradients that the ones before have left."""
+
+    state: ClassVar[Specs] = {
+        "nodes_": part(Nodes, k=1),
+        "n_estimators_": integer(1),
+        "link_": one_of("identity", "log", "logit", "softmax", "half logit"),
+        "train_score_": values(None),
+        "validation_score_": values(None) | none,
+        **facts("cv_curve_", "_entropy"),
+    }
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        need(self.nodes_.trees == self.n_estimators_ * self.initial_.size, "its trees are not those of its rounds")
 
     n_estimators: int
     learning_rate: float

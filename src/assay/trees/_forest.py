@@ -11,20 +11,33 @@ import threading
 import zlib
 from dataclasses import dataclass
 from math import floor, log2, sqrt
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from assay.constraints import integer
 from assay.errors import DataError, ParameterError
 from assay.numerics.threads import parallel
+from assay.state import Specs, facts, left_out, part
 from assay.trees._binning import Codes, bin_table
 from assay.trees._exact import Presort, grow_exact, presort
 from assay.trees._grow import grow_binned
 from assay.trees._interrupt import interrupts
 from assay.trees._limits import limits_of
 from assay.trees._nodes import Nodes
-from assay.trees._oob import OutOfBag, Sampler, counted, entropy_of, forget, leaves_of, sampler, tree_seeds, unit_of
+from assay.trees._oob import (
+    DRAWN,
+    OutOfBag,
+    Sampler,
+    counted,
+    entropy_of,
+    forget,
+    leaves_of,
+    sampler,
+    tree_seeds,
+    unit_of,
+)
 from assay.trees._predict import leaf_indices, sum_values
 from assay.trees._sparse import dense_blocks
 from assay.trees._table import TableEstimator
@@ -53,6 +66,18 @@ class _Plan:
 
 class Forest(TableEstimator):
     """Growing, judging and asking many trees; a subclass says what the target is."""
+
+    state: ClassVar[Specs] = {
+        **DRAWN,
+        "nodes_": part(Nodes, "trees", k="k"),
+        "max_features_": integer(1),
+        "_voting": left_out(),
+        **facts("_entropy", "_mark"),
+    }
+
+    def _restore(self) -> None:
+        self.__dict__.pop("_voting", None)
+        self._settle(self.nodes_.value.shape[1])
 
     n_estimators: int
     criterion: str
@@ -338,7 +363,7 @@ def _fingerprint(X: Array, target: Array, w: Array | None) -> int:
     found = 0
     for _, rows in dense_blocks(X, 0, X.shape[0]):  # the same number for a sparse table and a dense one
         found = zlib.crc32(rows.data, found)
-    for part in (target.astype(np.float64), w):
-        if part is not None:
-            found = zlib.crc32(np.ascontiguousarray(part).data, found)
+    for column in (target.astype(np.float64), w):
+        if column is not None:
+            found = zlib.crc32(np.ascontiguousarray(column).data, found)
     return found

@@ -15,9 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+
+from assay.state import Specs, Stateful, array, floats, ints, need
 
 __all__ = ["LEAF", "UNSEEN", "Nodes", "concatenate", "word_count"]
 
@@ -28,7 +30,7 @@ UNSEEN = np.uint32(0xFFFFFFFF)
 
 
 @dataclass(frozen=True, eq=False)
-class Nodes:
+class Nodes(Stateful):
     """The nodes of one tree or several, with what training saw in each.
 
     | field     | shape, type     | meaning                                                                        |
@@ -61,6 +63,42 @@ class Nodes:
     weight: Array
     impurity: Array
     gain: Array
+
+    state: ClassVar[Specs] = {
+        "starts": ints("trees+1", rising=True),
+        "feature": array(np.int32, "n", low=LEAF),
+        "threshold": floats("n"),
+        "first": array(np.int32, "n", low=0),
+        "count": array(np.int32, "n", low=0),
+        "missing": array(np.int32, "n", low=0),
+        "offset": ints("n", low=-1),
+        "words": array(np.uint32, None),
+        "value": floats("n", "k"),
+        "rows": ints("n"),
+        **dict.fromkeys(("weight", "impurity", "gain"), floats("n", finite=False)),
+    }
+
+    def _check_state(self) -> None:
+        """Every child behind its parent and inside its tree."""
+        inner = np.flatnonzero(self.feature >= 0)
+        first, count = self.first[inner].astype(np.int64), self.count[inner]
+        need(self.starts.size > 1 and self.starts[0] == 0 and self.starts[-1] == self.size)
+        need((np.diff(self.starts) > 0).all() and (count >= 2).all() and self.value.shape[1] > 0)
+        ends = self.starts[1:][np.searchsorted(self.starts, inner, side="right") - 1]
+        need((first > inner).all() and (first + count <= ends).all() and (self.missing[inner] < count).all())
+        need((self.count[self.feature < 0] == 0).all() and (count[self.offset[inner] < 0] == 2).all())
+
+    def check_columns(self, levels: Sequence[Array | None]) -> None:
+        """Raise `StateError` where a node tests a column or a level that is not there."""
+        most = np.array([0 if known is None else len(known) for known in levels], dtype=np.int64)
+        need((self.feature < most.size).all(), "a node tests a column that is not there")
+        coded = np.flatnonzero((self.feature >= 0) & (self.offset >= 0))
+        known, count = most[self.feature[coded]], self.count[coded]
+        room = np.where(count == 2, (known + 31) // 32, known)
+        need((known > 0).all() and (self.offset[coded] + room <= self.words.size).all(), "a node's categories are cut")
+        for node in coded[count > 2]:
+            words = self.words[self.offset[node] :][: most[self.feature[node]]]
+            need(((words < self.count[node]) | (words == UNSEEN)).all(), "a category has no child")
 
     @property
     def trees(self) -> int:

@@ -22,7 +22,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from scipy import special
@@ -36,6 +36,7 @@ from assay.numerics.scale import power_of_two
 from assay.numerics.seeds import seed_sequence
 from assay.progress import track
 from assay.results import Curve, Interval
+from assay.state import Specs, Stateful, facts, floats, ints, need, part
 from assay.trees._nodes import Nodes
 from assay.trees._predict import _any, _number, _routes, child_of
 from assay.trees._sparse import SparseTable, dense_blocks
@@ -70,7 +71,7 @@ SAMPLES: Constraint = none | integer(1) | real(0, 1, open_low=True)
 
 
 @dataclass(frozen=True, eq=False)
-class Sampler:
+class Sampler(Stateful):
     """How each tree's rows are drawn.
 
     | field     | meaning                                                                |
@@ -87,6 +88,18 @@ class Sampler:
     size: int
     bootstrap: bool
     below: Array | None = None
+
+    state: ClassVar[Specs] = {
+        "n": integer(1),
+        "size": integer(1),
+        "pool": ints("pool") | none,
+        "below": floats("pool", low=0, rising=True) | none,
+    }
+
+    def _check_state(self) -> None:
+        need(self.pool is None or (self.pool.size > 0 and (self.pool < self.n).all()))
+        need(self.below is None or self.pool is None or self.below.size == self.pool.size)
+        need(self.bootstrap or self.size <= self.available)
 
     @property
     def available(self) -> int:
@@ -196,6 +209,14 @@ def unit_of(target: Array, classes: int) -> float:
         return 1.0
     top = float(np.abs(target).max(initial=0.0))
     return 1.0 if 1e-100 < top < 1e100 or top == 0 else float(power_of_two(np.array([top]))[0])
+
+
+DRAWN: Specs = {
+    "seeds_": ints("trees"),
+    "_sampler": part(Sampler),
+    **facts("oob_votes_", "oob_prediction_", "oob_decision_function_", "oob_error_", "oob_score_", "oob_curve_"),
+}
+"""The state of an ensemble whose trees draw their rows."""
 
 
 class OutOfBag:

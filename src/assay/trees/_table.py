@@ -8,7 +8,7 @@ A sparse table holds numbers: a cell that is not stored is 0, an explicit NaN is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,7 @@ from assay.base import Constraint, Estimator, array_like, none, one_of
 from assay.errors import DataError, ParameterError
 from assay.levels import as_frame, as_numbers, as_places, column_index, refuse_objects, sorted_levels
 from assay.numerics.jit import kernel
+from assay.state import Specs, bools, labels, several
 from assay.trees._sparse import SparseTable, canonical
 
 __all__ = ["TableEstimator", "categories", "monotone", "refuse_vector"]
@@ -39,6 +40,17 @@ class TableEstimator(Estimator):
     array of its levels, whose places are the codes, and `ordered_`: columns of levels that are split like numbers.
     Columns of truth values are numbers, and `_truths` marks them for whoever writes about them.
     """
+
+    state: ClassVar[Specs] = {
+        "levels_": several(none | labels(None), "p"),
+        "ordered_": bools("p"),
+        "_truths": bools("p"),
+    }
+
+    def _check_state(self) -> None:
+        for name in ("nodes_", "full_nodes_"):
+            if name in vars(self):
+                vars(self)[name].check_columns(self.levels_)
 
     categorical_features: Any
     levels_: list[Array | None]

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from assay.base import Constraint, boolean, integer, jobs, none, one_of, real, seed
 from assay.errors import DataError, ParameterError
 from assay.numerics.seeds import seed_sequence
+from assay.state import Specs, optional, part
 from assay.trees._binning import bin_table
 from assay.trees._exact import grow_exact, presort
 from assay.trees._interrupt import interrupts
@@ -73,6 +74,12 @@ class Tree(TableEstimator):
 
     A class adds its `criterion`, `fit` and `predict`, and for classes `classes_`.
     """
+
+    state: ClassVar[Specs] = {
+        "max_features_": integer(1),
+        "nodes_": part(Nodes, k="k"),
+        "_draws_ties": optional(boolean),
+    }
 
     constraints: ClassVar[dict[str, Constraint]] = GROWTH
 

@@ -20,7 +20,7 @@ Breiman (1996), Machine Learning 24, 123-140.
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -45,8 +45,10 @@ from assay.errors import DataError, ParameterError
 from assay.labels import class_codes
 from assay.numerics.threads import parallel
 from assay.resampling import take
+from assay.state import Specs, anything, classes, ints, need, several
 from assay.trees._bagged import SharedTable, leaf_values
 from assay.trees._oob import (
+    DRAWN,
     OOB_SCORE,
     SAMPLES,
     OutOfBag,
@@ -85,6 +87,23 @@ SHARED: dict[str, Constraint] = {
 
 class _Bagging(MetaEstimatorMixin, Estimator):
     """Drawing, fitting and judging the models; a subclass says what the target is and how answers are joined."""
+
+    state: ClassVar[Specs] = {
+        **DRAWN,
+        "estimators_": several(anything, "trees"),
+        "estimators_features_": several(ints(None, below="p"), "trees"),
+        "_reads_once": boolean,
+    }
+
+    def _check_state(self) -> None:
+        need(len(self.estimators_) > 0 and all(hasattr(model, "predict") for model in self.estimators_))
+        for model, columns in zip(self.estimators_, self.estimators_features_, strict=True):
+            need(columns.size > 0 and getattr(model, "n_features_in_", columns.size) == columns.size)
+            if hasattr(self, "classes_") and hasattr(model, "classes_"):
+                need(np.array_equal(model.classes_, self.classes_), "its classes differ")
+            if self._reads_once:  # all walk through the table that the first one reads
+                need(SharedTable.serves(model) and columns.size == self.n_features_in_)
+                model.nodes_.check_columns(self.estimators_[0].levels_)
 
     estimator: Any
     n_estimators: int
@@ -343,6 +362,10 @@ class BaggingClassifier(ClassifierMixin, _Bagging):
     >>> bag.predict([[0.9], [0.1]]).tolist()
     ['high', 'low']
     """
+
+    state: ClassVar[Specs] = {
+        "classes_": classes("k"),
+    }
 
     constraints = {**SHARED, "vote": one_of("majority", "probability")}
 

@@ -19,7 +19,7 @@ Tibshirani (2000), Annals of Statistics 28, 337-407; Chen & Guestrin (2016), KDD
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import special
@@ -28,6 +28,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from assay.base import Constraint, none, one_of, real
 from assay.errors import DataError, ParameterError
 from assay.labels import class_codes, class_factors
+from assay.state import Specs, classes, contrasts, floats
 from assay.trees._boosted import SHARED, Boosted
 from assay.trees._influence import RelativeInfluence
 from assay.trees._losses import CLASS_LOSSES, NUMBER_LOSSES
@@ -114,6 +115,10 @@ class GradientBoostingRegressor(RegressorMixin, Boosted):
     >>> bool(shape[1] < min(shape[0], shape[2]) - 1.5)
     True
     """
+
+    state: ClassVar[Specs] = {
+        "initial_": floats(1),
+    }
 
     constraints = {
         **SHARED,
@@ -285,6 +290,11 @@ class GradientBoostingClassifier(ClassifierMixin, Boosted):
     >>> bool(np.allclose(model.predict_proba(X).sum(axis=1), 1.0))
     True
     """
+
+    state: ClassVar[Specs] = {
+        "classes_": classes("k"),
+        "initial_": floats(contrasts),
+    }
 
     constraints = {
         **SHARED,

@@ -26,7 +26,9 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 
 from assay.base import Constraint, none, one_of
 from assay.labels import class_codes, class_factors
+from assay.state import Specs, classes, part
 from assay.trees._criteria import CLASSIFICATION, REGRESSION
+from assay.trees._nodes import Nodes
 from assay.trees._target import numeric_target
 from assay.trees._tree import GROWTH, Tree
 
@@ -87,6 +89,10 @@ class DecisionTreeRegressor(RegressorMixin, Tree):
     >>> tree.predict([[2, 140], [9, 140]])
     array([5.1 , 6.75])
     """  # noqa: E501  (a table)
+
+    state: ClassVar[Specs] = {
+        "nodes_": part(Nodes, k=1),
+    }
 
     constraints: ClassVar[dict[str, Constraint]] = {"criterion": one_of(*REGRESSION), **GROWTH}
 
@@ -184,6 +190,10 @@ class DecisionTreeClassifier(ClassifierMixin, Tree):
     >>> tree.nodes_.impurity[0]
     np.float64(0.375)
     """  # noqa: E501  (a table)
+
+    state: ClassVar[Specs] = {
+        "classes_": classes("k"),
+    }
 
     constraints: ClassVar[dict[str, Constraint]] = {
         "criterion": one_of(*CLASSIFICATION),

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import floor, sqrt
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
@@ -29,6 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 from assay.base import Constraint, boolean, instance_of, integer, jobs, none, one_of, real, seed
 from assay.errors import DataError, ParameterError
 from assay.labels import class_codes, class_factors
+from assay.state import Specs, classes, part
 from assay.trees._forest import Forest
 from assay.trees._limits import LIMITS
 from assay.trees._members import Members, fitted_like
@@ -114,6 +115,10 @@ class RandomForestRegressor(RegressorMixin, Forest):
     >>> forest.permutation_importance(X, y).to_frame().index[:2].tolist()
     ['x0', 'x1']
     """
+
+    state: ClassVar[Specs] = {
+        "nodes_": part(Nodes, "trees", k=1),
+    }
 
     constraints = {**SHARED, "criterion": one_of("squared_error", "absolute_error", "poisson")}
 
@@ -245,6 +250,10 @@ class RandomForestClassifier(ClassifierMixin, Forest):
     >>> bool(forest.oob_error_.upper < 0.15)
     True
     """
+
+    state: ClassVar[Specs] = {
+        "classes_": classes("k"),
+    }
 
     constraints = {
         **SHARED,

@@ -18,9 +18,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from assay.base import Constraint, one_of
+from assay.constraints import any_number
 from assay.errors import DataError
 from assay.numerics.seeds import seed_sequence
 from assay.resampling import folds_constraint, splits_of
+from assay.state import Specs, part
 from assay.trees._cp_table import CPTable, Problem, cross_validated
 from assay.trees._nodes import Nodes
 from assay.trees._prune import PruningPath, cost_complexity_path, cut, pruned, pruned_to
@@ -49,6 +51,13 @@ SELECTION: dict[str, Constraint] = {
 
 class PrunedTree(Tree):
     """A tree that is grown large and cut back to the subtree that cross-validation chooses."""
+
+    state: ClassVar[Specs] = {
+        "full_nodes_": part(Nodes, k="k"),
+        "path_": part(PruningPath),
+        "cp_table_": part(CPTable),
+        **dict.fromkeys(("alpha_", "ccp_alpha_"), any_number),
+    }
 
     select: str
     cv: Any
@@ -177,6 +186,10 @@ class PrunedTreeRegressor(PrunedTree, DecisionTreeRegressor):
     1       0      1.000   1.009  0.073
     2       1      0.298   0.315  0.029
     """  # noqa: E501  (a table)
+
+    state: ClassVar[Specs] = {
+        "full_nodes_": part(Nodes, k=1),
+    }
 
     constraints: ClassVar[dict[str, Constraint]] = {
         **{name: range_ for name, range_ in DecisionTreeRegressor.constraints.items() if name != "ccp_alpha"},

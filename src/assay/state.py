@@ -1,0 +1,648 @@
+"""Fitted objects as JSON and plain arrays, and back: each class declares its state once, and one check reads it.
+
+A class that belongs into a model file derives from `Stateful` (all estimators and results do) and says what its fitted
+attributes are:
+
+    state = {"coef_": floats("k", "p"), "classes_": classes("k"), "nodes_": part(Nodes, k="k"), "n_iter_": integer(1)}
+
+The letters are sizes that must agree among all arrays of an object and, where a part names them, with those of its
+parts. What a table cannot say (every child behind its parent) is written in `_check_state`; what follows from the rest
+(an index over the rows) is made again in `_restore`. Fields of a dataclass that are not in its table are checked by
+their annotation. Parameters are stored beside the state and checked by the class's own `constraints`.
+
+`to_state` gives a tree of JSON values and a list of arrays; `from_state` builds the object from them. Only registered
+classes are built, by a name made of package and class ("trees.RandomForestRegressor"), so that a module can be renamed;
+`state_name` keeps the name of a class that moves. Nothing is called that is not declared, and an object is handed out
+only after everything in it has been checked: compiled code follows indices without a look.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache, reduce
+from importlib import import_module
+from numbers import Integral, Real
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+import pandas as pd
+
+import assay
+from assay.constraints import Constraint, any_number, boolean, instance_of, integer, none, text
+from assay.errors import DataTypeError
+
+__all__ = [
+    "Specs",
+    "StateError",
+    "Stateful",
+    "anything",
+    "array",
+    "bools",
+    "check_state",
+    "classes",
+    "contrasts",
+    "declared",
+    "facts",
+    "floats",
+    "from_state",
+    "ints",
+    "labels",
+    "left_out",
+    "names",
+    "need",
+    "optional",
+    "part",
+    "register",
+    "several",
+    "size",
+    "to_state",
+    "values",
+]
+
+Array = np.ndarray
+Sizes = dict[str, int]
+Size = int | str | Callable[[Sizes], int] | None
+Specs = Mapping[str, Constraint | None]
+DEEPEST = 50
+
+
+class StateError(ValueError):
+    """State that contradicts its declaration."""
+
+
+def need(holds: Any, what: str = "indices or sizes contradict each other") -> None:
+    """Raise a `StateError` unless it holds."""
+    if not holds:
+        raise StateError(what)
+
+
+# What a class declares.
+
+
+def _agrees(length: int, wanted: Size, sizes: Sizes) -> bool:
+    """Whether a length is the one wanted; a letter without a size takes it. "n+1" is one more than n."""
+    if wanted is None or isinstance(wanted, int):
+        return wanted is None or length == wanted
+    if callable(wanted):
+        return bool(length == wanted(sizes))
+    name, _, more = wanted.partition("+")
+    length -= int(more or 0)
+    return length >= 0 and sizes.setdefault(name, length) == length
+
+
+class array(Constraint):  # noqa: N801 (declared like the functions below)
+    """Exact dtype, sizes, range. `below` is a size or a number, `rising` forbids a step down, `order` is a fit's."""
+
+    def __init__(
+        self,
+        dtype: Any,
+        *shape: Size,
+        low: float | None = None,
+        high: float | None = None,
+        below: Size = None,
+        finite: bool = True,
+        rising: bool = False,
+        order: str = "C",
+    ) -> None:
+        super().__init__(lambda value: self.fits(value, {}), f"an array of {np.dtype(dtype)} with the sizes {shape}")
+        self.dtype, self.shape, self.order = np.dtype(dtype), shape, order
+        self.low, self.high, self.below, self.finite, self.rising = low, high, below, finite, rising
+
+    def fits(self, value: Any, sizes: Sizes) -> bool:
+        """Type, sizes and range."""
+        if type(value) is not np.ndarray or value.dtype != self.dtype or value.ndim != len(self.shape):
+            return False
+        if not all(_agrees(*pair, sizes) for pair in zip(value.shape, self.shape, strict=True)):
+            return False
+        return value.size == 0 or self._in_range(value, sizes)
+
+    def _in_range(self, value: Array, sizes: Sizes) -> bool:
+        if self.finite and self.dtype.kind == "f" and not np.isfinite(value).all():
+            return False
+        limit = sizes[self.below] if isinstance(self.below, str) else self.below
+        return not (
+            (self.low is not None and (value < self.low).any())
+            or (self.high is not None and (value > self.high).any())
+            or (limit is not None and (value >= limit).any())
+            or (self.rising and (np.diff(value) < 0).any())
+        )
+
+
+def floats(*shape: Size, **more: Any) -> Constraint:
+    """Float64, finite unless said otherwise."""
+    return array(np.float64, *shape, **more)
+
+
+def ints(*shape: Size, low: float | None = 0, **more: Any) -> Constraint:
+    """Int64, not negative unless said otherwise."""
+    return array(np.int64, *shape, low=low, **more)
+
+
+class values(Constraint):  # noqa: N801
+    """Numbers of any type and range that no compiled code reads."""
+
+    def __init__(self, *shape: Size) -> None:
+        super().__init__(lambda value: self.fits(value, {}), f"an array with the sizes {shape}")
+        self.shape = shape
+
+    def fits(self, value: Any, sizes: Sizes) -> bool:
+        """The sizes."""
+        good = type(value) is np.ndarray and value.dtype.kind in "biuf" and value.ndim == len(self.shape)
+        return good and all(_agrees(*pair, sizes) for pair in zip(value.shape, self.shape, strict=True))
+
+
+def bools(*shape: Size) -> Constraint:
+    """Truth values."""
+    return array(np.bool_, *shape)
+
+
+class _Labels(Constraint):
+    def __init__(self, length: Size, kinds: str, least: int = 0) -> None:
+        super().__init__(lambda value: self.fits(value, {}), "an array of different labels")
+        self.length, self.kinds, self.least = length, kinds, least
+
+    def fits(self, value: Any, sizes: Sizes) -> bool:
+        if type(value) is not np.ndarray or value.ndim != 1 or value.dtype.kind not in self.kinds:
+            return False
+        plain = value.tolist()
+        allowed = str if "i" not in self.kinds else str | int | float
+        good = all(isinstance(one, allowed) and one == one for one in plain) and len(set(plain)) == len(plain)
+        return good and value.size >= self.least and _agrees(value.size, self.length, sizes)
+
+
+def classes(length: Size) -> Constraint:
+    """The labels of a classifier, two at least."""
+    return _Labels(length, "biufUO", least=2)
+
+
+def labels(length: Size) -> Constraint:
+    """Classes or levels: numbers or text, none of them missing or repeated."""
+    return _Labels(length, "biufUO")
+
+
+def names(length: Size, *, optional: bool = False) -> Constraint:
+    """Column names."""
+    made = _Labels(length, "UO")
+    return _Optional(made) if optional else made
+
+
+class size(Constraint):  # noqa: N801 (declared like the functions above)
+    """A whole number that is the size with this letter."""
+
+    def __init__(self, letter: Size) -> None:
+        super().__init__(lambda value: self.fits(value, {}), f"the size {letter}")
+        self.letter = letter
+
+    def fits(self, value: Any, sizes: Sizes) -> bool:
+        """A number of at least one."""
+        whole = isinstance(value, Integral) and not isinstance(value, bool) and 1 <= int(value) < 2**31
+        return whole and _agrees(int(value), self.letter, sizes)
+
+
+class part(Constraint):  # noqa: N801
+    """An object of one of the given classes, whose sizes are those of its owner: by the same letter or renamed."""
+
+    def __init__(self, kinds: type | str | tuple[type | str, ...], *same: str, **renamed: Size) -> None:
+        kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+        words = " or ".join(kind if isinstance(kind, str) else kind.__name__ for kind in kinds)
+
+        def accepts(value: Any) -> bool:  # a class that stands further down in its file is given by its name
+            return any(isinstance(value, _CLASSES[kind] if isinstance(kind, str) else kind) for kind in kinds)
+
+        super().__init__(accepts, words)
+        self.sizes: dict[str, Size] = {**{letter: letter for letter in same}, **renamed}
+
+    def fits(self, value: Any, sizes: Sizes) -> bool:
+        """The part's own check, and its sizes."""
+        if not self.accepts(value):
+            return False
+        found = check_state(value)
+        return all(_agrees(found[inner], outer, sizes) for inner, outer in self.sizes.items() if inner in found)
+
+
+class several(Constraint):  # noqa: N801
+    """A list or tuple (as said by `kind`) of things alike."""
+
+    def __init__(self, inner: Constraint, length: Size = None, *, kind: type = list) -> None:
+        super().__init__(lambda value: self.fits(value, {}), f"a {kind.__name__}, each of it {inner.words}")
+        self.inner, self.length = inner, length
+        self.kind: type[Any] = kind
+
+    def fits(self, value: Any, sizes: Sizes) -> bool:
+        """Its length, and each entry."""
+        if not isinstance(value, self.kind) or not _agrees(len(value), self.length, sizes):
+            return False
+        return all(self.inner.fits(one, sizes) for one in value)
+
+
+class _Optional(Constraint):
+    """An attribute that need not be there."""
+
+    def __init__(self, inner: Constraint) -> None:
+        super().__init__(inner.accepts, inner.words)
+        self.inner = inner
+
+    def fits(self, value: Any, sizes: Sizes) -> bool:
+        return self.inner.fits(value, sizes)
+
+
+optional = _Optional
+
+
+class left_out(Constraint):  # noqa: N801
+    """An attribute that does not travel; it comes back as `value`, or from `_restore` where that makes it."""
+
+    def __init__(self, value: Any = None) -> None:
+        super().__init__(lambda _: True, "left out")
+        self.value = value
+
+
+def contrasts(sizes: Sizes) -> int:
+    """Scores of k classes: one for two of them."""
+    return 1 if sizes["k"] == 2 else sizes["k"]
+
+
+class _Anything(Constraint):
+    """Plain values, and objects that pass their own check."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda _: True, "anything plain")
+
+    def fits(self, value: Any, sizes: Sizes) -> bool:
+        if isinstance(value, list | tuple):
+            return all(self.fits(one, sizes) for one in value)
+        if isinstance(value, dict):
+            return all(self.fits(one, sizes) for one in value.values())
+        value = value._stored() if isinstance(value, Stateful) else value
+        if kind_of(value) is not None:
+            check_state(value)
+        return True
+
+
+anything = _Anything()
+
+
+def facts(*named: str) -> dict[str, Constraint]:
+    """Attributes for readers, which no prediction and no compiled code uses; each may be missing."""
+    return dict.fromkeys(named, _Optional(anything))
+
+
+def _by_annotation(hint: Any) -> Constraint:
+    """The constraint of a dataclass's field that is not in its table."""
+    simple = {float: any_number, int: integer(), bool: boolean, str: text, NoneType: none}
+    origin, inside = get_origin(hint), get_args(hint)
+    if hint in simple:
+        return simple[hint]
+    if hint is np.ndarray or hint is pd.DataFrame:
+        return instance_of(hint, "an array" if hint is np.ndarray else "a table")
+    if origin in (Union, UnionType):
+        return reduce(lambda a, b: a | b, map(_by_annotation, inside))
+    if origin is list or (origin is tuple and inside[1:] == (...,)):
+        return several(_by_annotation(inside[0]), kind=origin)
+    if isinstance(hint, type) and issubclass(hint, Stateful):
+        return part(hint)
+    return anything
+
+
+# Classes that are known.
+
+
+class Stateful:
+    """Root of what a model file can hold; a subclass inside assay registers itself by package and name."""
+
+    state: ClassVar[Any] = {}
+    state_version: ClassVar[int] = 1
+    state_name: ClassVar[str] = ""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        root, *inner = cls.__module__.split(".")
+        if root != "assay" or not inner:
+            return  # a user's own subclass is another class, which only the user can vouch for
+        name = cls.__dict__.get("state_name") or f"{inner[0]}.{cls.__name__.lstrip('_')}"
+        known = _CLASSES.setdefault(name, cls)
+        if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise TypeError(f"{cls.__module__}.{cls.__name__} needs a state_name: {known.__module__} has {name!r}")
+        _CLASSES[name] = cls
+        _NAMES[cls] = name
+
+    def _check_state(self) -> None:
+        """Raise `StateError` where attributes contradict each other in a way that the table cannot say."""
+
+    def _restore(self) -> None:
+        """Set what follows from the stored state."""
+
+    def _stored(self) -> Any:
+        """What a file holds in the place of this object."""
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """What is known about a class: its name in files, its parameters (None for a dataclass) and its table."""
+
+    cls: type
+    name: str
+    version: int
+    parameters: tuple[str, ...] | None
+    table: Mapping[str, Constraint]
+    check_parameters: Callable[[Any], None] = lambda _: None
+    check: Callable[[Any], None] = lambda _: None
+    restore: Callable[[Any], None] = lambda _: None
+
+    def is_fitted(self, value: Any) -> bool:
+        """Whether there is anything beside the parameters."""
+        return self.parameters is None or any(name in vars(value) for name in self.table)
+
+
+_CLASSES: dict[str, type] = {}
+_NAMES: dict[type, str] = {}
+_GUESTS: dict[type, Kind] = {}
+
+
+def register(kind: type, name: str, parameters: Mapping[str, Constraint], state: Specs, check: Any) -> None:
+    """Make a class of another package known, with the ranges of its parameters and its state."""
+
+    def check_parameters(value: Any) -> None:
+        for key, constraint in parameters.items():
+            need(constraint.accepts(getattr(value, key)), f"{key} must be {constraint.words}")
+
+    table = {key: spec for key, spec in state.items() if spec is not None}
+    _GUESTS[kind] = Kind(kind, name, 1, tuple(parameters), table, check_parameters, check)
+    _CLASSES[name] = kind
+
+
+def kind_of(value: Any) -> Kind | None:
+    """What is known about the class of an object; None for classes of others."""
+    cls: Any = type(value)
+    return _GUESTS[cls] if cls in _GUESTS else _own(cls) if cls in _NAMES else None
+
+
+@cache
+def _own(cls: type) -> Kind:
+    table: dict[str, Constraint | None] = {}
+    parameters = None
+    if is_dataclass(cls):
+        hints = get_type_hints(cls)
+        table = {field.name: _by_annotation(hints[field.name]) for field in fields(cls)}
+    else:
+        parameters = tuple(inspect.signature(cls).parameters)
+    for base in reversed(cls.__mro__):
+        own = base.__dict__.get("state", {})
+        table |= own if isinstance(own, Mapping) else {}
+    kept = {name: spec for name, spec in table.items() if spec is not None}
+    made: Any = cls
+    check = getattr(made, "_check_parameters", lambda _: None)
+    return Kind(cls, _NAMES[cls], made.state_version, parameters, kept, check, made._check_state, made._restore)
+
+
+def _named(name: Any) -> Kind:
+    """A class by its name in files."""
+    need(isinstance(name, str) and len(name) < 100, "it names a class that is not known")
+    if name not in _CLASSES:
+        family, _, word = name.partition(".")
+        if family in assay.__all__ and word.isidentifier():
+            getattr(import_module(f"assay.{family}"), word, None)  # families load on first use
+    need(name in _CLASSES, f"it holds a {name!r}, which this version does not know")
+    cls = _CLASSES[name]
+    return _GUESTS[cls] if cls in _GUESTS else _own(cls)
+
+
+def declared(name: str) -> tuple[set[str], set[str]]:
+    """The parameters and the stored attributes of a class, by its name in files."""
+    kind = _named(name)
+    stored = {key for key, spec in kind.table.items() if not isinstance(spec, left_out)}
+    return set(kind.parameters or ()), stored
+
+
+def check_state(value: Any) -> Sizes:
+    """Check an object and all that it holds against the declarations; its sizes, or a `StateError`."""
+    kind = kind_of(value)
+    assert kind is not None
+    sizes: Sizes = {}
+    where = kind.cls.__name__
+    if kind.parameters is not None:
+        for name in kind.parameters:
+            anything.fits(getattr(value, name), {})
+        kind.check_parameters(value)
+        need(-1024 <= (getattr(value, "n_jobs", None) or 0) <= 1024, f"{where} asks for too many threads")
+        if not kind.is_fitted(value):
+            return {}
+    for name, spec in kind.table.items():
+        if isinstance(spec, left_out):
+            continue
+        if not hasattr(value, name):
+            need(isinstance(spec, _Optional), f"{where} has no {name}")
+        elif not spec.fits(getattr(value, name), sizes):
+            raise StateError(f"{where}.{name} is not {spec.words}")
+    try:
+        kind.check(value)
+    except StateError as error:
+        raise error if str(error).startswith(where) else StateError(f"{where}: {error}") from error
+    return sizes
+
+
+# Writing.
+
+
+class _Writer:
+    """Values as nodes of a tree; arrays are numbered."""
+
+    def __init__(self, foreign: Callable[[Any], Any]) -> None:
+        self.arrays: list[Array] = []
+        self.foreign = foreign
+        self._numbers: dict[int, int] = {}
+        self._above: list[int] = []
+
+    def node(self, value: Any) -> Any:
+        if value is None or isinstance(value, bool | str):
+            return value
+        if isinstance(value, np.bool_):
+            return bool(value)
+        if isinstance(value, Integral):
+            return int(value)
+        if isinstance(value, Real):
+            return float(value) if np.isfinite(float(value)) else {"number": str(float(value))}
+        if isinstance(value, pd.Series | pd.Index):
+            return self.node(value.to_numpy())
+        if isinstance(value, np.ndarray):
+            return self._array(value)
+        if id(value) in self._above:
+            what = f"a {type(value).__name__} holds itself, which a model file cannot repeat"
+            raise DataTypeError(what, remedy="leave the reference out of the learner's attributes")
+        self._above.append(id(value))
+        try:
+            return self._container(value)
+        finally:
+            self._above.pop()
+
+    def _container(self, value: Any) -> Any:
+        if type(value) is list:
+            return [self.node(one) for one in value]
+        if type(value) is tuple:
+            return {"tuple": [self.node(one) for one in value]}
+        if type(value) is dict:
+            return {"dict": [[self.node(key), self.node(one)] for key, one in value.items()]}
+        if isinstance(value, pd.DataFrame):
+            columns = [self._column(value.iloc[:, j]) for j in range(value.shape[1])]
+            return {"table": [self.node(list(value.columns)), self.node(np.asarray(value.index)), columns]}
+        if isinstance(value, Stateful) and value._stored() is not value:
+            return self.node(value._stored())
+        kind = kind_of(value)
+        return self.foreign(value) if kind is None else self._object(value, kind)
+
+    def _array(self, value: Array) -> Any:
+        if value.dtype.kind in "OUS":
+            need(value.ndim == 1, "it holds a table of objects")
+            return {"labels": [self.node(one) for one in value.tolist()], "fixed": value.dtype.kind == "U"}
+        if value.dtype.kind not in "biuf":
+            raise DataTypeError(f"an array of {value.dtype} cannot be stored", remedy="use numbers or text")
+        if id(value) not in self._numbers:  # the array is kept, so that its id is not given away meanwhile
+            self._numbers[id(value)] = len(self.arrays)
+            self.arrays.append(value)
+        return {"array": self._numbers[id(value)]}
+
+    def _column(self, column: pd.Series) -> Any:
+        values = column.to_numpy()
+        return self.node(values) if values.dtype.kind in "biuf" else [self.node(one) for one in column]
+
+    def _object(self, value: Any, kind: Kind) -> Any:
+        out: dict[str, Any] = {"object": kind.name, "version": kind.version}
+        if kind.parameters is None:
+            given = {name: getattr(value, name) for name in kind.table if kind.table[name]}
+            out["state"] = {name: None if callable(one) else self.node(one) for name, one in given.items()}
+            return out
+        out["parameters"] = {name: self._parameter(value, name) for name in kind.parameters}
+        stored = {name: one for name, one in vars(value).items() if name not in kind.parameters}
+        strange = sorted(set(stored) - set(kind.table))
+        if strange:
+            what = f"{kind.cls.__name__} has the attribute {strange[0]}, which its state does not declare"
+            raise DataTypeError(what, remedy="remove it, or declare it in the class's `state`")
+        if stored:
+            travels = [name for name in stored if not isinstance(kind.table[name], left_out)]
+            out["state"] = {name: self.node(stored[name]) for name in travels}
+        return out
+
+    def _parameter(self, value: Any, name: str) -> Any:
+        """How a model was split or seeded matters for another fit only: what cannot be written becomes the default."""
+        given = getattr(value, name)
+        random = isinstance(given, np.random.RandomState | np.random.Generator)
+        if random or (name == "cv" and not isinstance(given, int | str | None)):
+            return self.node(inspect.signature(type(value)).parameters[name].default)
+        return self.node(given)
+
+
+def to_state(value: Any, foreign: Callable[[Any], Any]) -> tuple[Any, list[Array]]:
+    """An object as a tree of JSON values and a list of arrays; `foreign` makes the node of an unknown object."""
+    writer = _Writer(foreign)
+    tree = writer.node(value)
+    anything.fits(value, {})  # what could not be read again is not written
+    return tree, writer.arrays
+
+
+# Reading.
+
+
+class _Reader:
+    """Nodes of a tree as values; every array must be used."""
+
+    def __init__(self, arrays: Sequence[Array], foreign: Callable[[Any], Any]) -> None:
+        self.arrays, self.foreign = arrays, foreign
+        self.used: set[int] = set()
+        self.made: list[Any] = []
+
+    def value(self, node: Any, depth: int = 0) -> Any:
+        need(depth < DEEPEST, f"it holds objects inside objects more than {DEEPEST} deep")
+        if isinstance(node, list):
+            return [self.value(one, depth + 1) for one in node]
+        if not isinstance(node, dict):
+            need(not isinstance(node, int) or -(2**200) < node < 2**200, "it holds a number out of range")
+            return node
+        key = next(iter(node), None)
+        need(key in _NODES, "it holds a node of no known kind")
+        if key == "foreign":
+            return self.foreign(node)
+        return self._object(node, depth) if key == "object" else getattr(self, f"_{key}")(node[key], node, depth + 1)
+
+    def _number(self, value: Any, _node: Any, _depth: int) -> float:
+        need(value in ("nan", "inf", "-inf"))
+        return float(value)
+
+    def _tuple(self, value: Any, _node: Any, depth: int) -> tuple[Any, ...]:
+        need(isinstance(value, list))
+        return tuple(self.value(one, depth) for one in value)
+
+    def _dict(self, value: Any, _node: Any, depth: int) -> dict[Any, Any]:
+        need(isinstance(value, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in value))
+        keys = [self.value(key, depth) for key, _ in value]
+        need(all(isinstance(key, str | int | float | bool | tuple | None) for key in keys))
+        return dict(zip(keys, (self.value(one, depth) for _, one in value), strict=True))
+
+    def _array(self, value: Any, _node: Any, _depth: int) -> Array:
+        need(isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(self.arrays))
+        self.used.add(value)
+        return self.arrays[value]
+
+    def _labels(self, value: Any, node: Any, _depth: int) -> Array:
+        plain = isinstance(value, list) and all(one is None or isinstance(one, str | int | float) for one in value)
+        need(plain and isinstance(node.get("fixed"), bool))
+        if node["fixed"]:
+            need(all(isinstance(one, str) for one in value))
+            return np.array(value, dtype=str) if value else np.empty(0, dtype="<U1")
+        out = np.empty(len(value), dtype=object)
+        out[:] = value
+        return out
+
+    def _table(self, value: Any, _node: Any, depth: int) -> pd.DataFrame:
+        need(isinstance(value, list) and len(value) == 3 and isinstance(value[2], list))
+        heads, index, columns = (self.value(one, depth) for one in value)
+        need(isinstance(heads, list) and isinstance(index, np.ndarray) and len(columns) == len(heads))
+        need(all(isinstance(one, np.ndarray | list) and len(one) == len(index) for one in columns))
+        series = [pd.Series(one, dtype=None if isinstance(one, np.ndarray) else object) for one in columns]
+        return pd.DataFrame(dict(enumerate(series))).set_axis(heads, axis=1).set_axis(index, axis=0)
+
+    def _object(self, node: Any, depth: int) -> Any:
+        kind = _named(node["object"])
+        given, state = node.get("parameters", {}), node.get("state", {})
+        need(isinstance(given, dict) and isinstance(state, dict))
+        if node.get("version") != kind.version or isinstance(node.get("version"), bool):
+            raise StateError(f"it holds a {kind.name} of version {str(node.get('version'))[:20]}, not {kind.version}")
+        strange = [*(set(state) - set(kind.table)), *(set(given) - set(kind.parameters or ()))]
+        need(not strange, f"{kind.cls.__name__} has no {str(strange[:1])[:40]}")
+        parameters = {name: self.value(one, depth + 1) for name, one in given.items()}
+        found = {name: _ordered(self.value(one, depth + 1), kind.table[name]) for name, one in state.items()}
+        if kind.parameters is None:
+            need(set(found) == set(kind.table), f"{kind.cls.__name__} is not complete")
+            made = kind.cls(**found)
+        else:
+            made = kind.cls(**parameters)
+            vars(made).update(found)
+            if "state" in node:
+                need(kind.is_fitted(made), f"{kind.cls.__name__} has an empty state")
+                vars(made).update({name: spec.value for name, spec in kind.table.items() if isinstance(spec, left_out)})
+        self.made.append((made, kind))
+        return made
+
+
+def _ordered(value: Any, spec: Constraint) -> Any:
+    """An array as a fit leaves it: sums along the other axis would differ in the last digit."""
+    by_column = isinstance(spec, array) and spec.order == "F" and isinstance(value, np.ndarray)
+    return np.asfortranarray(value) if by_column else value
+
+
+_NODES = ("number", "tuple", "dict", "array", "labels", "table", "object", "foreign")
+
+
+def from_state(tree: Any, arrays: Sequence[Array], foreign: Callable[[Any], Any]) -> Any:
+    """The object again, everything in it checked; `StateError` or `AssayError` where something is not right."""
+    reader = _Reader(arrays, foreign)
+    value = reader.value(tree)
+    need(len(reader.used) == len(arrays), "it holds arrays that nothing refers to")
+    anything.fits(value, {})
+    for made, kind in reader.made:
+        if kind.is_fitted(made):
+            kind.restore(made)
+    return value
