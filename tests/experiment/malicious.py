@@ -21,15 +21,15 @@ from typing import Any
 import joblib
 import numpy as np
 import pandas as pd
-from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.pipeline import Pipeline
-from sklearn.svm import SVC
-from sklearn.tree import DecisionTreeRegressor
 
 from assay.experiment.columns import Columns
 from assay.experiment.store import save_model
+from assay.trees import DecisionTreeRegressor
 
 EVIL_MODULE = "assay_test_evil_module"
+TRUSTED = "sklearn.svm._classes.SVC"
+"""A class of another package that the reader trusts; no file here may hold more than it under its name."""
 Members = dict[str, bytes]
 
 
@@ -54,7 +54,7 @@ def good(folder: Path, learner: Any = None) -> Members:
     """The members of a sound model file, to be spoiled."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.normal(size=60), "b": rng.normal(size=60)})
-    y = (frame["a"] > 0).astype(int) if isinstance(learner, SVC) else frame["a"] + frame["b"]
+    y = frame["a"] + frame["b"]
     kinds = {"a": "number", "b": "number"}
     model = Pipeline([("columns", Columns(kinds)), ("model", learner or DecisionTreeRegressor(max_leaf_nodes=8))])
     parts = {"pipeline": model.fit(frame, y), "task": "regression", "target": "y", "residuals": rng.normal(size=60)}
@@ -63,11 +63,11 @@ def good(folder: Path, learner: Any = None) -> Members:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def sealed(members: Members) -> Members:
+def sealed(members: Members, version: int = 2) -> Members:
     """The same members under a manifest that fits them."""
     rest = {name: data for name, data in members.items() if name != "manifest.json"}
     listed = {name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in rest.items()}
-    manifest = {"format": "assay-model", "version": 1, "members": listed}
+    manifest = {"format": "assay-model", "version": version, "members": listed}
     return {"manifest.json": json.dumps(manifest).encode(), **rest}
 
 
@@ -101,13 +101,29 @@ def mapping(key_type: Any = None, /, **content: Any) -> dict[str, Any]:
 
 
 def pipeline(part: Any, *, protocol: Any = 2) -> Callable[[Members], Members]:
-    """A model file whose pipeline is the given node."""
+    """A model file of version 1, in the format of skops, whose pipeline is the given node."""
 
     def spoil(members: Members) -> Members:
         schema = {**mapping(pipeline=part), "protocol": protocol, "_skops_version": "0.16"}
-        return sealed({"about.json": members["about.json"], "model/schema.json": json.dumps(schema).encode()})
+        parts = {"about.json": members["about.json"], "model/schema.json": json.dumps(schema).encode()}
+        return sealed(parts, version=1)
 
     return spoil
+
+
+def as_guest(spoil: Callable[[Members], Members]) -> Callable[[Members], Members]:
+    """The same tree of skops as the state of a class that the reader trusts, in a file of this version."""
+
+    def hidden(members: Members) -> Members:
+        schema = json.loads(spoil(members)["model/schema.json"])
+        inside = schema["content"].get("pipeline", schema) if isinstance(schema.get("content"), dict) else schema
+        part = {**inside, "protocol": schema.get("protocol"), "_skops_version": "0.16"}
+        tree = {"dict": [["pipeline", {"foreign": TRUSTED, "member": 0}]]}
+        blob = zipped({"schema.json": json.dumps(part).encode()})
+        parts = {"model/schema.json": json.dumps(tree).encode(), "model/000000.bin": blob}
+        return sealed({"about.json": members["about.json"], **parts})
+
+    return hidden
 
 
 def _schemas(sentinel: Path) -> Iterator[tuple[str, Callable[[Members], Members]]]:
@@ -278,7 +294,7 @@ def _containers(sentinel: Path) -> Iterator[tuple[str, Callable[[Members], bytes
     yield "manifest of another format", lambda m: zipped({**m, "manifest.json": b'{"format":"x","version":1}'})
     yield (
         "manifest of a later version",
-        lambda m: zipped({**m, "manifest.json": m["manifest.json"].replace(b'"version": 1', b'"version": 2')}),
+        lambda m: zipped({**m, "manifest.json": m["manifest.json"].replace(b'"version": 2', b'"version": 3')}),
     )
     yield "member changed, manifest not", lambda m: zipped({**m, "model/000001.npy": npy(np.zeros(3))})
     yield "member missing", lambda m: zipped({k: v for k, v in m.items() if not k.endswith("000001.npy")})
@@ -293,10 +309,11 @@ def _containers(sentinel: Path) -> Iterator[tuple[str, Callable[[Members], bytes
     yield "member given twice", _twice
     yield "link", lambda m: zipped(m, attributes=(0o120000 | 0o777) << 16)
     yield "flat bomb", lambda m: zipped(sealed({**m, "arrays/residuals.npy": npy(np.zeros(10_000_000))}))
-    yield "nested bomb", lambda m: zipped(sealed({**m, "model/000009.zip": zipped({"a": bytes(20_000_000)})}))
+    yield "nested bomb", lambda m: zipped(sealed({**m, "model/000099.zip": zipped({"a": bytes(20_000_000)})}))
     yield "bomb in JSON", lambda m: zipped(sealed({**m, "about.json": b" " * 70_000_000}))
     yield "size of a terabyte declared", lambda m: _declare(zipped(m), 0xFFFFFF00)
     yield "size of one byte declared", lambda m: _declare(zipped(m), 1)
+    yield "256 MiB declared as 1000 bytes", _understated
     yield "compressed by lzma", lambda m: zipped(m, method=zipfile.ZIP_LZMA)
     yield "encrypted", _encrypted
     yield "comment with a script", lambda m: _commented(zipped(m), sentinel)
@@ -320,6 +337,22 @@ def _declare(data: bytes, size: int) -> bytes:
     return data[: at + 24] + struct.pack("<I", size) + data[at + 28 :]
 
 
+def _understated(members: Members) -> bytes:
+    """A last member that unpacks to 256 MiB; the directory tells of its first thousand bytes, with their checksum."""
+    buffer, large = io.BytesIO(), "arrays/residuals.npy"
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in sealed({**members, large: bytes(1000)}).items():
+            if name != large:
+                archive.writestr(name, data)
+        with archive.open(large, "w") as member:
+            for _ in range(256):
+                member.write(bytes(1 << 20))
+    data = buffer.getvalue()
+    at = data.rindex(b"PK\x01\x02")
+    shown = struct.pack("<I", zlib.crc32(bytes(1000)))
+    return data[: at + 16] + shown + data[at + 20 : at + 24] + struct.pack("<I", 1000) + data[at + 28 :]
+
+
 def _encrypted(members: Members) -> bytes:
     data = zipped(members)
     at = data.rindex(b"PK\x01\x02")
@@ -331,35 +364,48 @@ def _commented(data: bytes, sentinel: Path) -> bytes:
     return data[:-2] + struct.pack("<H", len(text)) + text
 
 
-def _models(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """Types that are allowed, with numbers inside that compiled code would follow out of its arrays."""
-
-    def changed(members: Members, field: str, at: int, value: int) -> bytes:
-        for name, data in members.items():
-            if name.endswith(".npy"):
-                array = np.load(io.BytesIO(data), allow_pickle=False)
-                if array.dtype.names and field in array.dtype.names:
-                    array[field][at] = value
-                    return zipped(sealed({**members, name: npy(array)}))
-        raise AssertionError(field)
-
+def _trees(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """A tree of ours with numbers inside that compiled code would follow out of its arrays."""
     tree = good(folder)
-    yield "tree with a child out of its array", changed(tree, "left_child", 0, 10**6)
-    yield "tree with a negative child", changed(tree, "left_child", 0, -7)
-    yield "tree that walks in a circle", changed(tree, "right_child", 0, 0)
-    yield "tree with a column out of the table", changed(tree, "feature", 0, 10**6)
-    boosted = good(folder, HistGradientBoostingRegressor(max_iter=2, min_samples_leaf=5))
-    yield "boosted tree with a child out of its array", changed(boosted, "left", 0, 10**6)
-    yield "boosted tree with a column out of the table", changed(boosted, "feature_idx", 0, -3)
-    yield "boosted tree with a set out of its array", changed(boosted, "is_categorical", 0, 1)
-    machine = good(folder, SVC())
-    count = next(n for n, d in machine.items() if n.endswith(".npy") and _is_counts(d))
-    yield "machine with too many vectors", zipped(sealed({**machine, count: npy(np.array([10**6, 9], np.int32))}))
+    schema = json.loads(tree["model/schema.json"])
+    nodes = next(one for one in _objects(schema) if one.get("object") == "trees.Nodes")
+
+    def changed(field: str, at: int, value: int) -> bytes:
+        name = f"model/{nodes['state'][field]['array']:06d}.npy"
+        array = np.load(io.BytesIO(tree[name]), allow_pickle=False)
+        array[at] = value
+        return zipped(sealed({**tree, name: npy(array)}))
+
+    yield "tree with a child out of its array", changed("first", 0, 10**6)
+    yield "tree with a negative child", changed("first", 0, -7)
+    yield "tree that walks in a circle", changed("first", 0, 0)
+    yield "tree with a column out of the table", changed("feature", 0, 10**6)
+    yield "tree with a set out of its array", changed("offset", 0, 10**6)
+    yield "tree with too many children", changed("count", 0, 10**6)
+    yield "tree whose missing values leave it", changed("missing", 0, 5)
+    yield "tree that ends before its nodes", changed("starts", 1, 3)
 
 
-def _is_counts(data: bytes) -> bool:
-    array = np.load(io.BytesIO(data), allow_pickle=False)
-    return array.dtype == np.int32 and array.shape == (2,)
+def _objects(tree: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(tree, dict):
+        yield tree
+    for one in tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ():
+        yield from _objects(one)
+
+
+def aimed(members: Members) -> Iterator[bytes]:
+    """Every array of whole numbers of a model, its first, middle and last cell set to what an attacker would try."""
+    for name, content in members.items():
+        if not name.endswith(".npy"):
+            continue
+        array = np.load(io.BytesIO(content), allow_pickle=False)
+        if array.dtype.kind not in "iu" or not array.size:
+            continue
+        for at in sorted({0, array.size // 2, array.size - 1}):
+            for value in (np.iinfo(array.dtype).max, np.iinfo(array.dtype).min, 5000):
+                new = array.copy()
+                new.reshape(-1)[at] = value
+                yield zipped(sealed({**members, name: npy(new)}))
 
 
 def files(folder: Path, sentinel: Path) -> dict[str, Path]:
@@ -367,7 +413,12 @@ def files(folder: Path, sentinel: Path) -> dict[str, Path]:
     members = good(folder)
     contents = {name: make(members) for name, make in _containers(sentinel)}
     contents |= {name: zipped(spoil(members)) for name, spoil in [*_schemas(sentinel), *_arrays(sentinel)]}
-    contents |= dict(_models(folder))
+    contents |= {
+        f"{name}, as a guest": zipped(as_guest(spoil)(members))
+        for name, spoil in _schemas(sentinel)
+        if "million" not in name
+    }
+    contents |= dict(_trees(folder))
     paths = {}
     for number, (name, data) in enumerate(contents.items()):
         paths[name] = folder / f"{number:03d}.assay"

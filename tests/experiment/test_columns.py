@@ -27,6 +27,7 @@ from assay.experiment._dates import PARTS, date_parts
 from assay.experiment.columns import ENCODINGS, Columns
 from assay.experiment.data import read_table
 from assay.linear import Ridge
+from assay.state import StateError, from_state, to_state
 from tests.naive.experiment import dummies_by_definition, standardised_by_definition
 
 N = 200
@@ -251,33 +252,39 @@ def matrix(model, frame) -> np.ndarray:
 @every_encoding
 def test_state_gives_the_same_object_back(encode):
     model = Columns(KINDS, encode=encode, max_levels=10, text_features=4).fit(FRAME)
-    schema, arrays = model.state()
-    assert all(type(array) is np.ndarray and array.dtype.kind in "if" for array in arrays.values())
-    again = Columns.from_state(json.loads(json.dumps(schema, sort_keys=True)), arrays)
+    tree, arrays = to_state(model, None)
+    again = from_state(json.loads(json.dumps(tree)), arrays, None)
     assert_array_equal(matrix(again, FRAME), matrix(model, FRAME))
     assert list(again.get_feature_names_out()) == list(model.get_feature_names_out())
     assert again.get_params() == model.get_params()
     assert again.dropped_ == model.dropped_
     assert_array_equal(again.categorical_, model.categorical_)
-    assert json.dumps(again.state()[0]) == json.dumps(schema)
+    assert to_state(again, None)[0] == tree
     assert_array_equal(matrix(pickle.loads(pickle.dumps(model)), FRAME), matrix(model, FRAME))
 
 
 def test_damaged_states_are_refused():
-    schema, arrays = Columns(KINDS).fit(FRAME).state()
+    tree, arrays = to_state(Columns(KINDS).fit(FRAME), None)
+    numbers, parameters = tree["state"]["numbers_"]["state"], tree["parameters"]
+    place = {name: numbers[name]["array"] for name in ("median", "kept", "flagged")}
+
+    def with_array(name, change):
+        return [change(one) if at == place[name] else one for at, one in enumerate(arrays)]
+
     worse = [
-        ({**schema, "version": 99}, arrays),
+        ({**tree, "version": 99}, arrays),
         ({}, arrays),
-        (schema, {}),
-        ({**schema, "kinds": 3}, arrays),
-        ({**schema, "encode": "other"}, arrays),
-        (schema, {**arrays, "median": arrays["median"][:-1]}),
-        (schema, {**arrays, "kept": arrays["kept"] + 10_000}),
-        (schema, {**arrays, "flagged": arrays["flagged"] - 10_000}),
+        (tree, []),
+        ({**tree, "parameters": {**parameters, "kinds": 3}}, arrays),
+        ({**tree, "parameters": {**parameters, "encode": "other"}}, arrays),
+        ({**tree, "parameters": {**parameters, "scale": False}}, arrays),
+        (tree, with_array("median", lambda one: one[:-1])),
+        (tree, with_array("kept", lambda one: one + 10_000)),
+        (tree, with_array("flagged", lambda one: one - 10_000)),
     ]
     for bad in worse:
-        with pytest.raises(AssayError):
-            Columns.from_state(*bad)
+        with pytest.raises((AssayError, StateError)):
+            from_state(*bad, None)
 
 
 @every_encoding

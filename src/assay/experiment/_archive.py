@@ -2,16 +2,18 @@
 
 The file is a zip of plain members behind `manifest.json`, which lists their sizes and SHA-256 digests:
 
-    manifest.json              {"format": "assay-model", "version": 1, "members": {name: {"size", "sha256"}}}
+    manifest.json              {"format": "assay-model", "version": 2, "members": {name: {"size", "sha256"}}}
     about.json                 what the model is
-    model/schema.json          the tree of objects, in the format of skops
-    model/000001.npy, .bin     its arrays and bytes
+    model/schema.json          the tree of objects (`assay.state`)
+    model/000001.npy           its arrays, numbered from 0
+    model/000001.bin           objects of other packages, in the format of skops
     arrays/NAME.npy            arrays that belong to the model
 
 Refused, before anything is unpacked: names that are not of this list (so no paths out of the archive), names given
 twice, links, encryption, compression other than deflate, anything before the first or after the last byte, more
-unpacked bytes than the limit, and more than 100 bytes unpacked for one packed (beyond 64 MiB). Arrays hold no objects
-(those would be pickles) and exactly as many bytes as their header says. Cost: one pass over the bytes.
+unpacked bytes than the limit, and more than 100 bytes unpacked for one packed (beyond 64 MiB). No member is unpacked
+beyond the size that the directory declares. Arrays hold numbers (objects would be pickles) and exactly as many bytes as
+their header says. Cost: one pass over the bytes. Version 1 differs in the tree of objects alone (`_version1.py`).
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from assay.errors import StoreError
 
 __all__ = ["LIMIT", "as_npy", "from_npy", "parse", "read_archive", "write_archive"]
 
-FORMAT, VERSION = "assay-model", 1
+FORMAT, VERSION, READ = "assay-model", 2, (1, 2)
 LIMIT = 2 << 30
 """Unpacked bytes that are read at most, unless the caller allows more."""
 RATIO, SMALL = 100, 64 << 20
@@ -121,8 +123,8 @@ def as_npy(array: np.ndarray) -> bytes:
 # Reading.
 
 
-def read_archive(path: Path, limit: int = LIMIT) -> tuple[dict[str, bytes], str]:
-    """The members that the manifest lists, checked, and the SHA-256 of the file."""
+def read_archive(path: Path, limit: int = LIMIT) -> tuple[dict[str, bytes], str, int]:
+    """The members that the manifest lists, checked, the SHA-256 of the file, and its version."""
     data = _bytes_of(path, limit)
     if data[:4] != b"PK\x03\x04":
         kind = "is empty" if not data else "is not an assay model: it does not start as one"
@@ -135,18 +137,27 @@ def read_archive(path: Path, limit: int = LIMIT) -> tuple[dict[str, bytes], str]
             ends = data[-22:-18] == b"PK\x05\x06" and not archive.comment
             if not ends or min(entry.header_offset for entry in entries) != 0:
                 raise refuse(path, "holds bytes that belong to no member")
-            members = {entry.filename: archive.read(entry) for entry in entries}
+            members = {entry.filename: _unpacked(archive, entry) for entry in entries}
     except StoreError:
         raise
     except RuntimeError as error:  # how zipfile says that a password is needed
         raise refuse(path, "is encrypted") from error
     except DAMAGE as error:
         raise refuse(path, "is damaged or cut short") from error
-    _check_manifest(path, members)
+    version = _check_manifest(path, members)
     for name, content in members.items():
         if name.endswith(".npy"):
             _check_npy(path, name, content)
-    return members, hashlib.sha256(data).hexdigest()
+    return members, hashlib.sha256(data).hexdigest(), version
+
+
+def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    """A member, no further than its declared size: `ZipFile.read` unpacks all there is before it compares."""
+    with archive.open(entry) as member:
+        content = member.read(entry.file_size)
+    if len(content) != entry.file_size:
+        raise zipfile.BadZipFile(entry.filename)
+    return content
 
 
 def _bytes_of(path: Path, limit: int) -> bytes:
@@ -202,11 +213,12 @@ def _shown(name: str) -> str:
     return repr(name if len(name) <= 60 else name[:57] + "...")
 
 
-def _check_manifest(path: Any, members: dict[str, bytes]) -> None:
+def _check_manifest(path: Any, members: dict[str, bytes]) -> int:
     manifest = parse(path, MANIFEST, members.pop(MANIFEST))
-    if manifest.get("format") != FORMAT or manifest.get("version") != VERSION:
-        what = f"is of format {str(manifest.get('format'))[:40]!r}, version {str(manifest.get('version'))[:20]!r}"
-        raise refuse(path, what, f"this assay reads {FORMAT!r}, version {VERSION}")
+    version = manifest.get("version")
+    if manifest.get("format") != FORMAT or type(version) is not int or version not in READ:
+        what = f"is of format {str(manifest.get('format'))[:40]!r}, version {str(version)[:20]!r}"
+        raise refuse(path, what, f"this assay reads {FORMAT!r}, versions {READ[0]} to {READ[-1]}")
     listed = manifest.get("members")
     if not isinstance(listed, dict) or set(listed) != set(members):
         raise refuse(path, "does not hold the members that its manifest lists")
@@ -214,6 +226,7 @@ def _check_manifest(path: Any, members: dict[str, bytes]) -> None:
         facts = {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
         if listed[name] != facts:
             raise refuse(path, f"was changed after it was written: {name} does not match its checksum")
+    return version
 
 
 def parse(path: Any, name: str, content: bytes) -> dict[str, Any]:
@@ -238,13 +251,15 @@ def _check_npy(path: Any, name: str, content: bytes) -> None:
         raise refuse(path, f"holds a damaged array {name}") from error
     if dtype.hasobject:
         raise refuse(path, f"holds pickled objects in the array {name}, which are never opened")
+    if dtype.kind not in "biufU" or not dtype.isnative:
+        raise refuse(path, f"holds no plain numbers in the array {name}")
     size = dtype.itemsize
     for length in shape:
         size *= length
-    if any(length < 0 for length in shape) or size != len(content) - buffer.tell():
+    if any(not 0 <= length < 2**31 for length in shape) or size != len(content) - buffer.tell():
         raise refuse(path, f"holds an array {name} whose size is not what its header says")
 
 
 def from_npy(content: bytes) -> np.ndarray:
-    """The array of a member that was checked."""
-    return np.load(io.BytesIO(content), allow_pickle=False)
+    """The array of a member that was checked, row by row in memory."""
+    return np.asarray(np.load(io.BytesIO(content), allow_pickle=False), order="C")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -18,6 +18,7 @@ import pandas as pd
 from assay.checks import describe
 from assay.errors import DataError
 from assay.experiment._kinds import canonical
+from assay.state import Specs, Stateful, floats, ints, need
 
 __all__ = ["Levels", "Numbers", "level_codes"]
 
@@ -29,7 +30,7 @@ GAP = -1
 
 
 @dataclass(frozen=True, eq=False)
-class Numbers:
+class Numbers(Stateful):
     """Which columns vary, their medians, centres and spreads, and which of them tell that something is missing."""
 
     kept: Array
@@ -39,6 +40,17 @@ class Numbers:
     spread: Array
     impute: bool
     scale: bool
+
+    state: ClassVar[Specs] = {
+        "kept": ints("k", rising=True),
+        "flagged": ints("f", rising=True),
+        "median": floats("k"),
+        "centre": floats("k"),
+        "spread": floats("k"),
+    }
+
+    def _check_state(self) -> None:
+        need((self.spread > 0).all() and len(set(self.kept)) == len(self.kept), "spreads must be positive")
 
     @classmethod
     def learn(cls, X: Array, names: Sequence[str], *, impute: bool, scale: bool) -> Numbers:
@@ -147,7 +159,7 @@ def level_codes(column: Any) -> tuple[Array, list[str]]:
 
 
 @dataclass(frozen=True, eq=False)
-class Levels:
+class Levels(Stateful):
     """The levels that have a place of their own, whether others share one, and how often each level was seen.
 
     >>> codes, names = level_codes(pd.Series(["a"] * 5 + ["b"] * 4 + ["c", None]))
@@ -163,6 +175,11 @@ class Levels:
     gaps: bool
     known: tuple[str, ...]
     share: Array
+
+    state: ClassVar[Specs] = {"share": floats("known", low=0, high=1)}
+
+    def _check_state(self) -> None:
+        need(len(self.share) == len(self.known) and len({*self.names}) == len(self.names), "its levels repeat")
 
     @classmethod
     def learn(cls, codes: Array, names: list[str], size: int) -> Levels:

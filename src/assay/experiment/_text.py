@@ -12,9 +12,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+
+from assay.state import Specs, Stateful, floats, need
 
 __all__ = ["Words", "split_words"]
 
@@ -34,7 +36,7 @@ def split_words(cell: Any) -> list[str]:
 
 
 @dataclass(frozen=True, eq=False)
-class Words:
+class Words(Stateful):
     """A vocabulary and the inverse document frequency of each of its words.
 
     >>> words = Words.learn([["red", "car"], ["red", "bike"], ["car"]], size=10)
@@ -46,6 +48,11 @@ class Words:
 
     vocabulary: tuple[str, ...]
     idf: Array
+
+    state: ClassVar[Specs] = {"idf": floats("words", low=0)}
+
+    def _check_state(self) -> None:
+        need(len(self.idf) == len({*self.vocabulary}) == len(self.vocabulary), "its words repeat")
 
     @classmethod
     def learn(cls, cells: list[list[str]], size: int) -> Words:

@@ -7,15 +7,14 @@
     id        left out
 
 It is a step of a pipeline, so that cross-validation fits it to the training rows of each fold and nothing leaks. What
-it learned is a handful of names and arrays: `state()` gives them as JSON and plain arrays, `from_state` takes them
-back, exactly. Cost: O(cells), vectorised; 100,000 x 30 numbers take about a tenth of a second.
-Kuhn & Johnson (2019), Feature Engineering and Selection, ch. 5, 6 and 8.
+it learned is a handful of names and arrays. Cost: O(cells), vectorised; 100,000 x 30 numbers take about a tenth of a
+second. Kuhn & Johnson (2019), Feature Engineering and Selection, ch. 5, 6 and 8.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -23,21 +22,22 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from assay.checks import choice, whole
+from assay.constraints import instance_of
 from assay.errors import DataError, ParameterError
 from assay.experiment._cells import Cells, as_frame
 from assay.experiment._dates import PARTS
 from assay.experiment._encoders import GAP, OTHER, Levels, Numbers
 from assay.experiment._kinds import KINDS
 from assay.experiment._text import Words
+from assay.state import Specs, Stateful, anything, left_out, names, need, part, size
 
 __all__ = ["ENCODINGS", "Columns"]
 
 Array = np.ndarray
 ENCODINGS = ("onehot", "treatment", "ordinal", "native")
-VERSION = 1
 
 
-class Columns(TransformerMixin, BaseEstimator):
+class Columns(Stateful, TransformerMixin, BaseEstimator):
     """Turn the columns of a table into numbers, each by its kind, learned from the rows given to `fit` only.
 
     | parameter     | default  | range                              | meaning                                          |
@@ -290,72 +290,32 @@ class Columns(TransformerMixin, BaseEstimator):
 
     # Storing.
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """What was learned, as a dictionary of JSON values and a dictionary of plain arrays."""
-        check_is_fitted(self)
+    state: ClassVar[Specs] = {
+        "n_features_in_": size("p"),
+        "feature_names_in_": names("p"),
+        "dropped_": instance_of(dict, "a dict of reasons"),
+        "levels_": anything,
+        "words_": anything,
+        "numbers_": part(Numbers),
+        "_order": left_out(),
+        "_names": left_out(),
+        "sources_": left_out(),
+        "categorical_": left_out(),
+    }
+
+    def _check_state(self) -> None:
         kinds = self._kinds()
-        at = {name: j for j, name in enumerate(kinds)}
-        schema = {
-            "version": VERSION,
-            "kinds": [[name, kind] for name, kind in kinds.items()],
-            "scale": bool(self.scale),
-            "encode": self.encode,
-            "impute": bool(self.impute),
-            "max_levels": int(self.max_levels),
-            "text_features": int(self.text_features),
-            "dropped": [[name, reason] for name, reason in self.dropped_.items()],
-            "levels": [
-                [name, list(part.names), bool(part.other), bool(part.gaps), list(part.known)]
-                for name, part in self.levels_.items()
-            ],
-            "words": [[name, list(part.vocabulary)] for name, part in self.words_.items()],
-        }
-        arrays = {key: np.array(getattr(self.numbers_, key)) for key in _NUMBERS}
-        arrays |= {f"share.{at[name]}": np.array(part.share) for name, part in self.levels_.items() if part.known}
-        arrays |= {f"idf.{at[name]}": np.array(part.idf) for name, part in self.words_.items()}
-        return schema, arrays
+        need(list(kinds) == self.feature_names_in_.tolist(), "its columns are not those of its kinds")
+        for found, kind, of in ((self.levels_, "category", Levels), (self.words_, "text", Words)):
+            need(isinstance(found, dict) and all(type(one) is of for one in found.values()))
+            need(set(found) == {name for name in kinds if kinds[name] == kind})
+        need(self.dropped_.keys() <= kinds.keys() and all(isinstance(one, str) for one in self.dropped_.values()))
+        measures, learned = len(self._measures()), self.numbers_
+        need(all((at < measures).all() for at in (learned.kept, learned.flagged)))
+        need((learned.impute, learned.scale) == (self.impute, self.scale))
 
-    @classmethod
-    def from_state(cls, schema: Mapping[str, Any], arrays: Mapping[str, Array]) -> Columns:
-        """The fitted object again, from what `state` gave."""
-        if schema.get("version") != VERSION:
-            what = f"the preprocessing was stored in version {schema.get('version')!r}, this is {VERSION}"
-            raise DataError(what, remedy="use the version of assay that wrote it")
-        try:
-            return cls._restore(schema, arrays)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-            raise DataError("the stored preprocessing is damaged", remedy="fit and store it again") from error
-
-    @classmethod
-    def _restore(cls, schema: Mapping[str, Any], arrays: Mapping[str, Array]) -> Columns:
-        kinds = {str(name): str(kind) for name, kind in schema["kinds"]}
-        options = {key: schema[key] for key in ("scale", "encode", "impute", "max_levels", "text_features")}
-        self = cls(kinds, **options)
-        self._check_parameters()
-        at = {name: j for j, name in enumerate(kinds)}
-        self.feature_names_in_ = np.array(list(kinds), dtype=object)
-        self.n_features_in_ = len(kinds)
-        self.dropped_ = dict(schema["dropped"])
-        self.levels_ = {
-            name: Levels(tuple(names), other, gaps, tuple(known), arrays[f"share.{at[name]}"] if known else np.empty(0))
-            for name, names, other, gaps, known in schema["levels"]
-        }
-        self.words_ = {name: Words(tuple(words), arrays[f"idf.{at[name]}"]) for name, words in schema["words"]}
-        learned = {key: np.array(arrays[key], dtype=kind) for key, kind in _NUMBERS.items()}
-        self.numbers_ = Numbers(**learned, impute=self.impute, scale=self.scale)
-        measures = len(self._measures())
-        if any((learned[key] < 0).any() or (learned[key] >= measures).any() for key in ("kept", "flagged")):
-            raise ValueError
+    def _restore(self) -> None:
         self._lay_out()
-        sizes = {learned[key].shape for key in ("kept", "median", "centre", "spread")}
-        if len(sizes) != 1 or any(part.idf.shape != (len(part.vocabulary),) for part in self.words_.values()):
-            raise ValueError
-        if any(part.share.shape != (len(part.known),) for part in self.levels_.values()):
-            raise ValueError
-        return self
-
-
-_NUMBERS = {"kept": np.int64, "flagged": np.int64, "median": np.float64, "centre": np.float64, "spread": np.float64}
 
 
 def _unique(names: list[str]) -> list[str]:

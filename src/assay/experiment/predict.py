@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from assay.checks import fraction
-from assay.errors import DataError
+from assay.errors import DataError, StoreError
 from assay.evaluation import Conformal
 from assay.experiment._encoders import level_codes
 from assay.experiment.data import Table, read_table
@@ -89,6 +89,10 @@ def predict_rows(model: Any, table: Any, *, level: float = 0.9, trust: Sequence[
     """
     level = fraction(level, "level")
     parts = load_model(model, trust=trust)
+    known = isinstance(parts["schema"], dict) and "features" in parts["schema"] and parts["kinds"] is not None
+    if not known or (parts["task"] == "classification" and parts["classes"] is None):
+        what = f"the model file {str(model)!r} does not say which columns and classes it was fitted to"
+        raise StoreError(what, remedy="use one that a study left, or load_model(...)['pipeline'].predict in Python")
     features = list(parts["schema"]["features"])
     found = _read(table, dict(parts["kinds"]), features)
     frame, pipeline = found.frame[features], parts["pipeline"]
@@ -113,7 +117,7 @@ def _limits(out: pd.DataFrame, parts: dict[str, Any], pipeline: Any, frame: pd.D
     classes = np.asarray(parts["classes"])
     shares = np.asarray(pipeline.predict_proba(frame))
     promise = None
-    if parts.get("probabilities") is not None:
+    if parts.get("probabilities") is not None and "codes" in parts["schema"]:
         truth = classes[np.asarray(parts["schema"]["codes"], dtype=int)]
         made = Conformal.from_probabilities(pipeline, parts["probabilities"], truth, classes=classes, level=level)
         sets = made.sets(frame)

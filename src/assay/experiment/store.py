@@ -1,39 +1,37 @@
 """Model files: a fitted pipeline with what is needed to use and defend it, in a file that runs no code when opened.
 
-`save_model` writes an archive (`_archive.py`) of plain members: JSON, arrays without objects, and the tree of objects
-in the format of skops, which names types and never calls what it finds. Nothing is pickled. The same parts give the
-same bytes, so the checksum can be compared. `load_model` believes nothing: sizes, names and SHA-256 digests are
-checked before anything is unpacked, every type must stand on the list below before anything is built, and what
-compiled code would follow blindly (children of trees, rows of neighbours) is checked after it (`_portable.py`).
+`save_model` writes an archive (`_archive.py`) of JSON and plain arrays: each class of ours gives the state that it
+declares (`assay.state`). The same parts give the same bytes, so the checksum can be compared. `load_model` believes
+nothing: sizes, names and SHA-256 digests are checked before anything is unpacked, and every object against the
+declaration of its class before it is handed out.
 
-    opens by itself    scikit-learn's estimators, numpy's arrays and dtypes, the classes of assay in `ALLOWED`
-    opens if trusted   any other type, named by you: trust=("package.module.Class",) or --trust package.module.Class
-    never opens        bound methods, partial functions, attribute getters, pickles, and Python's own os, subprocess,
-                       builtins and the like, trusted or not: no learner needs them, and naming them is an attack
+    opens by itself    assay's own estimators, pipelines of them, and scikit-learn's dummies
+    opens if trusted   any other class, named by you: trust=("package.module.Class",) or --trust package.module.Class;
+                       it goes through skops (`_foreign.py`), and is written only if you name it, too
+    never opens        pickles
 
 A checksum shows that a file was changed since it was written, not who wrote it. Cost: one pass to compress, one to
-check. skops (2022), Secure persistence, https://skops.readthedocs.io.
+check; a forest is checked at about ten million nodes a second.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import re
-import sys
-import zipfile
-from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from assay.checks import choice, whole
-from assay.errors import AssayError, DataTypeError, ParameterError
-from assay.experiment import _json
+from assay.errors import AssayError, DataTypeError, ParameterError, UntrustedError
+from assay.experiment import _json, _sklearn_state  # noqa: F401 (registers a few classes)
 from assay.experiment._archive import ABOUT, LIMIT, SCHEMA, as_npy, from_npy, parse, read_archive, refuse, write_archive
-from assay.experiment._portable import ALLOWED, pack, unpack
+from assay.experiment._foreign import Foreign
+from assay.experiment._version1 import translated
+from assay.experiment.columns import Columns
+from assay.state import StateError, from_state, need, to_state
 
 __all__ = ["PARTS", "SUFFIX", "load_model", "save_model"]
 
@@ -44,30 +42,17 @@ ARRAYS = ("residuals", "probabilities")
 WORDS = ("task", "target", "classes", "kinds", "schema", "features", "metadata")
 PARTS = (*OBJECTS, *ARRAYS, *WORDS)
 """What a model file can hold; `pipeline`, `task` and `target` are always there."""
-PROTOCOL = 2
-"""The protocol of skops that is read and written; older ones are refused, because they were checked less."""
-LOADERS = frozenset(
-    f"{kind}Node"
-    for kind in (
-        *("Dict", "DefaultDict", "List", "Set", "Tuple", "Slice", "Json", "Bytes", "Bytearray", "NdArray", "DType"),
-        *("MaskedArray", "RandomState", "RandomGenerator", "Type", "Object", "ConstructorFromReduce", "Tree", "Loss"),
-        "Function",
-    )
-)
-"""The kinds of nodes that are opened; those that call what they name, or hold a call, are not among them."""
-DEEPEST = 100
-PLAIN = frozenset(["collections", "datetime", "decimal", "enum", "fractions", "pathlib", "types", "uuid", "zoneinfo"])
-"""Modules of Python itself whose types only hold values, so that they may be trusted by name."""
 NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
-def save_model(path: Any, parts: Mapping[str, Any]) -> str:
+def save_model(path: Any, parts: Mapping[str, Any], *, trust: Sequence[str] = ()) -> str:
     """Write a fitted model and what belongs to it, beside and then over `path`; give the SHA-256 of the file.
 
     | parameter | range                  | meaning                                            |
     |-----------|------------------------|----------------------------------------------------|
     | path      | ends in .assay         | where to write; an older file there is replaced    |
     | parts     | names of `PARTS`       | what to write, see below                           |
+    | trust     | "package.Class", ...   | classes of other packages that the file may hold   |
 
     | part          | meaning                                                                                 |
     |---------------|-----------------------------------------------------------------------------------------|
@@ -81,8 +66,6 @@ def save_model(path: Any, parts: Mapping[str, Any]) -> str:
     | probabilities | out-of-fold probabilities of the true class, or of all classes, for sets                |
     | calibration   | a fitted map or classifier of `assay.calibration`                                       |
     | conformal     | a `Conformal`, where its fold models are wanted too                                     |
-
-    skops (2022), Secure persistence.
 
     >>> import tempfile, pandas as pd
     >>> from sklearn.pipeline import make_pipeline
@@ -102,7 +85,7 @@ def save_model(path: Any, parts: Mapping[str, Any]) -> str:
     about = {name: given[name] for name in WORDS if given.get(name) is not None}
     if "classes" in about:
         about["classes"] = np.asarray(about["classes"]).tolist()
-    members = {ABOUT: _json.encode(about).encode(), **_dump(objects)}
+    members = {ABOUT: _json.encode(about).encode(), **_dump(objects, _check_trust(trust))}
     for name in ARRAYS:
         if given.get(name) is not None:
             members[f"arrays/{name}.npy"] = as_npy(_numbers(given[name], name))
@@ -119,7 +102,7 @@ def load_model(path: Any, *, trust: Sequence[str] = (), limit: int = LIMIT) -> d
     | limit     | 2 GiB   | whole number >= 1              | unpacked bytes at most                              |
 
     Trusting a class means importing its module and building its objects: name only what you would run yourself.
-    Everything that is not right raises `StoreError` with what and why. skops (2022), Secure persistence.
+    Everything that is not right raises `StoreError` with what and why.
 
     >>> load_model("nowhere.assay")
     Traceback (most recent call last):
@@ -127,16 +110,23 @@ def load_model(path: Any, *, trust: Sequence[str] = (), limit: int = LIMIT) -> d
     """
     where = _path(path, written=True)
     trusted = _check_trust(trust)
-    members, checksum = read_archive(where, whole(limit, "limit"))
-    about = _about(where, members.pop(ABOUT))
-    arrays = {name: members.pop(name) for name in list(members) if name.startswith("arrays/")}
-    found: dict[str, Any] = dict.fromkeys(PARTS) | about
-    for name, content in arrays.items():
+    members, checksum, version = read_archive(where, whole(limit, "limit"))
+    found: dict[str, Any] = dict.fromkeys(PARTS) | _about(where, members.pop(ABOUT))
+    for name in [name for name in members if name.startswith("arrays/")]:
         key = name[len("arrays/") : -len(".npy")]
         if key not in ARRAYS:
             raise refuse(where, f"holds a member {name!r} that no model has")
-        found[key] = from_npy(content)
-    found |= _build(where, members, trusted)
+        found[key] = from_npy(members.pop(name))
+    try:
+        found |= _build(where, members, trusted, version)
+        _check_together(found)
+    except UntrustedError as error:
+        raise UntrustedError(f"the model file {str(where)!r}: {error.what}", remedy=error.remedy) from error
+    except ImportError as error:
+        remedy = "install what it was made with, in the versions of its metadata"
+        raise refuse(where, f"needs something that is not here ({_line(error)})", remedy) from error
+    except Exception as error:  # a crafted tree may break any constructor or check; none of it was handed out
+        raise refuse(where, f"does not hold a model that fits together ({_line(error)})") from error
     found["checksum"] = checksum
     return found
 
@@ -200,119 +190,70 @@ def _about(path: Path, content: bytes) -> dict[str, Any]:
     return about
 
 
-# Objects and their tree.
+# Objects.
 
 
-def _skops() -> Any:
-    """The module, when it is needed: it imports every module of scikit-learn, testing tools included."""
-    return import_module("skops.io")
+def _line(error: Exception) -> str:
+    """The first line of what an error says, without what to do about it."""
+    said = error.what if isinstance(error, AssayError) else str(error)
+    return (said.splitlines()[0][:200].rstrip(". ") if said else "") or type(error).__name__
 
 
-def _dump(objects: Mapping[str, Any]) -> dict[str, bytes]:
-    """The members of the objects, renamed by the order of the tree: skops names them by addresses."""
+def _dump(objects: Mapping[str, Any], trusted: frozenset[str]) -> dict[str, bytes]:
+    """The members of the objects: their tree, its arrays, and what belongs to other packages."""
+    guests = Foreign(trusted)
     try:
-        with zipfile.ZipFile(io.BytesIO(_skops().dumps(pack(dict(objects))))) as archive:
-            content = {name: archive.read(name) for name in archive.namelist()}
-    except AssayError:
-        raise
-    except Exception as error:
-        words = str(error).splitlines()[0] if str(error) else type(error).__name__
-        what = f"the model holds something that a model file cannot hold ({words.rstrip('. ')})"
-        raise DataTypeError(what, remedy="store a learner whose attributes are numbers, text and arrays") from error
-    schema = json.loads(content["schema.json"])
-    numbers: dict[int, int] = {}
-    files: dict[str, str] = {}
-    for node, _ in _nodes(schema):
-        if "__id__" in node:
-            node["__id__"] = numbers.setdefault(node["__id__"], len(numbers) + 1)
-        if "file" in node:
-            name = node["file"]
-            node["file"] = files.setdefault(name, f"{len(files) + 1:06d}{name[name.rindex('.') :]}")
-    members = {SCHEMA: json.dumps(schema, separators=(",", ":")).encode()}
-    for old, new in files.items():
-        members[f"model/{new}"] = content[old]
-    return members
+        tree, arrays = to_state(dict(objects), guests.write)
+    except StateError as error:
+        what = f"the model cannot be stored: {error}"
+        raise DataTypeError(what, remedy="fit it again, and do not change what it has learned") from error
+    members = {SCHEMA: json.dumps(tree, separators=(",", ":")).encode()}
+    members |= {f"model/{at:06d}.npy": as_npy(one) for at, one in enumerate(arrays)}
+    return members | {f"model/{at:06d}.bin": one for at, one in enumerate(guests.members)}
 
 
-def _nodes(schema: Any) -> Iterator[tuple[dict[str, Any], int]]:
-    """Every object of the tree with its depth, in one fixed order, without recursion."""
-    stack = [(schema, 0)]
-    while stack:
-        part, depth = stack.pop()
-        if isinstance(part, dict):
-            if "__loader__" in part:
-                yield part, depth
-            inside: Any = part.values()
-        else:
-            inside = part
-        for value in reversed(list(inside)):
-            if isinstance(value, dict | list):
-                stack.append((value, depth + 1))
-
-
-def _build(path: Path, members: Mapping[str, bytes], trusted: frozenset[str]) -> dict[str, Any]:
-    schema = parse(path, SCHEMA, members[SCHEMA])
-    used = _check_nodes(path, schema, members)
-    if used != set(members) - {SCHEMA}:
-        raise refuse(path, "holds members that nothing in it refers to")
-    data = _as_skops(members)
-    try:
-        found = set(_skops().get_untrusted_types(data=data))
-    except Exception as error:
-        raise refuse(path, "holds a damaged tree of objects") from error
-    for name in sorted(found):
-        root = name.split(".")[0]
-        if root in sys.stdlib_module_names and root not in PLAIN:
-            raise refuse(path, f"names {name}, which no learner needs and which is never opened")
-    unknown = sorted(found - ALLOWED - trusted)
-    if unknown:
-        several = f"the types {', '.join(unknown)}" if len(unknown) > 1 else f"the type {unknown[0]}"
-        option = " ".join(f"--trust {name}" for name in unknown)
-        raise refuse(path, f"holds {several}, which assay does not know", f"if you trust the file, say {option}")
-    return _construct(path, data, found, trusted)
-
-
-def _check_nodes(path: Path, schema: dict[str, Any], members: Mapping[str, bytes]) -> set[str]:
-    """That the tree is made of known kinds of nodes, none too deep, and refers to members that are there."""
-    if schema.get("protocol") != PROTOCOL or isinstance(schema.get("protocol"), bool) or "__loader__" not in schema:
-        raise refuse(path, f"holds objects in protocol {str(schema.get('protocol'))[:20]} of skops", "write it again")
-    used = set()
-    for node, depth in _nodes(schema):
-        if depth > DEEPEST:
-            raise refuse(path, f"holds objects inside objects more than {DEEPEST} deep")
-        loader, module, name = (node.get(key) for key in ("__loader__", "__module__", "__class__"))
-        if loader not in LOADERS:
-            raise refuse(path, f"holds a {str(loader)[:40]!r}, which could run code and is never opened")
-        if not all(isinstance(word, str) and NAME.fullmatch(word) for word in (module, name)):
-            raise refuse(path, f"names a type {str(module)[:40]}.{str(name)[:40]} that cannot exist")
-        if "file" in node:
-            member, suffix = f"model/{node['file']}", ".bin" if loader.startswith("Byte") else ".npy"
-            if member not in members or not member.endswith(suffix):
-                raise refuse(path, "refers to a member that it does not hold")
-            used.add(member)
-    return used
-
-
-def _as_skops(members: Mapping[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name[len("model/") :], content)
-    return buffer.getvalue()
-
-
-def _construct(path: Path, data: bytes, found: set[str], trusted: frozenset[str]) -> dict[str, Any]:
-    try:
-        objects = unpack(_skops().loads(data, trusted=sorted(found & (ALLOWED | trusted))))
-    except (ImportError, AttributeError) as error:
-        words = str(error).splitlines()[0] if str(error) else type(error).__name__
-        remedy = "install what it was made with, in the versions of its metadata"
-        raise refuse(path, f"needs something that is not here ({words})", remedy) from error
-    except Exception as error:
-        words = str(error).splitlines()[0].rstrip(". ") if str(error) else type(error).__name__
-        raise refuse(path, f"does not hold a model that fits together ({words})") from error
-    if not isinstance(objects, dict) or not set(objects) <= set(OBJECTS) or "pipeline" not in objects:
-        raise refuse(path, "does not hold a pipeline")
-    if not callable(getattr(type(objects["pipeline"]), "predict", None)):
-        raise refuse(path, "holds something else than a pipeline that predicts")
+def _build(path: Path, members: dict[str, bytes], trusted: frozenset[str], version: int) -> dict[str, Any]:
+    tree: Any = parse(path, SCHEMA, members.pop(SCHEMA))
+    inside = [members.pop(f"model/{at:06d}.bin") for at in range(sum(name.endswith(".bin") for name in members))]
+    if version == 1:
+        tree, arrays = translated(tree, members)
+        members.clear()
+    else:
+        arrays = [from_npy(members.pop(f"model/{at:06d}.npy")) for at in range(len(members))]
+    guests = Foreign(trusted, inside)
+    objects = from_state(tree, arrays, guests.build)
+    need(not members and guests.read == len(inside), "it holds members that nothing refers to")
+    need(isinstance(objects, dict) and set(objects) <= set(OBJECTS) and "pipeline" in objects, "it holds no pipeline")
+    need(callable(getattr(type(objects["pipeline"]), "predict", None)), "its pipeline does not predict")
     return objects
+
+
+def _check_together(found: Mapping[str, Any]) -> None:
+    """That the parts belong to one model: classes, rows and columns."""
+    model, schema = found["pipeline"], found["schema"]
+    for name, dimensions in (("residuals", 1), ("probabilities", 2)):
+        if found[name] is not None:
+            good = found[name].ndim == dimensions and found[name].size > 0 and found[name].dtype.kind in "fiub"
+            need(good and np.isfinite(found[name]).all(), f"its {name} are no table of numbers")
+    if found["classes"] is not None and hasattr(model, "classes_"):
+        need(np.array_equal(found["classes"], np.asarray(model.classes_)), "its classes are not those of the model")
+    if found["probabilities"] is not None and isinstance(schema, dict) and "codes" in schema:
+        codes, shares = np.asarray(schema["codes"]), found["probabilities"]
+        need(found["classes"] is not None and codes.dtype.kind in "iu" and codes.shape == (len(shares),))
+        need(shares.shape[1] == len(found["classes"]) and codes.min() >= 0 and codes.max() < shares.shape[1])
+        need(
+            (shares >= 0).all() and (shares <= 1).all() and np.allclose(shares.sum(axis=1), 1.0), "shares are no shares"
+        )
+    if isinstance(schema, dict) and "features" in schema:
+        need(_are_names(schema["features"]), "its features are not named")
+        first = next((step for _, step in getattr(model, "steps", ()) if isinstance(step, Columns)), None)
+        known = first is None or set(first.feature_names_in_) == set(schema["features"])
+        need(known, "its features are not those of the model")
+    if found["kinds"] is not None:
+        need(isinstance(found["kinds"], dict) and _are_names(list(found["kinds"].values())), "its kinds are not named")
+        if isinstance(schema, dict) and "features" in schema:
+            need(set(found["kinds"]) <= set(schema["features"]), "its kinds are not those of its features")
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)

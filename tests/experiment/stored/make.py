@@ -1,7 +1,7 @@
 """Write the stored model files: `python -m tests.experiment.stored.make v2` for the present version of the format.
 
-One small model for each way a fitted model is built, with what it predicts for `ROWS` in `expected.json`. The files of a
-version are written once, with the code of that version, and never again: they show that a later assay still reads them.
+One small model for each way a fitted model is built, with what it predicts for `ROWS` in `expected.json`. The files
+of a version are written once, with the code of that version, and never again: a later assay must still read them.
 """
 
 from __future__ import annotations
