@@ -24,8 +24,12 @@ from assay.cli.options import metric_names
 from assay.errors import LedgerError, ParameterError
 from assay.experiment import panel
 from assay.report.html import write_report
+from tests.experiment.stored import make
 
-COMMANDS = ("run", "resume", "open", "demo", "predict", "history", "show", "report", "verify", "learners", "doctor")
+COMMANDS = (
+    *("run", "resume", "open", "demo", "predict", "convert", "history", "show", "report", "verify", "learners"),
+    "doctor",
+)
 OPTIONS = """target task panel learner metric cv repeats group time test-size test looks select level correction seed
 n-jobs time-budget no-open out kind reason despite json explain"""
 COLUMNS_80 = {"COLUMNS": "80", "TERMINAL_WIDTH": "80"}
@@ -477,6 +481,55 @@ def test_remedies_spell_the_whole_command(world, tmp_path, monkeypatch):
     assert sealed.exit_code == 0, sealed.output
     name = os.listdir(tmp_path / "home" / "studies")[0]
     assert "assay run visits.csv --target price --time when" in " ".join(call("show", name).stdout.split())
+
+
+def test_a_learner_of_another_package_finishes_and_is_written_on_demand(world, tmp_path):
+    """The study, its report and its verdict are there; the model file waits for a word of trust, twice."""
+    houses(seed=77).to_csv(tmp_path / "t.csv", index=False)
+    (tmp_path / "o").mkdir()
+    (tmp_path / "o" / "model.assay").write_bytes(b"of an earlier study")
+    args = ["run", str(tmp_path / "t.csv"), "-t", "price", "--learner", "sklearn.linear_model:HuberRegressor"]
+    done = call(*args, "--cv", "3", "--out", str(tmp_path / "o"))
+    assert done.exit_code == 0, done.output
+    kind = "sklearn.linear_model._huber.HuberRegressor"
+    said = " ".join(done.stdout.split())
+    assert "The model file was not written: the model holds" in said
+    assert (tmp_path / "o" / "report.html").exists()
+    assert not (tmp_path / "o" / "model.assay").exists()
+    command = re.search(r"assay (report \S+ --out \S+ --trust \S+)", said)
+    assert command is not None
+    assert command[1].endswith(kind)
+    written = call(*command[1].split())
+    assert written.exit_code == 0, written.output
+    refused = call("predict", str(tmp_path / "o" / "model.assay"), str(tmp_path / "t.csv"))
+    assert refused.exit_code == 1
+    assert f"--trust {kind}" in " ".join(refused.stderr.split())
+    trusted = call("predict", str(tmp_path / "o" / "model.assay"), str(tmp_path / "t.csv"), "--trust", kind)
+    assert trusted.exit_code == 0, trusted.output
+    assert len(trusted.stdout.splitlines()) == 161
+
+
+def test_a_baseline_is_saved_without_trust(world, tmp_path):
+    rng = np.random.default_rng(0)
+    pd.DataFrame({"x": rng.normal(size=80), "y": rng.normal(size=80)}).to_csv(tmp_path / "t.csv", index=False)
+    done = call(
+        "run", str(tmp_path / "t.csv"), "-t", "y", "--learner", "tree", "--cv", "3", "--out", str(tmp_path / "o")
+    )
+    assert done.exit_code == 0, done.output
+    model = assay.experiment.load_model(tmp_path / "o" / "model.assay")["pipeline"]
+    assert type(model["model"]).__name__ == "DummyRegressor"
+
+
+def test_a_model_file_of_an_earlier_version_is_written_anew(tmp_path):
+    old, new = make.FOLDER / "v1" / "tree.assay", tmp_path / "new.assay"
+    done = call("convert", str(old), str(new))
+    assert done.exit_code == 0, done.output
+    rows = make.table()[0]
+    found = [assay.experiment.load_model(path)["pipeline"].predict(rows) for path in (old, new)]
+    assert np.array_equal(*found)
+    assert call("convert", str(new), str(tmp_path / "again.assay")).exit_code == 0
+    assert (tmp_path / "again.assay").read_bytes() == new.read_bytes()
+    assert call("convert", str(old), str(tmp_path / "wrong.pkl")).exit_code == 2
 
 
 def test_learners_are_in_the_order_of_simplicity():

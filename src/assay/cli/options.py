@@ -23,6 +23,7 @@ __all__ = [
     "Json",
     "Out",
     "Reason",
+    "Trust",
     "among",
     "duration",
     "kinds",
@@ -73,6 +74,10 @@ def option(panel: str, name: str, help: str, metavar: str | None = None, **more:
 
 
 Out = Annotated[str | None, option(OUTPUT, "--out", "Directory of report and model; else out/ID.", "DIR")]
+Trust = Annotated[
+    list[str] | None,
+    option(OUTPUT, "--trust", "A class of another package, as module.Class, that the model may hold.", "CLASS"),
+]
 Json = Annotated[bool, option(OUTPUT, "--json", "Print one JSON document and nothing else.")]
 Explain = Annotated[bool, option(OUTPUT, "--explain", "Add the reasoning and references of each step.")]
 Jobs = Annotated[int | None, option(OUTPUT, "--n-jobs", "Workers, else all cores; no figure changes.", "N")]

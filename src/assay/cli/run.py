@@ -25,6 +25,7 @@ from assay.cli.options import (
     Json,
     Out,
     Reason,
+    Trust,
     among,
     duration,
     kinds,
@@ -36,7 +37,7 @@ from assay.cli.options import (
 from assay.cli.session import finish, load, refuse_unwritable, session, whole
 from assay.errors import DataError, ParameterError
 
-__all__ = ["demo", "open_", "predict", "resume", "run"]
+__all__ = ["convert", "demo", "open_", "predict", "resume", "run"]
 
 
 def run(
@@ -238,10 +239,7 @@ def predict(
         str | None, typer.Option("-o", "--output", metavar="OUT", help="A .csv, .tsv or .parquet file; else printed.")
     ] = None,
     level: Annotated[float, typer.Option("--level", metavar="LEVEL", help="Coverage of limits and sets.")] = 0.9,
-    trust: Annotated[
-        list[str] | None,
-        typer.Option("--trust", metavar="CLASS", help="Your own learner, as module.Class, that may be loaded."),
-    ] = None,
+    trust: Trust = None,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
     """Predict the rows of a table, with probabilities and limits of stated coverage."""
@@ -269,6 +267,21 @@ def predict(
     said = ["No limits: the study kept no out-of-fold predictions." if made.coverage is None else f"{made.coverage}."]
     for words in [*said, *(f"note: {note}." for note in made.notes)]:  # beside the table, not in it
         out.notices().print(out.clean(words[0].upper() + words[1:], 2 * out.LONGEST), soft_wrap=True)
+
+
+def convert(
+    old: Annotated[str, typer.Argument(metavar="OLD", help="A model file, of this version or an earlier one.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="Where to write it in the present version.")],
+    trust: Trust = None,
+) -> None:
+    """Write a model file anew, in the present version of the format."""
+    from assay.experiment.store import load_model, save_model
+
+    trusted = tuple(trust or ())
+    parts = load_model(old, trust=trusted)
+    parts.pop("checksum")
+    checksum = save_model(new, parts, trust=trusted)
+    out.lines([f"{new} written; its SHA-256 is {checksum}"], indent=0)
 
 
 def _write_table(frame: Any, path: Path) -> None:

@@ -13,7 +13,7 @@ import typer
 
 from assay import __version__
 from assay.cli import live, out
-from assay.cli.options import Explain, Id, Json, Out
+from assay.cli.options import Explain, Id, Json, Out, Trust
 from assay.cli.session import full_name, load, recall, refuse_unwritable
 from assay.errors import AssayError, ParameterError
 
@@ -126,16 +126,18 @@ def show(name: Id, json_: Json = False, explain: Explain = False) -> None:
         tell.verdict(study)
 
 
-def report(name: Id, out_: Out = None, json_: Json = False) -> None:
+def report(name: Id, out_: Out = None, trust: Trust = None, json_: Json = False) -> None:
     """Write the report and the model of a study again."""
     with live.heard(json_):
         refuse_unwritable(out_)
         study, told = recall(name, live.Live(json_))
-        files = study.publish(out_ or told.get("out") or Path("out") / study.name)
+        files = study.publish(out_ or told.get("out") or Path("out") / study.name, trust=tuple(trust or ()))
     if json_:
         out.document({"study": study.name, **files})
     else:
         out.lines([f"{what:<10} {path}" for what, path in files.items()], indent=0)
+    if study.unwritten is not None:
+        out.complain(" ".join(study.unwritten))
 
 
 def verify(name: Id, json_: Json = False) -> None:

@@ -265,3 +265,7 @@ def files(study: Any) -> None:
             out.lines([f"{name:<7} {Path(found[name])}"])
     if "model" in found:
         out.lines([f"predict assay predict {found['model']} TABLE -o OUT"])
+    if study.unwritten is not None:
+        why, command = study.unwritten
+        out.lines([why[0].upper() + why[1:]])
+        out.command(command)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import shlex
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from assay import __version__
-from assay.errors import DataError, LedgerError
+from assay.errors import DataError, LedgerError, UntrustedError
 from assay.experiment import _json
 from assay.experiment.ledger import Ledger, home
 from assay.experiment.plan import Plan
@@ -107,12 +109,24 @@ def restore(study: Study, name: str) -> None:
     study.hashes = {"training rows": body["rows"], "test rows": seal.rows, "vault": body["vault"]}
 
 
-def publish(study: Study, folder: Path) -> dict[str, str]:
-    """Write model, report, numbers and script into a directory, and record their hashes in the ledger."""
+def publish(study: Study, folder: Path, trust: Sequence[str] = ()) -> dict[str, str]:
+    """Write model, report, numbers and script into a directory, and record their hashes in the ledger.
+
+    A model of another package that is not trusted is no reason to lose the rest: `study.unwritten` says how to get it.
+    """
     study.says(f"writing to {folder}")
     make_folder(folder)
-    hashes = {"model": save(study, folder / "model.assay")}
-    study.files = {"model": str(folder / "model.assay"), "report": str(folder / "report.html")}
+    model, hashes = folder / "model.assay", {}
+    study.files, study.unwritten = {}, None
+    try:
+        hashes["model"] = save(study, model, trust)
+        study.files["model"] = str(model)
+    except UntrustedError as error:
+        model.unlink(missing_ok=True)  # one of an earlier study would be taken for this one's
+        options = " ".join(f"--trust {name}" for name in error.classes)
+        command = f"assay report {study.name} --out {shlex.quote(str(folder))} {options}"
+        study.unwritten = (f"the model file was not written: {error.what}; if you trust it, write it with:", command)
+    study.files["report"] = str(folder / "report.html")
     hashes["report"] = study.report(folder / "report.html")
     study.ledger.append("files", {"files": hashes}, study.name)
     for name, words in (("study.json", _json.encode(study.summary())), ("study.py", study.code())):
@@ -146,7 +160,7 @@ def record_result(study: Study) -> None:
         study.ledger.append("result", body, study.name)
 
 
-def save(study: Study, path: Any) -> str:
+def save(study: Study, path: Any, trust: Sequence[str] = ()) -> str:
     """Write the fitted model with what predictions need; the SHA-256 of the file."""
     plan, rows = study.plan, study.data.rows
     chosen = study.leaderboard.results[study.select().name]
@@ -167,7 +181,7 @@ def save(study: Study, path: Any) -> str:
             parts["schema"]["codes"] = np.searchsorted(rows.classes, rows.y).tolist()
     elif whole:
         parts["residuals"] = rows.y - chosen.out_of_fold("values")
-    return save_model(path, parts)
+    return save_model(path, parts, trust=trust)
 
 
 def problems(study: Study) -> list[str]:

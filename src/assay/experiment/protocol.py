@@ -86,6 +86,8 @@ class Study:
     """
 
     compiling: Compiling | None = None  # a study that is loaded compiles what it still needs when it needs it
+    unwritten: tuple[str, str] | None = None
+    """Why the last `publish` left the model file out, and the command that writes it."""
 
     def __init__(
         self,
@@ -367,13 +369,16 @@ class Study:
         # The report stands above this room, so it is reached by name, as pictures are.
         return str(import_module("assay.report.html").write_report(self, Path(path)))
 
-    def publish(self, out: Any) -> dict[str, str]:
-        """Write model, report, numbers and script into a directory, and record their hashes in the ledger."""
-        return keeping.publish(self, Path(out))
+    def publish(self, out: Any, *, trust: Sequence[str] = ()) -> dict[str, str]:
+        """Write model, report, numbers and script into a directory, and record their hashes in the ledger.
 
-    def save(self, path: Any) -> str:
+        A learner of another package is written only if `trust` names its class; else `unwritten` says how to get it.
+        """
+        return keeping.publish(self, Path(out), trust)
+
+    def save(self, path: Any, *, trust: Sequence[str] = ()) -> str:
         """Write the fitted model with what predictions need; the SHA-256 of the file."""
-        return keeping.save(self, path)
+        return keeping.save(self, path, trust)
 
     @classmethod
     def load(cls, name: str, *, ledger: Any = None, n_jobs: int | None = None, says: Says | None = None) -> Self:

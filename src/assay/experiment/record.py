@@ -87,7 +87,7 @@ def summary(study: Study) -> dict[str, Any]:
         "look": None if opened is None else _look(opened),
         "stopped_by": [check.code for check in study.unanswered()],
         "checks": [_row(row) for row in study.checks.to_frame().reset_index().to_dict("records")],
-        "notes": list(study.notes),
+        "notes": [*study.notes, *([] if study.unwritten is None else [" ".join(study.unwritten)])],
         "manifest": manifest(study),
         "report": study.files.get("report"),
         "model": study.files.get("model"),
