@@ -4,7 +4,7 @@ BIN := .venv/bin
 FAMILY ?= all
 JOBS ?= 2
 
-.PHONY: help demo study test test-all test-lowest check format bench simulate faults clean
+.PHONY: help demo study test test-all test-lowest check format bench simulate faults attack clean
 
 help:  ## Say what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -68,6 +68,9 @@ simulate: .venv/installed-test  ## Long simulations; their tables go to docs/
 
 faults: .venv/installed-test  ## Kill studies at random moments and see that nothing is lost; the table goes to docs/
 	$(BIN)/python -m simulations faults
+
+attack: .venv/installed-test  ## Open 5,000 altered model files and 300 crafted ones; the table goes to docs/
+	$(BIN)/python -m simulations attack
 
 clean:  ## Remove the environment and everything made
 	rm -rf .venv .venv-lowest out .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
