@@ -45,7 +45,7 @@ def two_sum_from_a_fast_kernel(a, b):
     return two_sum(a, b)
 
 
-@kernel
+@kernel(inline=True)
 def inner_square(x):
     return x * x
 
@@ -56,6 +56,11 @@ def sum_of_squares(x):
     for value in x:
         total += inner_square(value)
     return total
+
+
+def test_an_inlined_kernel_can_be_called_from_python_too():
+    assert sum_of_squares(np.arange(4.0)) == 14.0
+    assert inner_square(3.0) == 9.0
 
 
 def test_nan_and_infinity_survive_fast_arithmetic():

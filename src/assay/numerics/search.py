@@ -9,7 +9,7 @@ from assay.numerics.jit import kernel
 __all__ = ["first_at_least"]
 
 
-@kernel
+@kernel(inline=True)
 def first_at_least(x: np.ndarray, low: int, high: int, value: float) -> int:
     """The first place from low on, before high, whose entry is not below `value`; high, if there is none.
 

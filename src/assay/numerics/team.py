@@ -109,7 +109,7 @@ def _hand_over(typing: Any) -> Any:
     return types.void(), build
 
 
-@kernel
+@kernel(inline=True)
 def lead(gate: Array, wanted: int) -> int:
     """Call the helpers; the size of the team, the caller included."""
     _tell(gate, TICKET, 0)
@@ -129,7 +129,7 @@ def lead(gate: Array, wanted: int) -> int:
     return size
 
 
-@kernel
+@kernel(inline=True)
 def follow(gate: Array, seen: int) -> tuple[int, int, int]:
     """Wait for a call after number `seen`: this thread's rank, the size of its team, the number of the call."""
     looks = 0
@@ -154,7 +154,7 @@ def follow(gate: Array, seen: int) -> tuple[int, int, int]:
     return -1, 0, seen
 
 
-@kernel
+@kernel(inline=True)
 def meet(gate: Array, size: int) -> None:
     """Wait until every member of the team has come here."""
     if size == 1:
@@ -173,7 +173,7 @@ def meet(gate: Array, size: int) -> None:
             _hand_over()
 
 
-@kernel
+@kernel(inline=True)
 def take(gate: Array) -> int:
     """The next piece of work that nobody has taken since the team last met."""
     return _fetch_add(gate, TICKET, 1)

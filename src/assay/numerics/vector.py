@@ -68,7 +68,7 @@ UPPER_POWER, LOWER_POWER = (np.float64(2.0**power).view(np.int64) for power in (
 EXCESS = 2.0**84 + 2.0**63 + 2.0**52
 
 
-@kernel(exact=True)
+@kernel(exact=True, inline=True)
 def to_real(i: int) -> float:
     """A whole number as a real one: only the last addition rounds."""
     upper = np.int64(np.int64(np.uint64(i ^ SIGN) >> np.uint64(32)) | UPPER_POWER).view(np.float64)
@@ -76,7 +76,7 @@ def to_real(i: int) -> float:
     return (upper - EXCESS) + lower
 
 
-@kernel
+@kernel(inline=True)
 def count_to_real(i: int) -> float:
     """A whole number of 32 bits as a real one."""
     return float(np.int32(i))

@@ -242,7 +242,7 @@ def grow(
             return news[MADE]
 
 
-@kernel
+@kernel(inline=True)
 def _choose(
     side: int, node: int, active: Array, found: Array, place: Array, numbers: Array, counts: Array, real: Array,
     whole: Array, bits: Array, spare_bits: Array, word_starts: Array,
@@ -275,7 +275,7 @@ def _choose(
     return True
 
 
-@kernel
+@kernel(inline=True)
 def _sooner(a: int, b: int, real: Array, whole: Array, mode: int) -> bool:
     """Whether node a is split before node b: best first, level by level, or the youngest first."""
     if mode == 2:
@@ -287,7 +287,7 @@ def _sooner(a: int, b: int, real: Array, whole: Array, mode: int) -> bool:
     return a < b
 
 
-@kernel
+@kernel(inline=True)
 def _push(heap: Array, size: int, node: int, real: Array, whole: Array, mode: int) -> None:
     """Put a node into the heap of those waiting to be split."""
     k = size
@@ -298,7 +298,7 @@ def _push(heap: Array, size: int, node: int, real: Array, whole: Array, mode: in
         k = up
 
 
-@kernel
+@kernel(inline=True)
 def _drop(heap: Array, size: int, real: Array, whole: Array, mode: int) -> None:
     """Take the first node out of the heap, which then has this size."""
     heap[0] = heap[size]
@@ -313,7 +313,7 @@ def _drop(heap: Array, size: int, real: Array, whole: Array, mode: int) -> None:
         k = down
 
 
-@kernel
+@kernel(inline=True)
 def _divide(
     gate: Array, rank: int, size: int, node: int, child: int, by_column: Array, n: int, n_bins: Array,
     categorical: Array, order: Array, buffers: Array, table: Array, told: Array, numbers: Array, counts: Array,
@@ -364,7 +364,7 @@ def _divide(
         to += np.uint64(1)
 
 
-@kernel
+@kernel(inline=True)
 def _beget(
     node: int, child: int, middle: int, numbers: Array, counts: Array, bound: Array, real: Array, whole: Array
 ) -> None:
@@ -391,7 +391,7 @@ def _beget(
         real[lower, HIGH], real[upper, LOW] = middle_step, middle_step
 
 
-@kernel
+@kernel(inline=True)
 def _finish(
     gate: Array, rank: int, size: int, made: int, order: Array, gradient: Array, hessian: Array, numbers: Array,
     counts: Array, real: Array, whole: Array, leaf_sums: Array, leaf_of_row: Array,

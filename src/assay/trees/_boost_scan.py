@@ -35,7 +35,7 @@ COUNT_BITS, SHORT_BITS = 13, 12
 HESSIAN_BITS = COUNT_BITS + SHORT_BITS
 
 
-@kernel
+@kernel(inline=True)
 def sum_up(
     cells: Array, columns: int, low: int, high: int, offsets: Array, active: Array, order: Array, begin: int, end: int,
     packed: Array, lanes: int, sums: Array,
@@ -93,7 +93,7 @@ def sum_up(
                             add_pair(sums, (at + np.uint64(cells[a3 + j])) << one, g3, h3)
 
 
-@kernel
+@kernel(inline=True)
 def unload(short: Array, low: int, high: int, offsets: Array, active: Array, c: int, sums: Array) -> None:
     """Add sums of short words to those of gradients and of hessians with counts, and leave nothing behind."""
     rows, part = (np.int64(1) << COUNT_BITS) - 1, (np.int64(1) << HESSIAN_BITS) - 1
@@ -106,7 +106,7 @@ def unload(short: Array, low: int, high: int, offsets: Array, active: Array, c: 
                 sums[at + np.uint64(1)] += (((word >> COUNT_BITS) & part) << c) + (word & rows)
 
 
-@kernel
+@kernel(inline=True)
 def search(
     side: int, j: int, bins: Array, offset: int, nb: int, category: bool, node: int, real: Array, whole: Array,
     numbers: Array, counts: Array, sign: int, gains: Array, sums: Array, found: Array, place: Array, bits: Array,
@@ -230,7 +230,7 @@ def search(
     return max(record, best)
 
 
-@kernel
+@kernel(inline=True)
 def _in_order(bins: Array, at: int, nb: int, numbers: Array, counts: Array, key: Array, ranks: Array) -> int:
     """Put the categories a node holds in the order of G / (H + smoothing); return how many there are."""
     lanes, c = counts[LANES], counts[BITS]

@@ -35,7 +35,7 @@ EVEN = 16
 """Short words are for gradients and hessians of which none is so many times the mean."""
 
 
-@kernel
+@kernel(inline=True)
 def measure(part: Array, gradient: Array, hessian: Array, order: Array, low: int, high: int, counts: Array) -> None:
     """Sum and maximum of |gradients| and hessians of the sample's rows low to high, into the part's numbers."""
     if counts[ROWS] == gradient.size:
@@ -53,7 +53,7 @@ def measure(part: Array, gradient: Array, hessian: Array, order: Array, low: int
             part[3] = max(part[3], hessian[row])
 
 
-@kernel
+@kernel(inline=True)
 def _sizes(values: Array) -> tuple[float, float]:
     """Sum and maximum of |values|; such numbers are in the order of their bits, whose maximum is quickly found."""
     total, most = 0.0, np.int64(0)
@@ -64,7 +64,7 @@ def _sizes(values: Array) -> tuple[float, float]:
     return total, np.int64(most).view(np.float64)
 
 
-@kernel
+@kernel(inline=True)
 def pack(
     gate: Array, rank: int, size: int, gradient: Array, hessian: Array, order: Array, numbers: Array, counts: Array,
     float_parts: Array, whole_parts: Array, packed: Array, measured: bool,
@@ -124,7 +124,7 @@ def pack(
     return brief
 
 
-@kernel
+@kernel(inline=True)
 def _words(gradient: Array, to_g: float, c: int, out: Array) -> np.int64:
     """Words of gradient and count; returns the sum of the gradients."""
     total = np.int64(0)
@@ -135,7 +135,7 @@ def _words(gradient: Array, to_g: float, c: int, out: Array) -> np.int64:
     return total
 
 
-@kernel
+@kernel(inline=True)
 def _short_words(gradient: Array, hessian: Array, to_g: float, to_h: float, out: Array) -> tuple[np.int64, np.int64]:
     """Words of gradient, hessian and count; returns the sums of the first two."""
     a = b = np.int64(0)
@@ -148,7 +148,7 @@ def _short_words(gradient: Array, hessian: Array, to_g: float, to_h: float, out:
     return a, b
 
 
-@kernel
+@kernel(inline=True)
 def move(
     gate: Array, rank: int, size: int, counts: Array, leaf_of_row: Array, carry: Array, float_parts: Array,
     whole_parts: Array, packed: Array,
@@ -172,7 +172,7 @@ def move(
     return math.ldexp(1.0, 59 - c) <= total < math.ldexp(1.0, 62 - c)
 
 
-@kernel
+@kernel(inline=True)
 def gather(carried: int, carry: Array, pool: Array, low: int, high: int, c: int, room: Array) -> None:
     """The root's sums in one column, from those of the last tree's leaves and what each adds to its rows' gradients."""
     mask = (np.int64(1) << c) - 1

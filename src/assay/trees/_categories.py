@@ -26,7 +26,7 @@ FEW = 10
 TURNS = 200
 
 
-@kernel
+@kernel(inline=True)
 def level_runs(entries: Array, column: int, low: int, end: int, runs: Array) -> int:
     """Where each level present begins among the entries (and, last, where the last one ends); how many there are."""
     found = 0
@@ -38,7 +38,7 @@ def level_runs(entries: Array, column: int, low: int, end: int, runs: Array) -> 
     return found
 
 
-@kernel
+@kernel(inline=True)
 def level_keys(
     entries: Array,
     column: int,
@@ -73,7 +73,7 @@ def level_keys(
         _principal(scratch, found, K)
 
 
-@kernel
+@kernel(inline=True)
 def ordered_view(
     entries: Array, column: int, low: int, end: int, high: int, levels: Array, found: int, scratch: Array, view: int
 ) -> None:
@@ -112,7 +112,7 @@ def ordered_view(
         entries[view, i] = entries[column, i]
 
 
-@kernel
+@kernel(inline=True)
 def _principal(scratch: Array, found: int, K: int) -> None:
     """Each level's place along the first principal component of the class shares, by power iteration.
 
@@ -160,7 +160,7 @@ def _principal(scratch: Array, found: int, K: int) -> None:
             scratch[g, K + 1] += scratch[g, k] * scratch[axis, k]
 
 
-@kernel
+@kernel(inline=True)
 def scan_subsets(
     entries: Array,
     column: int,
@@ -225,7 +225,7 @@ def scan_subsets(
     return best, at, side
 
 
-@kernel
+@kernel(inline=True)
 def write_levels(
     entries: Array,
     w: Array,

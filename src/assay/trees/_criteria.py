@@ -63,7 +63,7 @@ ROW = 0xFFFFFFFF
 """The bits of an entry that hold the row; the rank stands above them."""
 
 
-@kernel
+@kernel(inline=True)
 def class_loss(sums: Array, total: float, criterion: int) -> float:
     """The loss of a node from the weight of each class."""
     loss = 0.0
@@ -84,7 +84,7 @@ def class_loss(sums: Array, total: float, criterion: int) -> float:
     return max(total - most, 0.0)
 
 
-@kernel
+@kernel(inline=True)
 def mean_stats(
     entries: Array,
     column: int,
@@ -136,7 +136,7 @@ def mean_stats(
     return rows, weight, max(loss, 0.0), pure
 
 
-@kernel
+@kernel(inline=True)
 def median_stats(
     entries: Array,
     column: int,
@@ -173,7 +173,7 @@ def median_stats(
     return rows, weight, loss, most - least <= 8.9e-16 * max(abs(least), abs(most))
 
 
-@kernel
+@kernel(inline=True)
 def class_stats(
     entries: Array,
     column: int,

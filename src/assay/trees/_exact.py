@@ -261,7 +261,7 @@ def _grow(
     return size, used, words
 
 
-@kernel
+@kernel(inline=True)
 def _mark(entries: Array, rules: Array, ints: Array, side: Array, words: Array, node: int) -> int:
     """Mark each row's child, part the split column (and the order of y); where the second child begins."""
     start, stop, j = ints[node, START], ints[node, STOP], ints[node, FEATURE]
@@ -284,7 +284,7 @@ def _mark(entries: Array, rules: Array, ints: Array, side: Array, words: Array, 
     return middle
 
 
-@kernel
+@kernel(inline=True)
 def _join(about: Array, rules: Array, ints: Array, reals: Array, value: Array, node: int, size: int) -> None:
     """Make a node the parent of the two at `size`; a monotone split draws the border between their values."""
     ints[node, FIRST], ints[node, COUNT] = size, 2
@@ -298,7 +298,7 @@ def _join(about: Array, rules: Array, ints: Array, reals: Array, value: Array, n
         reals[size + 1, LEAST if sign > 0 else MOST] = between
 
 
-@kernel
+@kernel(inline=True)
 def _stable(entries: Array, column: int, start: int, stop: int, side: Array, spare: int) -> int:
     """Rows of the first child before those of the second, both in their old order; where the second begins."""
     at, kept = start, start

@@ -20,7 +20,7 @@ SUBSETS = 10
 STEPS = 200
 
 
-@kernel
+@kernel(inline=True)
 def order_levels(size: int, sums: Array, shares: Array, order: Array, key: Array, spare: Array) -> None:
     """Sort the listed levels by their mean response, or by their principal score; equal ones by their code."""
     K = shares.shape[1]
@@ -55,7 +55,7 @@ def order_levels(size: int, sums: Array, shares: Array, order: Array, key: Array
         width *= 2
 
 
-@kernel
+@kernel(inline=True)
 def principal_scores(size: int, sums: Array, shares: Array, order: Array, key: Array) -> None:
     """Scores of the levels along the direction in which their class shares vary most, by the power method."""
     K = shares.shape[1]

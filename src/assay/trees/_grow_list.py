@@ -35,7 +35,7 @@ __all__ = ["collect", "keep", "ordered", "scan_classes", "scan_sums", "try_class
 Array = np.ndarray
 
 
-@kernel
+@kernel(inline=True)
 def collect(
     codes: Array,
     j: int,
@@ -82,7 +82,7 @@ def collect(
     return size - (order[size - 1] == gone)
 
 
-@kernel
+@kernel(inline=True)
 def keep(
     column: int, last: int, after: int, lost: int, split: int, size: int, order: Array, place: Array, chosen: Array
 ) -> None:
@@ -97,13 +97,13 @@ def keep(
         chosen[i] = order[i]
 
 
-@kernel
+@kernel(inline=True)
 def ordered(low: float, high: float, one: float, two: float, sign: int) -> bool:
     """Whether the values of two children keep to their bounds and to the order asked for."""
     return one >= low and two >= low and one <= high and two <= high and (two - one) * sign >= 0.0
 
 
-@kernel
+@kernel(inline=True)
 def scan_sums(
     column: int,
     size: int,
@@ -163,7 +163,7 @@ def scan_sums(
                 keep(column, b, after, -1 if lost == 0.0 else 1 - side, i + 1, size, order, place, chosen)
 
 
-@kernel
+@kernel(inline=True)
 def try_classes(
     column: int,
     last: int,
@@ -223,7 +223,7 @@ def try_classes(
             keep(column, last, after, -1 if lost == 0.0 else 1 - side, split, size, order, place, chosen)
 
 
-@kernel
+@kernel(inline=True)
 def scan_classes(
     column: int,
     size: int,

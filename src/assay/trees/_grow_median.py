@@ -24,7 +24,7 @@ __all__ = ["scan_medians", "weighted_median"]
 Array = np.ndarray
 
 
-@kernel
+@kernel(inline=True)
 def weighted_median(rows: Array, begin: int, end: int, total: float) -> float:
     """Median of ascending responses (rows: weight, response): the middle of two where half the weight lies below."""
     below = 0.0
@@ -37,7 +37,7 @@ def weighted_median(rows: Array, begin: int, end: int, total: float) -> float:
     return rows[end - 1, 1]
 
 
-@kernel
+@kernel(inline=True)
 def insert(tree: Array, n: int, place: int, w: float, s: float) -> None:
     """Add a row to the Fenwick tree."""
     i = place + 1
@@ -47,7 +47,7 @@ def insert(tree: Array, n: int, place: int, w: float, s: float) -> None:
         i += i & -i
 
 
-@kernel
+@kernel(inline=True)
 def around_median(tree: Array, n: int, rows: Array, centre: float, begin: int, total: float, sum_: float) -> float:
     """The loss around the median of the rows inside the tree (any median: the loss is the same)."""
     place = 0
@@ -67,7 +67,7 @@ def around_median(tree: Array, n: int, rows: Array, centre: float, begin: int, t
     return m * low_w - low_s + (sum_ - low_s) - m * (total - low_w)
 
 
-@kernel
+@kernel(inline=True)
 def prefix_losses(
     order: Array,
     start: int,
@@ -103,7 +103,7 @@ def prefix_losses(
             losses[out, at] = around_median(tree, n, rows, node.centre, node.begin, total, sum_)
 
 
-@kernel
+@kernel(inline=True)
 def median_of(
     order: Array, start: int, stop: int, extra: int, chain: Array, heads: Array, rows: Array, node: Node, spare: Array
 ) -> float:
@@ -128,7 +128,7 @@ def median_of(
     return weighted_median(spare, 0, size, total)
 
 
-@kernel
+@kernel(inline=True)
 def scan_medians(
     column: int,
     size: int,

@@ -54,7 +54,7 @@ def write(
                 shares[t, k] = value[t, k]
 
 
-@kernel
+@kernel(inline=True)
 def summary(
     begin: int,
     end: int,
@@ -132,7 +132,7 @@ def summary(
     return Node(begin, end, number, weight, total, centre, loss, 1e-12 * loss, low, high)
 
 
-@kernel
+@kernel(inline=True)
 def divide(
     codes: Array,
     begin: int,
@@ -185,7 +185,7 @@ def divide(
     return at
 
 
-@kernel
+@kernel(inline=True)
 def middle_cut(cuts: Array, a: int, b: int) -> float:
     """Of the cuts a .. b the one nearest to the middle between the outer two, the lower one of a tie."""
     middle = cuts[a] + (cuts[b] - cuts[a]) / 2
@@ -202,7 +202,7 @@ def middle_cut(cuts: Array, a: int, b: int) -> float:
     return cuts[low]
 
 
-@kernel
+@kernel(inline=True)
 def level_words(
     words: Array, offset: int, levels: int, bins: int, first: bool, split: int, size: int, chosen: Array
 ) -> None:

@@ -82,7 +82,7 @@ class Node(NamedTuple):
     high: float
 
 
-@kernel
+@kernel(inline=True)
 def rank_rows(codes: Array, j: int, gone: int, index: Array, begin: int, n: int, keys: Array) -> int:
     """Sort up to 64 rows by their code in column j: keys[2] becomes 64 code + place, ascending."""
     key, rank, ranked = keys[0], keys[1], keys[2]
@@ -111,7 +111,7 @@ def rank_rows(codes: Array, j: int, gone: int, index: Array, begin: int, n: int,
     return TRIED
 
 
-@kernel
+@kernel(inline=True)
 def small_sums(
     j: int, n: int, keys: Array, pairs: Array, weight: float, rounding: float, least: float, place: Array, gain: Array
 ) -> None:
@@ -141,7 +141,7 @@ def small_sums(
         place[LOST] = -1
 
 
-@kernel
+@kernel(inline=True)
 def small_classes(
     j: int,
     n: int,
@@ -198,7 +198,7 @@ def small_classes(
         place[LOST] = -1
 
 
-@kernel
+@kernel(inline=True)
 def list_bits(bits: Array, last: int, order: Array) -> int:
     """List the set bits up to `last`, ascending, clear them, and say how many there are."""
     size = 0
@@ -212,7 +212,7 @@ def list_bits(bits: Array, last: int, order: Array) -> int:
     return size
 
 
-@kernel
+@kernel(inline=True)
 def dense_sums(
     codes: Array,
     j: int,
@@ -270,7 +270,7 @@ def dense_sums(
     return CONSTANT if size == 1 else TRIED
 
 
-@kernel
+@kernel(inline=True)
 def _occupied(few: bool, gone: int, sums: Array, bits: Array, order: Array) -> int:
     """List the bins that hold rows, missing values aside: from a bitmap where they are few, else one by one."""
     if few:
@@ -283,7 +283,7 @@ def _occupied(few: bool, gone: int, sums: Array, bits: Array, order: Array) -> i
     return size
 
 
-@kernel
+@kernel(inline=True)
 def dense_classes(
     codes: Array,
     j: int,
@@ -353,7 +353,7 @@ def dense_classes(
     return CONSTANT if size == 1 else TRIED
 
 
-@kernel
+@kernel(inline=True)
 def class_loss(criterion: int, c: Array, weight: float) -> float:
     """The weighted loss of a set of rows from its class weights."""
     if criterion == LOG_LOSS:

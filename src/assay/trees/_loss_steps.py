@@ -33,7 +33,7 @@ BLOCK = 512
 LOG2_E, LN_2 = 1.4426950408889634, 0.6931471805599453
 
 
-@kernel
+@kernel(inline=True)
 def slopes(
     kind: int, score: int, y: Array, raw: Array, leaf: Array, value: Array, g: Array, h: Array, low: int, high: int
 ) -> float:
@@ -62,7 +62,7 @@ def slopes(
     return total
 
 
-@kernel
+@kernel(inline=True)
 def _class_slopes(y: Array, raw: Array, g: Array, h: Array, low: int, high: int) -> float:
     """p_k - 1[y = k] and p_k (1 - p_k), with p_k = e^(f_k - top) / mass; the loss is top - f_y + log(mass)."""
     total, classes, n = 0.0, raw.shape[0], y.size
@@ -101,7 +101,7 @@ def _class_slopes(y: Array, raw: Array, g: Array, h: Array, low: int, high: int)
     return total
 
 
-@kernel
+@kernel(inline=True)
 def _exp_minus_size(x: Array, out: Array) -> None:
     """e^-|x| to 4 + |x| / 5 units of the last digit: Taylor's series within half an octave; octaves as exponents."""
     for i in range(x.size):
@@ -201,7 +201,7 @@ def binary_step(y: Array, w: Array, raw: Array, g: Array, h: Array) -> float:
     return total
 
 
-@kernel
+@kernel(inline=True)
 def _binary_block(y: Array, raw: Array, g: Array, h: Array) -> float:
     """The same for at most `BLOCK` rows that weigh the same, with the whole loss.
 

@@ -24,7 +24,7 @@ __all__ = ["rank_targets", "scan_medians"]
 Array = np.ndarray
 
 
-@kernel
+@kernel(inline=True)
 def rank_targets(
     entries: Array, column: int, low: int, high: int, y: Array, centre: float, place: Array, targets: Array
 ) -> None:
@@ -35,7 +35,7 @@ def rank_targets(
         targets[0, i - low + 1] = y[row] - centre
 
 
-@kernel
+@kernel(inline=True)
 def _leave(
     entries: Array,
     column: int,
@@ -101,7 +101,7 @@ def _leave(
         count -= 1
 
 
-@kernel
+@kernel(inline=True)
 def _find(targets: Array, m: int, goal: float, strict: int) -> int:
     """The first place at which the weight up to it reaches (or, if strict, passes) the goal."""
     step = 1
@@ -117,7 +117,7 @@ def _find(targets: Array, m: int, goal: float, strict: int) -> int:
     return min(at + 1, m)
 
 
-@kernel
+@kernel(inline=True)
 def _enter(
     entries: Array,
     column: int,
@@ -164,7 +164,7 @@ def _enter(
         targets[slot + 7, told] = 0.5 * (median + targets[0, _find(targets, m, 0.5 * W * (1.0 + 1e-12), m - m + 1)])
 
 
-@kernel
+@kernel(inline=True)
 def scan_medians(
     entries: Array,
     column: int,

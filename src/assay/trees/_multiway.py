@@ -200,7 +200,7 @@ def _grow(
     return size, used, words
 
 
-@kernel
+@kernel(inline=True)
 def _choose(offers: Array, draws: Array, tie: float) -> int:
     """The column with the highest ratio among those whose gain is at least the average; -1 if none can be split.
 
@@ -220,7 +220,7 @@ def _choose(offers: Array, draws: Array, tie: float) -> int:
     return chosen
 
 
-@kernel
+@kernel(inline=True)
 def _offer_cut(
     entries: Array,
     w: Array,
@@ -245,7 +245,7 @@ def _offer_cut(
     offers[j, OFFER_AT], offers[j, OFFER_GAP], offers[j, OFFER_COUNT] = at, gap, 2.0
 
 
-@kernel
+@kernel(inline=True)
 def _offer_levels(
     entries: Array,
     y: Array,
@@ -297,7 +297,7 @@ def _offer_levels(
     offers[j, OFFER_INFO], offers[j, OFFER_COUNT] = info, found
 
 
-@kernel
+@kernel(inline=True)
 def _mark_levels(
     entries: Array, w: Array, child: Array, runs: Array, start: int, end: int, stop: int, j: int, found: int
 ) -> int:
@@ -316,7 +316,7 @@ def _mark_levels(
     return heavy
 
 
-@kernel
+@kernel(inline=True)
 def _mark_cut(entries: Array, ints: Array, child: Array, offers: Array, node: int, j: int, end: int) -> None:
     """Each row's child by a cut in two, and where the threshold is."""
     at, gap = np.int64(offers[j, OFFER_AT]), np.int64(offers[j, OFFER_GAP])
@@ -326,7 +326,7 @@ def _mark_cut(entries: Array, ints: Array, child: Array, offers: Array, node: in
     note_cut(entries, ints, node, j, at, end)
 
 
-@kernel
+@kernel(inline=True)
 def _write_levels(
     entries: Array, levels: Array, runs: Array, words: Array, base: int, j: int, many: int, heavy: int
 ) -> None:
@@ -345,7 +345,7 @@ def _write_levels(
             words[base + (code >> 5)] |= BIT << np.uint32(code & 31)
 
 
-@kernel
+@kernel(inline=True)
 def _offsets(entries: Array, j: int, start: int, stop: int, child: Array, runs: Array, many: int) -> None:
     """Where each child's stretch begins."""
     for c in range(many + 1):
@@ -357,7 +357,7 @@ def _offsets(entries: Array, j: int, start: int, stop: int, child: Array, runs: 
         runs[1, c + 1] += runs[1, c]
 
 
-@kernel
+@kernel(inline=True)
 def _spread(entries: Array, column: int, start: int, stop: int, child: Array, runs: Array, many: int) -> None:
     """A column's entries child by child, each in its old order, in the spare column."""
     spare = entries.shape[0] - 1
@@ -370,7 +370,7 @@ def _spread(entries: Array, column: int, start: int, stop: int, child: Array, ru
         runs[2, c] += 1
 
 
-@kernel
+@kernel(inline=True)
 def _back(entries: Array, column: int, start: int, stop: int) -> None:
     """Take the spare column as the column's own."""
     spare = entries.shape[0] - 1

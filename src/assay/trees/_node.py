@@ -42,7 +42,7 @@ CRITERION, CLASSES, COLUMNS, MAX_FEATURES, MAX_DEPTH, MAX_LEAVES, MIN_SPLIT, MIN
 MIN_WEIGHT, MIN_DECREASE = range(2)
 
 
-@kernel
+@kernel(inline=True)
 def open_node(
     entries: Array,
     y: Array,
@@ -92,7 +92,7 @@ def open_node(
     )
 
 
-@kernel
+@kernel(inline=True)
 def more_words(words: Array, used: int, need: int) -> Array:
     """Room for so many words more than are used."""
     if used + need <= words.size:
@@ -103,7 +103,7 @@ def more_words(words: Array, used: int, need: int) -> Array:
     return more
 
 
-@kernel
+@kernel(inline=True)
 def first_missing(entries: Array, column: int, start: int, stop: int) -> int:
     """Where the entries without a value begin."""
     if (entries[column, stop - 1] >> 32) != MISSING:
@@ -118,7 +118,7 @@ def first_missing(entries: Array, column: int, start: int, stop: int) -> int:
     return low
 
 
-@kernel
+@kernel(inline=True)
 def draw(entries: Array, start: int, stop: int, rules: Array, draws: Array, state: Array) -> None:
     """Mark the columns to be searched: `max_features` of those that vary in this node."""
     p = rules[COLUMNS]
@@ -137,7 +137,7 @@ def draw(entries: Array, start: int, stop: int, rules: Array, draws: Array, stat
             found += 1
 
 
-@kernel
+@kernel(inline=True)
 def prepare(
     entries: Array,
     y: Array,
@@ -159,7 +159,7 @@ def prepare(
         rank_targets(entries, rules[COLUMNS], start, stop, y, value[node, 0], medians[0], medians[1])
 
 
-@kernel
+@kernel(inline=True)
 def scan_column(
     entries: Array,
     y: Array,
@@ -213,7 +213,7 @@ def scan_column(
     )  # fmt: skip
 
 
-@kernel
+@kernel(inline=True)
 def note_cut(entries: Array, ints: Array, node: int, j: int, at: int, end: int) -> None:
     """The rows on both sides of a cut, from which the threshold is read; -1 where all values are on one side."""
     ints[node, BELOW] = entries[j, at] & ROW

@@ -126,7 +126,7 @@ def _pack(
             depths[k] = -1
 
 
-@kernel
+@kernel(inline=True)
 def _number(steps: Array, numbers: Array, X: Array, row: int, t: int) -> int:
     """The child to which node t, if it tests a number, sends the row that begins at `row`; a leaf is its own child."""
     where = steps[np.uint64(2 * t + 1)]
@@ -135,7 +135,7 @@ def _number(steps: Array, numbers: Array, X: Array, row: int, t: int) -> int:
     return (where & LOW_31) + (right & 1)
 
 
-@kernel
+@kernel(inline=True)
 def _category(steps: Array, words: Array, x: float, where: int, t: int) -> int:
     """The child to which node t, if it tests a category, sends one that has the code x."""
     how = steps[2 * t]
@@ -150,7 +150,7 @@ def _category(steps: Array, words: Array, x: float, where: int, t: int) -> int:
     return (where & LOW_31) + child
 
 
-@kernel
+@kernel(inline=True)
 def _any(steps: Array, numbers: Array, words: Array, X: Array, row: int, t: int) -> int:
     """The leaf that one row reaches from node t, whatever the nodes test."""
     before = -1
@@ -164,7 +164,7 @@ def _any(steps: Array, numbers: Array, words: Array, X: Array, row: int, t: int)
     return t
 
 
-@kernel
+@kernel(inline=True)
 def child_of(t: int, x: float, steps: Array, numbers: Array, words: Array) -> int:
     """The child of an inner node t that a value of its column goes to."""
     where = steps[2 * t + 1]
@@ -174,7 +174,7 @@ def child_of(t: int, x: float, steps: Array, numbers: Array, words: Array) -> in
     return (where & LOW_31) + (right & 1)
 
 
-@kernel
+@kernel(inline=True)
 def _group(
     X: Array, i: int, stop: int, p: int, root: int, depth: int, steps: Array, numbers: Array, words: Array, out: Array
 ) -> int:
@@ -208,7 +208,7 @@ def _group(
     return 8
 
 
-@kernel
+@kernel(inline=True)
 def _height(p: int, steps: int, trees: int) -> int:
     """Rows of a block: what stays in the cache, or more where a tree is larger than that and is to be read seldom."""
     return max(8, max(BLOCK_CELLS // p, steps // trees) // 8 * 8)

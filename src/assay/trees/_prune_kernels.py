@@ -30,7 +30,7 @@ def stand(first: Array, count: Array, stops: Array, standing: Array) -> None:
                 standing[child] = True
 
 
-@kernel(exact=True)
+@kernel(exact=True, inline=True)
 def _meld(a: int, b: int, key: Array, child: Array, sibling: Array) -> int:
     """Two heaps as one; -1 is the empty heap."""
     if a < 0:
@@ -44,7 +44,7 @@ def _meld(a: int, b: int, key: Array, child: Array, sibling: Array) -> int:
     return a
 
 
-@kernel(exact=True)
+@kernel(exact=True, inline=True)
 def _pop(head: int, key: Array, child: Array, sibling: Array) -> int:
     """The heap without its largest: its children melded in pairs from the left, then all from the right."""
     none: Any = np.int64(-1)  # a literal would be another type, compiled anew

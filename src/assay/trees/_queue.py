@@ -13,7 +13,7 @@ __all__ = ["below", "sift"]
 Array = np.ndarray
 
 
-@kernel
+@kernel(inline=True)
 def below(state: Array, n: int) -> int:
     """A whole number from 0 to n - 1, all equally likely (splitmix64)."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
@@ -25,7 +25,7 @@ def below(state: Array, n: int) -> int:
     return draw
 
 
-@kernel
+@kernel(inline=True)
 def sift(heap: Array, size: int, at: int, reals: Array, column: int) -> None:
     """Restore the heap (largest gain first, then the older node) after its entry `at`, the first or last, was set."""
     down = at == 0

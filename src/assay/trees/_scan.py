@@ -26,14 +26,14 @@ __all__ = ["allowed", "scan_classes", "scan_counts", "scan_means", "scan_squares
 Array = np.ndarray
 
 
-@kernel
+@kernel(inline=True)
 def allowed(left: float, right: float, sign: int, least: float, most: float) -> bool:
     """Whether two values keep within the bounds of their node and in the order asked for."""
     inside = left >= least and left <= most and right >= least and right <= most
     return inside and (left - right) * sign <= 0.0
 
 
-@kernel
+@kernel(inline=True)
 def scan_squares(
     entries: Array,
     column: int,
@@ -71,7 +71,7 @@ def scan_squares(
     return best, at, -1
 
 
-@kernel
+@kernel(inline=True)
 def scan_counts(
     entries: Array,
     column: int,
@@ -135,7 +135,7 @@ def scan_counts(
     return best, at, -1
 
 
-@kernel
+@kernel(inline=True)
 def scan_means(
     entries: Array,
     column: int,
@@ -200,7 +200,7 @@ def scan_means(
     return best, at, side
 
 
-@kernel
+@kernel(inline=True)
 def scan_classes(
     entries: Array,
     column: int,
