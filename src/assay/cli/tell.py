@@ -194,7 +194,7 @@ def comparisons(study: Any, explain: bool = False) -> None:
     _explain(
         "comparisons",
         explain,
-        f"Test: {found.tests[0].method}. {found.why} Correction: {found.correction}.",
+        f"Test: {found.method}. {found.why} Correction: {found.correction}.",
         whole,
         caveats,
     )

@@ -275,6 +275,23 @@ def score(metric: Metric, y: Array, predicted: Array, rows: Rows, weights: Array
     return float(metric(y, predicted, **options))
 
 
+def undefined(metric: Metric, y: Array, rows: Rows) -> DataError | None:
+    """Why a metric has no value on these targets, whatever is predicted (AUC of one class); None where it has one."""
+    if metric.losses is not None:
+        return None
+    said: Array = y
+    if metric.needs == "values":
+        said = np.full(y.size, y.mean())
+    elif metric.needs != "labels":
+        count = 2 if rows.classes is None else rows.classes.size
+        said = np.full(y.size if count == 2 else (y.size, count), 1 / count)
+    try:
+        score(metric, y, said, rows, None)
+    except DataError as error:
+        return error
+    return None
+
+
 def run(
     task: Callable[[Item], Outcome],
     items: Iterable[Item],

@@ -17,7 +17,7 @@ import numpy as np
 
 from assay.checks import fraction
 from assay.errors import AssayError, DataError, ParameterError
-from assay.evaluation.validate import Validation
+from assay.evaluation._validation import Validation, defined
 from assay.inference import corrected_t_test, cv_t_test, five_by_two_test, mcnemar_test, t_test
 from assay.metrics._scorer import class_options
 from assay.numerics.seeds import generator
@@ -30,6 +30,7 @@ __all__ = [
     "ROUNDING",
     "RULES",
     "SHARED",
+    "UNTESTED",
     "binary",
     "caveats_of",
     "choose",
@@ -44,6 +45,8 @@ Array = np.ndarray
 BY_ROWS = ("mcnemar", "mcnemar_corrected", "paired_t")
 ROUNDING = 1e-12
 """Scores closer than this share of their size are the same score, summed in another order."""
+UNTESTED = "not testable"
+"""How the method of a pair begins that no test can judge; the reason follows."""
 
 
 def binary(found: Sequence[Validation]) -> bool:
@@ -80,7 +83,7 @@ def refuse_misfit(test: str, found: Sequence[Validation]) -> None:
         raise ParameterError(f"the 5x2cv test needs five halvings, not a {one.scheme}", remedy="use cv=FiveByTwo()")
     if test in ("cv_t", "corrected_t") and kind == "holdout":
         raise ParameterError("one test set has no spread over folds", remedy='use test="auto", or several folds')
-    if test in ("cv_t", "corrected_t") and np.isnan(one.fold_scores).any():
+    if test in ("cv_t", "corrected_t") and np.isnan(one.fold_scores).all():
         raise ParameterError(f"{name} has no value on a single row", remedy='use test="bootstrap", or fewer folds')
     if test == "bootstrap" and kind not in ("holdout", "leave-one-out", "k-fold"):
         raise ParameterError("rows tested several times cannot be drawn again", remedy='use test="corrected_t"')
@@ -135,22 +138,52 @@ def caveats_of(test: str, result: TestResult, one: Validation) -> tuple[str, ...
 
 
 def judge(
-    rule: Callable[[Validation, Validation], TestResult],
+    rule: partial[TestResult],
     found: Sequence[Validation],
     names: Sequence[str],
     a: int,
     b: int,
 ) -> TestResult:
+    """The test of one pair; where nothing can be tested, a result without a p-value whose method is the reason."""
     first, second = found[a], found[b]
-    gaps = first.fold_scores - second.fold_scores
-    flat = gaps.size > 1 and np.isfinite(gaps).all() and np.ptp(gaps) == 0 and gaps[0] != 0
-    if flat and first.weights is None and first.fold_losses is not None:
+    if _flat(first, second) and first.weights is None and first.fold_losses is not None:
         # Folds that all differ by the same have no spread to judge by; the rows have.
         rule = partial(_mcnemar if binary([first, second]) else _paired_t, **_row_options(rule, first, second))
     try:
         return rule(first, second)
+    except DataError as error:
+        why = "no variance between folds" if _flat(first, second) else error.what
+        return _untested(first, second, why, rule.keywords["alternative"])
     except AssayError as error:
         raise type(error)(f"{names[a]} against {names[b]}: {error.what}", remedy=error.remedy) from error
+
+
+def _flat(first: Validation, second: Validation) -> bool:
+    """Whether the folds differ, and all by the same."""
+    gaps = _gaps(first, second)
+    return gaps.size > 1 and gaps[0] != 0 and float(np.ptp(gaps)) <= ROUNDING * float(np.abs(gaps).max())
+
+
+def _untested(first: Validation, second: Validation, why: str, alternative: str) -> TestResult:
+    """A difference that no test can judge: its estimate, without a p-value and limits."""
+    gaps = _gaps(first, second)
+    estimate = float(gaps.mean()) if gaps.size else float("nan")
+    return TestResult(
+        statistic=float("nan"),
+        p_value=float("nan"),
+        df=None,
+        method=f"{UNTESTED}: {why}",
+        estimate=estimate,
+        n=int(gaps.size),
+        alternative=alternative,
+        null=0.0,
+        estimand="mean difference",
+        interval_rule=partial(_no_limits, estimate=estimate, n=int(gaps.size)),
+    )
+
+
+def _no_limits(level: float, *, estimate: float, n: int) -> Interval:
+    return Interval(estimate, np.nan, np.nan, fraction(level, "level"), UNTESTED, n, "mean difference")
 
 
 def _row_options(rule: Any, first: Validation, second: Validation) -> dict[str, Any]:
@@ -165,7 +198,7 @@ def estimate_of(result: Validation, test: str) -> float:
     if test == "bootstrap":
         y, predicted, weights = _pooled(result)
         return _value(result, y, predicted, weights)
-    return float(result.fold_scores.mean())
+    return float(defined(result.fold_scores).mean())
 
 
 def _mcnemar(first: Validation, second: Validation, *, alternative: str, exact: bool) -> TestResult:
@@ -186,6 +219,11 @@ def _settled(a: Array, b: Array) -> Array:
     return np.where(np.abs(gap) <= ROUNDING * np.maximum(np.abs(a), np.abs(b)), 0.0, gap)
 
 
+def _gaps(first: Validation, second: Validation) -> Array:
+    """Differences on the folds where both have a figure."""
+    return defined(_settled(first.fold_scores, second.fold_scores))
+
+
 def fold_sizes(result: Validation) -> tuple[float, float]:
     """Mean numbers of distinct training rows and of test rows."""
     scheme = result.scheme
@@ -196,16 +234,18 @@ def fold_sizes(result: Validation) -> tuple[float, float]:
 
 def _corrected_t(first: Validation, second: Validation, *, alternative: str) -> TestResult:
     n_train, n_test = fold_sizes(first)
-    gaps = _settled(first.fold_scores, second.fold_scores)
-    return corrected_t_test(gaps, n_train=n_train, n_test=n_test, alternative=alternative)
+    return corrected_t_test(_gaps(first, second), n_train=n_train, n_test=n_test, alternative=alternative)
 
 
 def _cv_t(first: Validation, second: Validation, *, alternative: str) -> TestResult:
-    return cv_t_test(_settled(first.fold_scores, second.fold_scores), alternative=alternative)
+    return cv_t_test(_gaps(first, second), alternative=alternative)
 
 
 def _five_by_two(first: Validation, second: Validation, *, alternative: str, statistic: str) -> TestResult:
-    gaps = _settled(first.fold_scores, second.fold_scores).reshape(5, 2)
+    gaps = _gaps(first, second)
+    if gaps.size < 10:
+        raise DataError(f"{first.metric.name} is not defined on every half", remedy='use test="corrected_t"')
+    gaps = gaps.reshape(5, 2)
     return five_by_two_test(gaps, statistic=statistic, alternative=alternative)
 
 

@@ -20,10 +20,10 @@ from assay.metrics._limits import average, standard_error
 from assay.metrics._metric import Metric
 from assay.metrics._scorer import class_options
 from assay.numbers import figure, fmt, limits, with_limits
-from assay.resampling import AllButOne, Scheme, corrected_variance_factor, scheme_of
+from assay.resampling import AllButOne, Scheme, scheme_of
 from assay.results import Interval, Result
 
-__all__ = ["METHODS", "Validation", "same_experiment", "validation_of"]
+__all__ = ["METHODS", "Validation", "defined", "same_experiment", "validation_of"]
 
 Array = np.ndarray
 METHODS = ("corrected_t", "naive", "nested")
@@ -38,7 +38,8 @@ class Validation(Result):
     | name, estimator  | the learner, an unfitted clone                                                           |
     | metric, metrics  | the primary metric and all that were asked for                                           |
     | scheme, splits   | how the rows were split, and the (train, test) rows                                      |
-    | fold_scores      | the primary metric on each fold, in its own sign                                         |
+    | fold_scores      | the primary metric on each fold, in its own sign; NaN where a fold has none (AUC of one  |
+    |                  | class): such folds are left out of means and intervals                                   |
     | fold_losses      | its value for every tested row, per fold; None where the metric is no mean over rows     |
     | fold_predictions | out-of-fold predictions per fold, by what they are: labels, values, probabilities, scores |
     | seconds          | what each fold took; on the fast path, its share                                         |
@@ -71,10 +72,13 @@ class Validation(Result):
     @property
     def std_error(self) -> float:
         """The standard error of the mean, over rows for one test set; NaN where there is no such thing."""
-        single = self.fold_scores.size < 2 and self.metric.losses is None
-        return (
-            float("nan") if single or np.isnan(self.fold_scores).any() else self._moments(self.method, self.metric)[1]
-        )
+        single = defined(self.fold_scores).size < 2 and self.metric.losses is None
+        return float("nan") if single else self._moments(self.method, self.metric)[1]
+
+    @property
+    def n_undefined(self) -> int:
+        """On how many folds the primary metric is not defined."""
+        return int(np.isnan(self.fold_scores).sum())
 
     def interval(self, level: float | None = None, method: str | None = None, metric: Any = None) -> Interval:
         """The interval of a metric (the primary one), by the method of the run unless another is named."""
@@ -84,13 +88,10 @@ class Validation(Result):
             # Only the primary metric was nested, and only means over rows can be.
             method = self.method if chosen is self.metric or self.method == "naive" else "corrected_t"
         method = choice(method, "method", METHODS)
-        scores = self.scores(chosen)
+        scores = defined(self.scores(chosen))
         one_set = self.scheme.kind in ("holdout", "leave-one-out")
-        if (
-            (method == "corrected_t" and one_set)
-            or (method != "naive" and np.ptp(scores) == 0)
-            or np.isnan(scores).all()
-        ):
+        alike = scores.size == 0 or np.ptp(scores) == 0
+        if (method == "corrected_t" and one_set) or (method != "naive" and alike) or scores.size == 0:
             # One test set has the metric's own interval; so have folds without any spread, which proves nothing.
             return self._as_one_set(chosen, level)
         centre, error, df, n = self._moments(method, chosen)
@@ -114,12 +115,18 @@ class Validation(Result):
         options = class_options(metric, self.classes)
         if self.weights is not None:
             options["sample_weight"] = self.weights[rows]
-        found = metric.interval(self.y[rows], predicted, level=level, **options)
-        scores, estimand = self.scores(metric), self._estimand("corrected_t", metric)
-        if metric.losses is not None or scores.size < 2 or np.isnan(scores).any():
+        scores, estimand = defined(self.scores(metric)), self._estimand("corrected_t", metric)
+        low, high = metric.range
+        try:
+            found = metric.interval(self.y[rows], predicted, level=level, **options)
+        except DataError as error:
+            if scores.size == 0:
+                raise
+            # Predictions that leave the metric without an interval say nothing about its error.
+            return Interval(float(scores.mean()), low, high, level, f"whole range ({error.what})", rows.size, estimand)
+        if metric.losses is not None or scores.size < 2:
             return replace(found, estimand=estimand)
         # Scores of different folds need not be comparable, so a figure of all rows lends its width alone.
-        low, high = metric.range
         mean = float(scores[0])
         lower, upper = max(low, mean + found.lower - found.estimate), min(high, mean + found.upper - found.estimate)
         return replace(found, estimate=mean, lower=lower, upper=upper, estimand=estimand)
@@ -142,11 +149,11 @@ class Validation(Result):
             mean = average(losses, weights)
             df = np.inf if method == "naive" else losses.size - 1.0
             return mean, standard_error(losses - mean, weights), df, losses.size
-        scores = self.scores(metric)
+        scores = defined(self.scores(metric))
         if scores.size < 2:
             what = f"one {metric.name} has no spread over folds"
             raise DataError(what, remedy="use several folds, or metric.interval on its predictions")
-        factor = 1 / scores.size if method == "naive" else corrected_variance_factor(self.scheme)
+        factor = 1 / scores.size + (0.0 if method == "naive" else self.scheme.ratio)
         return float(scores.mean()), float(np.std(scores, ddof=1) * np.sqrt(factor)), scores.size - 1.0, self.scheme.n
 
     def _metric(self, metric: Any) -> Metric:
@@ -176,7 +183,7 @@ class Validation(Result):
         return total[seen] / times[seen], None if self.weights is None else self.weights[seen]
 
     def scores(self, metric: Any = None) -> Array:
-        """Any metric on each fold, from the predictions that were kept; NaN where one row has none (R2, AUC)."""
+        """Any metric on each fold, from the predictions that were kept; NaN where a fold has none (R2, AUC)."""
         chosen = self._metric(metric)
         if chosen is self.metric:
             return self.fold_scores
@@ -220,14 +227,13 @@ class Validation(Result):
         return frame
 
     def __str__(self) -> str:
-        ends = with_limits(np.nan, self.fold_scores.min(), self.fold_scores.max(), percent=self.metric.percent)
-        spread = f"folds from {ends[1]} to {ends[2]}"
-        several = self.fold_scores.size > 1 and self.scheme.kind != "leave-one-out"
+        scores = defined(self.fold_scores)
+        several = scores.size > 1 and self.scheme.kind != "leave-one-out"
         quick = "in closed form" if self.scheme.kind == "leave-one-out" else "from summaries that add"
         how = quick if self.fast else "a fit per fold"
         lines = [
             *(self._line(metric) for metric in self.metrics),
-            *([f"{self.metric.name}: {spread}"] if several else []),
+            *([f"{self.metric.name}: {self._spread(scores)}"] if several else []),
             f"estimates {self._estimand(self.method, self.metric)}",
             f"{fmt(self.seconds.sum(), 3)} s, {how}"
             + ("" if self.nested is None else f"; nested {fmt(self.nested.seconds, 3)} s"),
@@ -236,6 +242,12 @@ class Validation(Result):
         rule = "-" * max(len(line) for line in [title, *lines])
         note = [_NAIVE] if self.method == "naive" else []
         return "\n".join([title, rule, *lines, rule, *note]).rstrip()
+
+    def _spread(self, scores: Array) -> str:
+        """From where to where the folds reach, and how many have no figure."""
+        _, low, high = with_limits(np.nan, scores.min(), scores.max(), percent=self.metric.percent)
+        left_out = f"; not defined on {self.n_undefined} of {self.fold_scores.size}" if self.n_undefined else ""
+        return f"folds from {low} to {high}{left_out}"
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}</pre>{super()._repr_html_()}"
@@ -317,19 +329,33 @@ def _scores(
     losses: tuple[Array, ...] | None,
     scheme: Scheme,
 ) -> Array:
-    """The metric per fold; NaN for leave-one-out where one row has none (R2, AUC), which is then pooled."""
+    """The metric per fold; NaN where it is not defined (AUC of one class), for leave-one-out then everywhere.
+
+    A metric that no fold defines is an error.
+    """
     if losses is not None:
         weights = [None if rows.weights is None else rows.weights[test] for test in _tests(splits)]
         return np.array([_mean(part, w) for part, w in zip(losses, weights, strict=True)])
     if scheme.kind == "leave-one-out":
         return np.full(len(predicted), np.nan)
-    found = []
+    found = np.full(len(predicted), np.nan)
+    first: tuple[int, DataError] | None = None
     for k, ((_, test), part) in enumerate(zip(splits, predicted, strict=True)):
         try:
-            found.append(_scored(metric, rows, test, part))
+            found[k] = _scored(metric, rows, test, part)
+        except DataError as error:
+            first = first or (k, error)
         except AssayError as error:
             raise type(error)(f"in fold {k}: {error.what}", remedy=error.remedy) from error
-    return np.array(found)
+    if first is not None and np.isnan(found).all():
+        k, why = first
+        raise DataError(f"in fold {k}: {why.what}", remedy=why.remedy) from why
+    return found
+
+
+def defined(scores: Array) -> Array:
+    """The scores of the folds that have one."""
+    return scores[~np.isnan(scores)]
 
 
 def _mean(losses: Array, weights: Array | None) -> float:

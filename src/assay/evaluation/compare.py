@@ -33,6 +33,7 @@ from assay.errors import DataError, DataTypeError, ParameterError
 from assay.evaluation._paired import (
     ROUNDING,
     RULES,
+    UNTESTED,
     caveats_of,
     choose,
     drawn_again,
@@ -106,6 +107,16 @@ class Comparison(Result):
         return self.adjusted <= (1 - self.level) * (1 + ROUNDING)
 
     @property
+    def method(self) -> str:
+        """The test in words; of the first pair that could be tested."""
+        return next((one.method for one in self.tests if not one.method.startswith(UNTESTED)), self.tests[0].method)
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why a pair could not be tested; empty for one that was."""
+        return tuple(one.method if one.method.startswith(UNTESTED) else "" for one in self.tests)
+
+    @property
     def _corrected(self) -> bool:
         return self.correction != "none" and len(self.pairs) > 1
 
@@ -116,10 +127,14 @@ class Comparison(Result):
 
     @property
     def verdicts(self) -> tuple[str, ...]:
-        """In words: who is better, only where it is shown."""
+        """In words: who is better, only where it is shown; or why the pair could not be tested."""
         words = []
-        for (a, b), difference, shown in zip(self.pairs, self.differences, self.rejected, strict=True):
-            if not shown:
+        for (a, b), difference, shown, reason in zip(
+            self.pairs, self.differences, self.rejected, self.reasons, strict=True
+        ):
+            if reason:
+                words.append(reason)
+            elif not shown:
                 words.append("no difference shown")
             elif difference == 0:
                 words.append("they differ, neither on the whole")
@@ -178,7 +193,7 @@ class Comparison(Result):
         else:
             together = f"{each} each, {100 * self.level:g}% together (Bonferroni)"
             family = f"{TITLES[self.correction]} correction over {m} pairs; {together}."
-        return [f"Test: {self.tests[0].method}. {self.why}{toward}", family, *(f"Caveat: {c}." for c in self.caveats)]
+        return [f"Test: {self.method}. {self.why}{toward}", family, *(f"Caveat: {c}." for c in self.caveats)]
 
 
 def compare(
@@ -243,9 +258,14 @@ def compare(
     tests = tuple(judge(rule, found, names, a, b) for a, b in pairs)
     p_values = np.array([float(one.p_value) for one in tests])
     each = level if chosen_correction == "none" else 1 - (1 - level) / len(pairs)
-    adjusted = p_values if correction is None else adjust_pvalues(p_values, chosen_correction, 1 - level).adjusted
+    unknown = np.isnan(p_values)
+    adjusted = p_values
+    if correction is not None:  # a pair that cannot be tested counts as one that shows nothing
+        counted = np.where(unknown, 1.0, p_values)
+        adjusted = np.where(unknown, np.nan, adjust_pvalues(counted, chosen_correction, 1 - level).adjusted)
     intervals = [one.interval(each) for one in tests]
     estimates = [estimate_of(result, test) for result in found]
+    spoken = int(np.argmin(unknown))  # the first pair that was tested speaks for all
     return Comparison(
         names=names,
         estimates=freeze(np.array(estimates)),
@@ -258,15 +278,23 @@ def compare(
         upper=freeze(np.array([float(one.upper) for one in intervals])),
         level=level,
         interval_level=each,
-        interval_method=intervals[0].method,
+        interval_method=intervals[spoken].method,
         metric=found[0].metric,
         scheme=found[0].scheme,
         test=test,
         why=why,
-        caveats=caveats_of(test, tests[0], found[0]),
+        caveats=(*caveats_of(test, tests[spoken], found[0]), *_left_out(found)),
         correction=chosen_correction,
         alternative=alternative,
     )
+
+
+def _left_out(found: Sequence[Validation]) -> tuple[str, ...]:
+    """That some folds have no figure, and how many."""
+    metric, gone = found[0].metric, max(one.n_undefined for one in found)
+    if not gone or found[0].scheme.kind == "leave-one-out":
+        return ()
+    return (f"{metric.name} is not defined on {gone} of {found[0].fold_scores.size} folds, which are left out",)
 
 
 def _in_print(result: Validation, estimate: float) -> str:

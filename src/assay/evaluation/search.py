@@ -16,6 +16,7 @@ Stone (1974), JRSS B 36, 111-147; Varma and Simon (2006), BMC Bioinformatics 7:9
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -28,9 +29,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from assay.checks import choice, number
-from assay.errors import DataError, DataTypeError, ParameterError
+from assay.errors import AssayWarning, DataError, DataTypeError, ParameterError
 from assay.evaluation import _grid
-from assay.evaluation._learner import Rows, choose_metric, fit_rows, label_of, rows_of
+from assay.evaluation._learner import Rows, choose_metric, fit_rows, label_of, rows_of, undefined
 from assay.evaluation._searched import Search, tabulate
 from assay.evaluation._trials import Trial, Trials, set_in, try_all
 from assay.evaluation.select import RULES, Selection, choose, panel_of
@@ -183,6 +184,13 @@ class SearchCV(MetaEstimatorMixin, Stateful, BaseEstimator):
         if metric.losses is None and len(splits) == rows.n:
             what = f"{metric.name} has no value on a single row, so leave-one-out cannot give it"
             raise ParameterError(what, remedy="use fewer folds, such as cv=5")
+        kept = splits
+        if metric.losses is None:
+            kept = [(train, test) for train, test in splits if undefined(metric, rows.y[test], rows) is None]
+        if 0 < len(kept) < len(splits):
+            what = f"{metric.name} is not defined on {len(splits) - len(kept)} of {len(splits)} folds of the search"
+            warnings.warn(f"{what}; they are left out", AssayWarning, stacklevel=3)
+            splits = kept
         return splits, scheme_of(splits, rows.n)
 
     def _judge(

@@ -19,7 +19,7 @@ Nadeau and Bengio (2003), Machine Learning 52, 239-281.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
@@ -33,7 +33,7 @@ from assay.evaluation._validation import same_experiment
 from assay.metrics._limits import standard_error
 from assay.metrics._metric import Metric
 from assay.numbers import fmt
-from assay.resampling import AllButOne, corrected_variance_factor
+from assay.resampling import AllButOne
 from assay.results import Result
 
 __all__ = ["RULES", "Panel", "Selection", "choose", "panel_of", "ranks_of", "select"]
@@ -143,7 +143,7 @@ def panel_of(
     Single rows are judged one by one, with no training sets to tell folds apart: the rows are then the units.
     """
     w = np.ones(scores.shape[1])
-    factor = float(corrected_variance_factor(scheme))
+    factor = 1.0 / max(1, scores.shape[1]) + scheme.ratio
     by_rows = scheme.kind in ("holdout", "leave-one-out", "out-of-bag") and all(part is not None for part in losses)
     if by_rows:
         scores = np.array([np.concatenate(part) for part in losses])
@@ -319,10 +319,12 @@ def select(
     _same_folds(found)
     first = found[0]
     losses = [result.fold_losses for result in found]
-    panel = panel_of(names, _scores(found), losses, first.splits, first.weights, first.scheme, first.metric)
+    scores, left_out = _scores(found)
+    panel = panel_of(names, scores, losses, first.splits, first.weights, first.scheme, first.metric)
     order, given = _order(simplicity, names, found)
     figures = [result.figure() for result in found if hasattr(result, "figure")]
-    return choose(panel, order, rule, percent, paired, given if rule != "best" else "", figures)
+    chosen = choose(panel, order, rule, percent, paired, given if rule != "best" else "", figures)
+    return replace(chosen, why=f"{chosen.why}{left_out}")
 
 
 def _results(results: Any) -> list[Any]:
@@ -342,16 +344,21 @@ def _results(results: Any) -> list[Any]:
     return found
 
 
-def _scores(found: Sequence[Any]) -> Array:
-    """A row of fold scores per result."""
-    first = found[0]
-    for result in found:
-        bad = ~np.isfinite(result.fold_scores)
-        if bad.any():
-            where = "on single rows" if bad.all() else f"on fold {int(np.argmax(bad))}"
-            what = f"{result.name} has no finite {first.metric.name} {where}"
-            raise DataError(what, remedy="use fewer folds, or another metric")
-    return np.array([result.fold_scores for result in found], dtype=float)
+def _scores(found: Sequence[Any]) -> tuple[Array, str]:
+    """A row of fold scores per result, without the folds on which the metric is not defined; and that in words."""
+    metric, scores = found[0].metric.name, np.array([result.fold_scores for result in found], dtype=float)
+    gone = np.isnan(scores).any(axis=0)
+    if gone.all():
+        worst = int(np.argmax(np.isnan(scores).all(axis=1)))
+        what = f"{found[worst].name} has no {metric} on any fold"
+        raise DataError(what, remedy="use fewer folds, or another metric")
+    bad = np.isinf(scores)
+    if bad.any():
+        at, fold = np.argwhere(bad)[0]
+        what = f"{found[at].name} has no finite {metric} on fold {fold}"
+        raise DataError(what, remedy="use fewer folds, or another metric")
+    words = f" {metric} is not defined on {int(gone.sum())} of {gone.size} folds, which are left out."
+    return scores[:, ~gone], words if gone.any() else ""
 
 
 def _same_folds(found: Sequence[Any]) -> None:

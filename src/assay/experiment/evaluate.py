@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from assay.errors import AssayError, DataError, LedgerError, ParameterError
-from assay.evaluation._learner import Rows, blame, fit_rows, predictions, rows_of, run
+from assay.evaluation._learner import Rows, blame, fit_rows, predictions, rows_of, run, undefined
 from assay.evaluation._validation import Validation, validation_of
 from assay.experiment._warned import collected, tally
 from assay.experiment.journal import Journal
@@ -101,8 +101,24 @@ def data_of(plan: Plan, train: pd.DataFrame, digests: Array) -> Data:
     if plan.time is not None:
         cv = TimeFolds(plan.cv)
     splits = splits_of(cv, rows.X, rows.y, groups=rows.groups)
+    _refuse_idle(plan, train, splits)
     metrics = tuple(get_metric(name) for name in (plan.metric, *plan.also))
+    reasons = [why for _, test in splits if (why := undefined(metrics[0], rows.y[test], rows)) is not None]
+    if len(reasons) == len(splits):
+        what = f"{plan.metric} is not defined on any of the {len(splits)} folds: {reasons[0].what}"
+        raise DataError(what, remedy="use fewer folds, or another metric")
     return Data(train, rows, splits, metrics, learners)
+
+
+def _refuse_idle(plan: Plan, train: pd.DataFrame, splits: Sequence[tuple[Array, Array]]) -> None:
+    """Refuse columns that tell no training rows apart, in a fold or in all of them."""
+    names = [name for name in plan.features if plan.kinds[name] != "id"]
+    for k, (part, _) in enumerate([(np.arange(len(train)), None), *splits]):
+        if not any(train[name].iloc[part].nunique(dropna=False) > 1 for name in names):
+            where = "the training rows" if k == 0 else f"the training rows of fold {k - 1}"
+            what = f"no column varies in {where}"
+            remedy = "add a column that tells rows apart" + ("" if k == 0 else ", or use fewer folds")
+            raise DataError(what, remedy=remedy)
 
 
 def evaluate(
@@ -142,7 +158,12 @@ def evaluate(
         if len(outcomes) < len(data.splits):
             unfinished[learner.name] = f"{len(outcomes)} of {len(data.splits)} folds when the time was up"
             continue
-        found = _validation(plan, data, learner, outcomes)
+        try:
+            found = _validation(plan, data, learner, outcomes)
+            found.interval()
+        except DataError as error:  # its predictions have no such figure, so it cannot be judged by it
+            failed[learner.name] = str(error)
+            continue
         results[learner.name] = found
         settings[learner.name] = [outcome["settings"] for outcome in outcomes]
         told = tally(outcome.get("warnings", ()) for outcome in outcomes)

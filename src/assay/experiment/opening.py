@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from assay.errors import DataError
-from assay.evaluation._learner import predictions
+from assay.evaluation._learner import Rows, predictions, undefined
 from assay.experiment._clusters import grouped_interval
 from assay.experiment.ladder import Release
 from assay.experiment.looks import Look, opened_rows_in, record_look
@@ -22,14 +22,16 @@ from assay.experiment.parts import compare_parts
 from assay.experiment.releases import release
 from assay.experiment.vault import Vault
 from assay.metrics import get_metric
+from assay.metrics._metric import Metric
 from assay.metrics._scorer import class_options
 from assay.numerics.threads import one_blas_thread
 from assay.results import Interval
 
 if TYPE_CHECKING:
+    from assay.experiment.plan import Plan
     from assay.experiment.protocol import Study
 
-__all__ = ["open_test_set"]
+__all__ = ["open_test_set", "refuse_unscorable"]
 
 Array = np.ndarray
 
@@ -57,6 +59,23 @@ def open_test_set(study: Study, reason: str | None) -> Opened:
     return _score(study, test, found, look)
 
 
+def refuse_unscorable(plan: Plan, train: pd.DataFrame, test: pd.DataFrame) -> None:
+    """Refuse test rows that the plan could not score, before anything is computed."""
+    y = test[plan.target].to_numpy()
+    classes = None
+    if plan.task == "classification":
+        classes = np.array(sorted(set(train[plan.target].tolist())))
+        unseen = sorted({str(value) for value in y.tolist()} - {str(value) for value in classes.tolist()})
+        if unseen:
+            what = f"class {unseen[0]!r} is in the test rows only"
+            raise DataError(what, remedy="merge it with another, leave its rows out, or get more rows")
+        y = np.array(y.tolist())
+    why = undefined(get_metric(plan.metric), y, Rows(None, y, None, classes))
+    if why is not None:
+        what = f"{plan.metric} is not defined on the {len(test)} test rows: {why.what}"
+        raise DataError(what, remedy="use another metric, or more rows")
+
+
 def _predict(study: Study, model: Any, frame: pd.DataFrame) -> dict[str, Array]:
     """What the metrics need, by what it is; probabilities that only secondary metrics want may be absent."""
     X, found = frame[study.plan.features], {}
@@ -77,12 +96,7 @@ def _target(study: Study, test: pd.DataFrame) -> Array:
     classes = study.data.rows.classes
     if classes is None:
         return test[study.plan.target].to_numpy(dtype=float)
-    y = np.array(test[study.plan.target].tolist())
-    unseen = sorted({str(value) for value in y.tolist()} - {str(value) for value in classes.tolist()})
-    if unseen:
-        what = f"class {unseen[0]!r} is in the test rows only"
-        raise DataError(what, remedy="merge it with another, or get more rows")
-    return y
+    return np.array(test[study.plan.target].tolist())
 
 
 def _score(study: Study, test: pd.DataFrame, found: dict[str, Array], look: Look) -> Opened:
@@ -96,12 +110,16 @@ def _score(study: Study, test: pd.DataFrame, found: dict[str, Array], look: Look
                 level = look.level if metric.name == plan.metric else plan.level
                 options = class_options(metric, rows.classes)
                 said = found[metric.needs]
-                if plan.group is None:
-                    where = "new rows like the test rows"
-                    interval = metric.interval(y, said, level=level, **options)
-                else:
+                where = "new rows like the test rows"
+                if plan.group is not None:
                     where = f"rows of new groups like the test groups (by {plan.group})"
-                    interval = grouped_interval(metric, y, said, test[plan.group], level=level, **options)
+                try:
+                    if plan.group is None:
+                        interval = metric.interval(y, said, level=level, **options)
+                    else:
+                        interval = grouped_interval(metric, y, said, test[plan.group], level=level, **options)
+                except DataError as error:  # the look is taken; what it cannot tell is a result as well
+                    interval = _without_interval(metric, y, said, level, error, options)
                 told_of = f"{metric.name} of {study.select().name} on {where}"
                 intervals[metric.name] = replace(interval, estimand=told_of)
     kinds = {name: plan.kinds[name] for name in plan.features}
@@ -110,6 +128,17 @@ def _score(study: Study, test: pd.DataFrame, found: dict[str, Array], look: Look
     answer = told if look.beyond else None
     assert study.name is not None
     return Opened(study.name, plan.metric, intervals, answer, look, y, found, rows.classes, notes, parts)
+
+
+def _without_interval(
+    metric: Metric, y: Array, said: Array, level: float, error: DataError, options: dict[str, Any]
+) -> Interval:
+    """The figure with the whole range as its interval, where these predictions leave the metric without one."""
+    try:
+        value = float(metric(y, said, **options))
+    except DataError:
+        value = float("nan")
+    return Interval(value, *metric.range, level, f"whole range ({error.what})", y.size, metric.name)
 
 
 def _one_each(frame: pd.DataFrame, group: str | None) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import time as clock
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from assay.errors import DataError, LearnerError, ParameterError, SealError
+from assay.errors import AssayError, DataError, LearnerError, ParameterError, SealError
 from assay.evaluation import Comparison, Selection, compare, select
 from assay.experiment import keeping, record
 from assay.experiment._warned import collected
@@ -29,7 +30,7 @@ from assay.experiment.data import Table
 from assay.experiment.evaluate import Data, data_of, evaluate, refit
 from assay.experiment.journal import Journal
 from assay.experiment.ledger import home
-from assay.experiment.opening import open_test_set
+from assay.experiment.opening import open_test_set, refuse_unscorable
 from assay.experiment.outcome import Leaderboard, Opened
 from assay.experiment.panel import BASELINE
 from assay.experiment.plan import RULES, Plan, infer_task, learners_of, metrics_for, name_of
@@ -194,6 +195,7 @@ class Study:
             raise DataError(
                 f"{len(train)} training rows are too few for {plan.cv} folds", remedy="use fewer folds or more rows"
             )
+        refuse_unscorable(plan, train, test)
         digests = row_digests(train, sealed.seal.columns)
         rows = hashlib.sha256(np.sort(digests).astype("<u8").tobytes()).hexdigest()
         self.name = name_of(plan, sealed.seal.id, rows)
@@ -246,7 +248,8 @@ class Study:
         )
         if not found.results:
             reasons = "; ".join(f"{name}: {why}" for name, why in {**found.failed, **found.unfinished}.items())
-            raise LearnerError(f"no learner finished ({reasons})", remedy="give more time, or other learners")
+            remedy = "give more time" if found.unfinished else "use other learners"
+            raise LearnerError(f"no learner finished ({reasons})", remedy=remedy)
         return found
 
     def evaluate(self) -> Leaderboard:
@@ -291,13 +294,28 @@ class Study:
 
     @cached_property
     def model(self) -> Any:
-        """The selected learner, fitted to all training rows."""
-        name = self.select().name
-        self.says(f"fitting {name} to all training rows")
-        with one_blas_thread(), collected() as told:  # as in the folds: cores must not reach the last digit
-            made = refit(self.plan, self.data, name, self.n_jobs)
-        self.warned = tuple(told)
-        return made
+        """The selected learner, fitted to all training rows; one that cannot be fitted to them has failed."""
+        while True:
+            name = self.select().name
+            self.says(f"fitting {name} to all training rows")
+            try:
+                with one_blas_thread(), collected() as told:  # as in the folds: cores must not reach the last digit
+                    made = refit(self.plan, self.data, name, self.n_jobs)
+            except AssayError as error:
+                self._fail(name, error)
+                continue
+            self.warned = tuple(told)
+            return made
+
+    def _fail(self, name: str, error: AssayError) -> None:
+        """Go on without a learner, as with one that failed in a fold."""
+        board = self.leaderboard
+        left = {other: result for other, result in board.results.items() if other != name}
+        if not left:
+            raise error
+        self.leaderboard = replace(board, results=left, failed={**board.failed, name: str(error)})
+        self.selected = None
+        vars(self).pop("comparisons", None)
 
     def unanswered(self) -> tuple[Check, ...]:
         """Serious findings that keep the test set sealed: not named in `despite`, and the set not opened before."""

@@ -42,7 +42,7 @@ def _comparison(result: Comparison, ax: Axes | None = None) -> Axes:
         axes.set(
             xlabel=f"difference in {result.metric.name} ({result.interval_method} intervals, {family}{more})\n"
             f"◂ below 0: {left} is better     |     above 0: {right} is better ▸",
-            title=fill(f"{result.tests[0].method}, {result.scheme}", 70),
+            title=fill(f"{result.method}, {result.scheme}", 70),
         )
         axes.grid(visible=False, axis="y")
         _legend(axes, result, shown)
@@ -51,7 +51,7 @@ def _comparison(result: Comparison, ax: Axes | None = None) -> Axes:
 
 def _reach(centre: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Infinite ends of one-sided intervals drawn to the edge of what else there is."""
-    ends = np.concatenate([centre, lower[np.isfinite(lower)], upper[np.isfinite(upper)], [0.0]])
+    ends = np.concatenate([centre[np.isfinite(centre)], lower[np.isfinite(lower)], upper[np.isfinite(upper)], [0.0]])
     span = float(ends.max() - ends.min()) or 1.0
     low, high = float(ends.min()) - 0.3 * span, float(ends.max()) + 0.3 * span
     return np.where(np.isneginf(lower), low, lower), np.where(np.isposinf(upper), high, upper)
