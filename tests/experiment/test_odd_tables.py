@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from dataclasses import replace
 
@@ -10,7 +11,9 @@ import pandas as pd
 import pytest
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression
+from typer.testing import CliRunner
 
+from assay.cli import app
 from assay.errors import DataError, SealError
 from assay.evaluation import compare, cross_validate
 from assay.experiment import Study, run
@@ -238,6 +241,24 @@ def test_a_learner_that_cannot_be_refitted_gives_way_to_the_next():
     assert study.select().name == "baseline"
     assert "too many rows" in study.leaderboard.failed["tests.experiment.test_odd_tables:FailsOnAll"]
     assert study.opened is not None
+
+
+SERIOUS = {
+    "rare-class": (lambda: positives(120, 18), ["--learner", "logistic"]),
+    "leak": (lambda: column_is_target(120), ["--learner", "logistic", "--cv", "3"]),
+    "target-values": (lambda: noise(60).assign(y=1.5), ["--learner", "least squares", "--task", "regression"]),
+}
+
+
+@pytest.mark.parametrize("code", ["rare-class", *map(slow, ("leak", "target-values"))])
+def test_a_serious_check_leaves_the_report_and_exit_code_1(code, tmp_path):
+    make, options = SERIOUS[code]
+    make().to_csv(tmp_path / "table.csv", index=False)
+    where = str(tmp_path / "out")
+    done = CliRunner().invoke(app, ["run", str(tmp_path / "table.csv"), "-t", "y", "--out", where, *options])
+    assert done.exit_code == 1, done.output
+    assert f"--despite {code}" in " ".join(done.stderr.split())
+    assert {"report.html", "model.assay"} <= set(os.listdir(where))
 
 
 def test_a_class_that_only_test_rows_have_is_refused_before_any_fold():
