@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import assay
+from assay import interrupts
 from assay.errors import ParameterError
 from assay.numerics.jit import cache_directory
 from assay.numerics.threads import cores
@@ -102,6 +103,7 @@ class Workers:
             thread.start()
         if self._threads:
             atexit.register(self.close)
+            interrupts.at_end.append(self._kill)
 
     def wait_for_any(self, wanted: Sequence[Sequence[str]]) -> int:
         """The place of the first entry of `wanted` all of whose warm-ups are done, as soon as there is one."""
@@ -120,13 +122,18 @@ class Workers:
     def close(self) -> None:
         """End the processes, whatever they are doing."""
         atexit.unregister(self.close)
+        if self._kill in interrupts.at_end:
+            interrupts.at_end.remove(self._kill)
+        self._kill()
+        for thread in self._threads:
+            thread.join()
+
+    def _kill(self) -> None:
         with self._changed:
             self._queue.clear()
             processes = list(self._processes)
         for process in processes:
             process.kill()
-        for thread in self._threads:
-            thread.join()
 
     def _serve(self) -> None:
         """Hand names to one worker process, one at a time."""

@@ -1,7 +1,8 @@
 """The command line: `assay run houses.csv --target price`, and twelve commands around it.
 
 Commands parse, call and print; what is computed lives in `assay.experiment`. Results go to standard output, progress
-and errors to standard error. Exit codes: 0 done, 1 failed, 2 bad usage or bad data, 130 interrupted.
+and errors to standard error. Exit codes: 0 done, 1 failed, 2 bad usage or bad data, 128 + the signal that stopped it
+(130: Ctrl-C).
 """
 
 from __future__ import annotations
@@ -15,14 +16,13 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from assay import __version__
+from assay import __version__, interrupts
 from assay.cli import live, out, run, show, warm
 from assay.errors import AssayError, DataError, DataTypeError, ParameterError
 
 __all__ = ["app", "main"]
 
 BAD_INPUT = (DataError, DataTypeError, ParameterError, FileNotFoundError, IsADirectoryError, NotADirectoryError)
-INTERRUPTED = 130
 
 
 def _without_types(params: list[Any]) -> list[Any]:
@@ -75,10 +75,11 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command; an interrupt is answered here, before typer makes it a bare exit code."""
         try:
-            return super().invoke(ctx)
+            with interrupts.working():
+                return super().invoke(ctx)
         except KeyboardInterrupt:
-            live.say_interrupted()
-            raise typer.Exit(INTERRUPTED) from None
+            interrupts.say()
+            raise typer.Exit(interrupts.code()) from None
 
 
 def _failed(error: Exception, args: Sequence[str]) -> int:
@@ -160,9 +161,8 @@ for _command in _commands:
 
 
 def main() -> None:
-    """The console script."""
+    """The command line, for `assay.__main__`, which watches for signals first."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal that lacks a letter shows a mark, no traceback
-    live.watch_interrupts()
     app(prog_name="assay")

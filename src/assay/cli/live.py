@@ -1,24 +1,14 @@
-"""What happens while a study runs: progress, the note that kernels are being compiled, and Ctrl-C.
+"""What happens while a study runs: progress, and the note that kernels are being compiled.
 
 Time left is what the remaining fits cost by the panel's declaration, at the speed of those that are done:
 
     left = (cost of folds to come) / rate,    rate = (cost of folds done + RATE x 1 s) / (seconds so far + 1 s)
-
-Ctrl-C raises `KeyboardInterrupt` as always; because compiled code may keep the interpreter from seeing it, a thread
-that hears of the signal at once ends the process after `GRACE` seconds. Nothing is lost by that: finished folds and
-looks are on disk before the next begins.
 """
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import re
 import shlex
-import signal
-import socket
-import sys
-import threading
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -28,6 +18,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
+from assay import interrupts
 from assay.cli import out
 from assay.errors import ReportWarning
 from assay.progress import listen
@@ -39,22 +30,15 @@ __all__ = [
     "begin",
     "compiling",
     "heard",
-    "say_interrupted",
-    "watch_interrupts",
-    "working_on",
 ]
 
 RATE = 1e9
 """Multiply-adds a second, before anything was measured."""
 OVERHEAD = 2e7
 """What a fit costs beside its declared cost: preprocessing and the call itself."""
-GRACE = 1.5
 STEP = re.compile(r"(?P<learner>.+) \((?P<number>\d+) of (?P<total>\d+)\)(?:; best so far (?P<best>.+))?")
 
-_study: list[str] = []
 _typed: list[str] = []
-_said = threading.Event()
-_ends: list[socket.socket] = []
 
 
 class Live:
@@ -207,18 +191,12 @@ def heard(quiet: bool = False) -> Iterator[None]:
         out.notices().print(f"warning: {words}", style="yellow", soft_wrap=True)
 
 
-# Ctrl-C.
-
-
-def working_on(words: str) -> None:
-    """What to type after an interrupt: the command that goes on."""
-    _study[:] = [words]
+# The command that was typed.
 
 
 def begin(args: Sequence[str]) -> None:
     """A new command: nothing is being worked on yet."""
-    _study.clear()
-    _said.clear()
+    interrupts.begin()
     _typed[:] = args
 
 
@@ -234,35 +212,3 @@ def again(name: str, value: str, *, table: str = "", target: str = "") -> str:
     """
     typed = ["run", table, "--target", target] if table and _typed[:1] != ["run"] else _typed
     return shlex.join(["assay", *typed, f"--{name.replace('_', '-')}", value])
-
-
-def say_interrupted() -> None:
-    """Say, once, that it was stopped and how to go on."""
-    if _said.is_set():
-        return
-    _said.set()
-    if _study:
-        words = f"\nassay: stopped; what is finished is kept. Go on with: {_study[0]}"
-    else:
-        words = "\nassay: stopped before anything was sealed; run the same command again."
-    sys.stderr.write(words + "\n")
-    sys.stderr.flush()
-
-
-def watch_interrupts() -> None:
-    """End the process soon after Ctrl-C, also while compiled code holds the main thread."""
-    reader, writer = socket.socketpair()
-    writer.setblocking(False)
-    _ends[:] = [reader, writer]
-    signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-    threading.Thread(target=_wait, args=(reader,), name="assay-interrupt", daemon=True).start()
-
-
-def _wait(reader: socket.socket) -> None:
-    while reader.recv(1) != bytes([signal.SIGINT]):
-        pass
-    time.sleep(GRACE)
-    say_interrupted()
-    for child in multiprocessing.active_children():
-        child.terminate()
-    os._exit(130)

@@ -11,6 +11,7 @@ from typing import Any
 
 import typer
 
+from assay import interrupts
 from assay.cli import live, out
 from assay.cli.options import study_names
 from assay.errors import DataError, ParameterError, SealError, StoreError
@@ -80,7 +81,7 @@ def finish(
 
     folder = out_ or Path("out") / study.name
     refuse_unwritable(str(folder))  # a look whose report could not be written would be wasted
-    live.working_on(again or f"assay resume {study.name}")
+    interrupts.resume_with(again or f"assay resume {study.name}")
     shown.expect(study)
     steps: list[tuple[Callable[[], Any], Callable[..., None]]] = [
         (study.seal, tell.seal),
