@@ -7,11 +7,12 @@ import os
 import pickle
 import sqlite3
 import threading
+from contextlib import closing
 
 import numpy as np
 import pytest
 
-from assay.errors import DataTypeError, LedgerError
+from assay.errors import AssayWarning, DataTypeError, LedgerError
 from assay.experiment.journal import Journal
 
 WORKERS = multiprocessing.get_context("forkserver")
@@ -140,12 +141,48 @@ def test_finished_pieces_survive_kills(tmp_path):
         connection.close()
 
 
+def random_bytes(path):
+    path.write_bytes(np.random.default_rng(0).bytes(5000))
+
+
+def cut(path):
+    os.truncate(path, 5000)
+
+
+def hole(path):
+    data = bytearray(path.read_bytes())
+    data[4096:8192] = bytes(4096)
+    path.write_bytes(data)
+
+
+def other_table(path):
+    path.unlink()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE pieces (x)")
+
+
+@pytest.mark.parametrize("harm", [random_bytes, cut, hole, other_table])
+def test_a_damaged_journal_is_put_aside_and_begun_anew(tmp_path, harm):
+    path = tmp_path / "journal.db"
+    journal = Journal(path)
+    for at in range(20):
+        journal.put(f"fold {at}", {"x": np.zeros(500)})
+    with journal._connection("x") as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    del journal
+    harm(path)
+    left = path.read_bytes()
+    with pytest.warns(AssayWarning, match=r"journal.db is damaged; it was moved to .*journal.db.damaged"):
+        journal = Journal(path)
+    assert (tmp_path / "journal.db.damaged").read_bytes() == left
+    assert journal.keys() == []
+    journal.put("fold 0", {"x": 1})
+    assert Journal(path).get("fold 0") == {"x": 1}
+
+
 def test_trouble_is_said(tmp_path):
     with pytest.raises(LedgerError, match="cannot be opened because the file cannot be opened"):
         Journal(tmp_path / "missing" / "study.journal")
-    (tmp_path / "bad").write_bytes(os.urandom(5000))
-    with pytest.raises(LedgerError, match="damaged"):
-        Journal(tmp_path / "bad")
     journal = Journal(tmp_path / "full")
     journal.put("a", {"x": 1})
     with journal._connection("x") as connection:

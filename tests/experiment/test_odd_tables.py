@@ -17,7 +17,7 @@ from assay.cli import app
 from assay.errors import DataError, SealError
 from assay.evaluation import compare, cross_validate
 from assay.experiment import Study, run
-from assay.experiment.ledger import home
+from assay.experiment.ledger import Ledger, home
 from tests.tiers import slow
 
 
@@ -282,3 +282,60 @@ def test_pairs_that_cannot_be_tested_count_as_ones_that_show_nothing():
     assert not together.rejected[2]
     assert "not testable" in str(together)
     together.plot()
+
+
+def test_the_only_column_is_used_although_it_counts_the_rows():
+    y = np.arange(60) * 0.5 + np.random.default_rng(0).normal(size=60)
+    study = run(pd.DataFrame({"x": np.arange(60), "y": y}), "y", learners=["least squares"], n_jobs=1, open_test=False)
+    assert study.plan.kinds["x"] == "number"
+    assert study.select().name == "least squares"
+    note = "'x' looks like a row number, but no other column varies, so learners use it as a number"
+    assert note in study.notes
+
+
+def test_a_table_of_identifiers_alone_is_refused_with_the_command_that_uses_them(tmp_path):
+    table = pd.DataFrame({"patient_id": np.arange(60), "y": np.random.default_rng(0).normal(size=60)})
+    table.to_csv(tmp_path / "table.csv", index=False)
+    done = CliRunner().invoke(app, ["run", str(tmp_path / "table.csv"), "-t", "y"])
+    assert done.exit_code == 2
+    said = " ".join(done.stderr.split())
+    assert "nothing is left to learn from: 'patient_id' is taken for an identifier" in said
+    assert said.endswith("-t y --kind patient_id=number")
+
+
+def test_a_missing_file_is_called_by_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    numeric(60).to_csv("houses.csv", index=False)
+    assert "there is no file 'housse.csv'; did you mean 'houses.csv'?" in refused("run", "housse.csv", "-t", "y")
+    assert "there is no file 'x.csv'; tables here: houses.csv" in refused("run", "x.csv", "-t", "y")
+    assert "there is no directory 'nowhere' either" in refused("run", "nowhere/x.csv", "-t", "y")
+    study = run("houses.csv", "y", learners=["least squares"], n_jobs=1, open_test=False)
+    rows = study.folder / "train.arrow"
+    rows.rename(tmp_path / "elsewhere")
+    assert f"the file of the training rows is gone: {rows}" in refused("open", study.name)
+
+
+def refused(*args):
+    done = CliRunner().invoke(app, list(args))
+    assert done.exit_code in (1, 2)
+    return " ".join(done.stderr.split())
+
+
+def test_a_damaged_journal_is_computed_again(tmp_path):
+    study = run(numeric(60), "y", learners=["least squares"], cv=3, n_jobs=1, open_test=False)
+    before, path = study.leaderboard.to_frame(), study.folder / "journal.db"
+    path.write_bytes(b"no database" * 500)
+    done = CliRunner().invoke(app, ["resume", study.name, "--no-open", "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    assert "is damaged; it was moved to" in " ".join(done.stderr.split())
+    again = Study.load(study.name).leaderboard.to_frame()
+    pd.testing.assert_frame_equal(before.drop(columns="seconds"), again.drop(columns="seconds"))
+
+
+def test_a_relative_home_is_one_of_the_current_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ASSAY_HOME", "kept/here")
+    assert home() == tmp_path / "kept" / "here"
+    assert Ledger().where == str(tmp_path / "kept" / "here" / "ledger.db")
+    monkeypatch.setenv("ASSAY_LEDGER", "mine.db")
+    assert Ledger().where == str(tmp_path / "mine.db")

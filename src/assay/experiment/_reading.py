@@ -15,6 +15,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -174,7 +175,7 @@ def _read_path(path: Path) -> Raw:
 def _bytes_of(path: Path) -> bytes:
     try:
         if not path.exists():
-            raise DataError(f"there is no file {str(path)!r}", remedy="check the path")
+            raise DataError(f"there is no file {str(path)!r}", remedy=_nearest(path))
         if not path.is_file():
             what = "a directory" if path.is_dir() else "not a regular file"
             raise DataError(f"{str(path)!r} is {what}", remedy="pass the path of a table")
@@ -184,6 +185,21 @@ def _bytes_of(path: Path) -> bytes:
             raise
         reason = getattr(error, "strerror", None) or first_line(error)
         raise DataError(f"{str(path)!r} cannot be read: {reason}", remedy="check the path and its rights") from error
+
+
+def _nearest(path: Path) -> str:
+    """What the missing file may have been meant to be: a file beside it, or the tables there are."""
+    folder = path.parent
+    if not folder.is_dir():
+        return f"there is no directory {str(folder)!r} either"
+    files = sorted(one.name for one in folder.iterdir() if one.is_file() and not one.name.startswith("."))
+    close = get_close_matches(path.name, files, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean {str(folder / close[0])!r}?"
+    tables = [name for name in files if Path(name).suffix.lower() in (*TEXT_ENDINGS, ".parquet", *ARROW_ENDINGS)]
+    where = "here" if str(folder) == "." else f"in {str(folder)!r}"
+    more = f" and {len(tables) - 5} more" if len(tables) > 5 else ""
+    return f"tables {where}: {', '.join(tables[:5])}{more}" if tables else "check the path"
 
 
 _OPENERS: tuple[tuple[bytes, Callable[[bytes], Any]], ...] = (

@@ -2,7 +2,8 @@
 
 One SQLite file per study (WAL, synchronous FULL). A piece is a dict of JSON values and arrays; it is stored as one
 row in one transaction, with its BLAKE2b digest: after a kill at any moment it is there whole or not at all, and a
-piece that rotted on the disk is computed again instead of believed.
+piece that rotted on the disk is computed again instead of believed. A file that is no whole database any more is put
+aside as `<name>.damaged` with a warning, and everything in it is computed again.
 
 Cost: one synced transaction per piece, some milliseconds and the bytes of its arrays.
 """
@@ -14,17 +15,18 @@ import io
 import os
 import sqlite3
 import threading
+import warnings
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from assay.errors import DataTypeError
+from assay.errors import AssayWarning, DataTypeError, LedgerError
 from assay.experiment._json import decode, encode
-from assay.experiment._trouble import connect, explain, still
+from assay.experiment._trouble import connect, explain, reason, still
 from assay.experiment.ledger import TIMEOUT, set_pragmas
 
 __all__ = ["Journal"]
@@ -54,6 +56,8 @@ class Journal:
         self.path = Path(path)
         self._lock = threading.Lock()
         self._held: tuple[int, sqlite3.Connection] | None = None
+        if self._damaged():
+            self._move_away()
         with self._connection("opened") as connection:
             connection.execute(TABLE)  # does nothing where the table is there, also to a file that is read-only
 
@@ -81,6 +85,34 @@ class Journal:
         """The keys in the order in which they were first put."""
         with self._connection("read") as connection:
             return [row[0] for row in connection.execute("SELECT key FROM pieces ORDER BY rowid")]
+
+    def _damaged(self) -> bool:
+        """Whether the file is there, but not a whole database with the table of pieces."""
+        if not self.path.is_file() or still(self.path):
+            return False
+        try:
+            with closing(sqlite3.connect(self.path, timeout=TIMEOUT)) as connection:
+                whole = connection.execute("PRAGMA quick_check").fetchone() == ("ok",)
+                connection.execute(TABLE)
+                connection.execute("SELECT key, value, digest FROM pieces LIMIT 1").fetchone()
+        except sqlite3.OperationalError as error:  # a lock or the disk, which says nothing about the file
+            return "no such column" in str(error)
+        except sqlite3.DatabaseError:
+            return True
+        return not whole
+
+    def _move_away(self) -> None:
+        """Put a damaged file aside: what it held is computed again."""
+        aside = self.path.with_name(f"{self.path.name}.damaged")
+        what = f"the journal {self.path} is damaged; it was moved to {aside}, and its folds are computed again"
+        try:
+            os.replace(self.path, aside)
+            for end in ("-wal", "-shm"):  # the log of a file that is gone would be taken for that of the new one
+                self.path.with_name(self.path.name + end).unlink(missing_ok=True)
+        except OSError as error:
+            remedy = "make its directory writable, or remove the file"
+            raise LedgerError(f"{self.path} is damaged and cannot be moved ({reason(error)})", remedy=remedy) from error
+        warnings.warn(what, AssayWarning, stacklevel=3)
 
     @contextmanager
     def _connection(self, done: str) -> Iterator[sqlite3.Connection]:

@@ -51,13 +51,13 @@ PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "recursive_triggers = ON"
 def home() -> Path:
     """The directory of this user's ledger and vaults: `ASSAY_HOME`, or the platform's place for user data.
 
-    It is made on first use, closed to other users (mode 0700).
+    A relative `ASSAY_HOME` is one of the current directory. It is made on first use, closed to other users (mode 0700).
 
     >>> home().is_dir()
     True
     """
     named = os.environ.get("ASSAY_HOME")
-    path = Path(named).expanduser() if named else user_data_path("assay", appauthor=False)
+    path = Path(named).expanduser().absolute() if named else user_data_path("assay", appauthor=False)
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -266,7 +266,7 @@ def _url(url: str | Path | None) -> URL:
     if named is None:
         named = str(home() / "ledger.db")
     if "://" not in named:
-        return URL.create("sqlite", database=str(Path(named).expanduser()))
+        return URL.create("sqlite", database=str(Path(named).expanduser().absolute()))
     try:
         return make_url(named)
     except ArgumentError as error:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from assay.errors import DataError
+from assay.experiment._kinds import ID_NAME
 from assay.experiment.data import Table, read_table
 
 __all__ = ["read_parts"]
@@ -35,7 +37,36 @@ def read_parts(
     table = _with_target(table, target, notes)
     given = None if given is None else _with_target(given, target, notes)
     _refuse_columns(table, given, group, time)
+    kept = _only_columns(table, target, group, time, kinds or {}, notes)
+    if kept:
+        table = replace(table, kinds={**table.kinds, **kept})
+        given = None if given is None else replace(given, kinds={**given.kinds, **kept})
     return table, given, notes
+
+
+def _only_columns(
+    table: Table, target: str, group: str | None, time: str | None, wanted: Mapping[str, str], notes: list[str]
+) -> dict[str, str]:
+    """Kinds of columns that look like row numbers, but are all there is to learn from: they are numbers then.
+
+    Refused where nothing but identifiers is left.
+    """
+    features = [name for name in table.frame.columns if name not in (target, group, time)]
+    if any(table.kinds[name] != "id" and table.frame[name].nunique(dropna=False) > 1 for name in features):
+        return {}
+    ids = [name for name in features if table.kinds[name] == "id" and name not in wanted]
+    if not ids or time is not None:
+        return {}
+    numbers = [name for name in ids if table.frame[name].dtype.kind in "iuf" and not ID_NAME.search(name)]
+    if numbers:
+        looks = "looks like a row number" if len(numbers) == 1 else "look like row numbers"
+        named = f"{', '.join(repr(name) for name in numbers)} {looks}"
+        notes.append(f"{named}, but no other column varies, so learners use it as a number")
+        return dict.fromkeys(numbers, "number")
+    what = f"nothing is left to learn from: {ids[0]!r} is taken for an identifier ({table.reasons[ids[0]]})"
+    kind = "number" if table.frame[ids[0]].dtype.kind in "iuf" else "category"
+    option = ("kind", f"{ids[0]}={kind}")
+    raise DataError(what, remedy="if it is a measure, say what it holds", option=option)
 
 
 def _with_target(table: Table, target: str, notes: list[str]) -> Table:

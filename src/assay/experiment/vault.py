@@ -43,6 +43,7 @@ class Vault:
     def __init__(self, name: str, folder: str | Path | None = None) -> None:
         if not name or name != Path(name).name or name.startswith("."):
             raise SealError(f"{name!r} cannot name a vault", remedy="use letters and digits")
+        self.holds = "training rows" if folder is not None and name == "train" else "test rows"
         self.path = (home() / "vaults" if folder is None else Path(folder)) / f"{name}.arrow"
 
     def write(self, frame: pd.DataFrame) -> str:
@@ -57,7 +58,7 @@ class Vault:
         except OSError as error:
             with suppress(OSError):  # a read-only disk refuses even this
                 beside.unlink(missing_ok=True)
-            what = f"the test rows cannot be put into {self.path} ({(error.strerror or str(error)).lower()})"
+            what = f"the {self.holds} cannot be put into {self.path} ({(error.strerror or str(error)).lower()})"
             raise SealError(what, remedy="free some space or make the directory writable") from error
         return hashlib.sha256(data).hexdigest()
 
@@ -65,11 +66,14 @@ class Vault:
         """The rows, if the file is still the one whose `sha256` the ledger knows; only `open` may call this."""
         try:
             data = self.path.read_bytes()
+        except FileNotFoundError as error:
+            what = f"the file of the {self.holds} is gone: {self.path}"
+            raise SealError(what, remedy="restore the file, or seal the table again with a reason") from error
         except OSError as error:
-            what = f"the test rows in {self.path} cannot be read ({(error.strerror or str(error)).lower()})"
+            what = f"the {self.holds} in {self.path} cannot be read ({(error.strerror or str(error)).lower()})"
             raise SealError(what, remedy="restore the file, or seal the table again with a reason") from error
         if hashlib.sha256(data).hexdigest() != sha256:
-            what = f"the test rows in {self.path} are not the ones that were sealed"
+            what = f"the {self.holds} in {self.path} are not the ones that were sealed"
             raise SealError(what, remedy="restore the file, or seal the table again with a reason")
         return _unpack(data)
 
