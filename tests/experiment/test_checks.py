@@ -484,3 +484,15 @@ def test_rules_agree_with_their_definitions():
         assert np.array_equal(column.rank, stats.rankdata(x))
         pairs = [(a > b) + 0.5 * (a == b) for a in x[labels == 1] for b in x[labels != 1]]
         assert auc(column.rank, labels == 1) == pytest.approx(np.mean(pairs))
+
+
+def test_the_source_of_rows_is_found_among_many_columns_without_comparing_all_pairs():
+    rng = np.random.default_rng(0)
+    label = np.repeat(np.arange(30), 4)
+    noise = pd.DataFrame(rng.integers(0, 15, size=(120, 3_000)), columns=[f"g{j}" for j in range(3_000)])
+    facts = {"household": label, "rooms": label * 7 % 5, "street": label // 3, "y": rng.normal(size=120)}
+    table = pd.concat([noise, pd.DataFrame(facts)], axis=1)
+    kinds = dict.fromkeys(table.columns, "number")
+    found = {check.code: check for check in check_table(table, kinds, "y", "regression", n_folds=5)}
+    assert found["groups"].status == "found"
+    assert found["groups"].columns[0] == "household"

@@ -26,6 +26,12 @@ __all__ = [
 Array = np.ndarray
 PAIRS = 5_000
 """Pairs of rows with the same label that are looked at; enough to see 99% agreement."""
+LABELS = 1_000
+"""Columns tried as labels of a source, those named like one first; where more look like labels, it means little."""
+WIDE, SHORT = 100, 20_000
+"""More columns and fewer rows than this: columns that may follow from a label are screened by a few pairs first."""
+SOME = 8
+"""Pairs of that screen, of which all but one must agree; of columns that follow in 99% of pairs 1 in 370 is missed."""
 GROUP_NAME = re.compile(
     r"(^|[_ .-])(patient|subject|person|user|customer|client|household|family|hospital|clinic|school|store|shop|site|"
     r"group|cluster|batch|session|device|machine|farm|plot|animal|litter|cow|region|district)s?([_ .-]?(id|no|nr|num|"
@@ -182,9 +188,10 @@ def groups(facts: Facts) -> Check:
     code, title = "groups", "rows of one source, taken for independent"
     if facts.group is not None:
         return idle(code, title, "serious", f"rows are kept together by {facts.group!r}")
-    found = {}
-    for column in facts.columns:
-        if (evidence := _repeats(column, facts)) is not None:
+    found, screen = {}, _screen(facts)
+    labels = sorted(filter(lambda one: _may_label(one, facts), facts.columns), key=lambda one: not _is_named(one))
+    for column in labels[:LABELS]:
+        if (evidence := _repeats(column, facts, screen)) is not None:
             found[column.name] = evidence
     if not found:
         return passed(code, title, "serious", "no column looks like the label of a source")
@@ -194,28 +201,52 @@ def groups(facts: Facts) -> Check:
     return Check(code, title, "found", "serious", said, tuple(found), remedy)
 
 
-def _repeats(column: Column, facts: Facts) -> str | None:
-    """Why a column looks like the label of a source: repeated, and other columns follow from it."""
+def _may_label(column: Column, facts: Facts) -> bool:
+    """Whether a column has the form of a label: no measure, and its values repeat."""
     labelled = not column.ordered or column.whole
     seen = column.n - column.missing
     if column.kind in ("date", "text") or not labelled or column.name == facts.time or seen < 40:
+        return False
+    return 10 <= column.levels <= seen / 2
+
+
+def _is_named(column: Column) -> bool:
+    return bool(GROUP_NAME.search(column.name))
+
+
+def _screen(facts: Facts) -> Array | None:
+    """The codes of the columns in use, cut to 16 bits, a row of the table per row; None where they are few."""
+    if len(facts.used) <= WIDE or facts.n > SHORT:
         return None
-    if not 10 <= column.levels <= seen / 2:
-        return None
+    return np.stack([column.codes.astype(np.uint16) for column in facts.used], axis=1)
+
+
+def _likely(facts: Facts, screen: Array | None, left: Array, right: Array) -> list[Column]:
+    """The columns that may follow from a label, by a few pairs of rows that share it; of few columns all."""
+    if screen is None or left.size < SOME:
+        return facts.used
+    at = np.linspace(0, left.size - 1, SOME).astype(np.int64)
+    alike = (screen[left[at]] == screen[right[at]]).sum(axis=0)
+    return [facts.used[j] for j in np.flatnonzero(alike >= SOME - 1)]
+
+
+def _repeats(column: Column, facts: Facts, screen: Array | None) -> str | None:
+    """Why a column looks like the label of a source: repeated, and other columns follow from it."""
+    seen = column.n - column.missing
     order = np.argsort(column.codes, kind="stable")[column.missing :]
     left, right = order[:-1], order[1:]
     same = np.flatnonzero(column.codes[left] == column.codes[right])
     some = same[np.linspace(0, same.size - 1, min(same.size, PAIRS)).astype(np.int64)]
     left, right = left[some], right[some]
     follows, keys = [], {facts.keys.get(column.name)}
-    for other in facts.used:
+    for other in _likely(facts, screen, left, right):
         if other is column or facts.keys[other.name] in keys or other.levels >= column.levels * 2:
             continue
         chance = float(((other.counts / other.n) ** 2).sum())
         if chance <= 0.7 and (other.codes[left] == other.codes[right]).mean() >= 0.99:
             follows.append(other.name)
             keys.add(facts.keys[other.name])
-    named = bool(GROUP_NAME.search(column.name))
+    named = _is_named(column)
     if len(follows) >= (1 if named else 2):
         each = fmt(seen / column.levels, 3)
         return f"{column.levels:,} labels, {each} rows each, and {listed(follows, 3)} follow from it"
