@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
@@ -761,3 +762,25 @@ def test_interrupt_stops_a_fit_that_never_ends_and_says_how_to_go_on(tmp_path):
     name = os.listdir(tmp_path / "home" / "studies")[0]
     assert f"assay resume {name}" in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", None])
+def test_predictions_hold_nothing_that_a_spreadsheet_would_run(tmp_path, monkeypatch, ending):
+    monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
+    frame = houses()
+    dear = frame["price"] > frame["price"].median()
+    frame = frame.drop(columns="price").assign(y=np.where(dear, '=HYPERLINK("http://x")', "@no"))
+    frame["+id"] = [f"-{k:03}a" for k in range(len(frame))]
+    frame["y"] = frame.pop("y")
+    study = assay.run(frame, "y", learners=["logistic"], n_jobs=1, kinds={"+id": "id"}, open_test=False)
+    study.save(tmp_path / "model.assay")
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    args = ["predict", str(tmp_path / "model.assay"), str(tmp_path / "new.csv")]
+    done = call(*args, *(["-o", str(tmp_path / f"out.{ending}")] if ending else []))
+    assert done.exit_code == 0, done.output
+    text = (tmp_path / f"out.{ending}").read_text() if ending else done.stdout
+    rows = list(csv.reader(text.splitlines(), delimiter="\t" if ending == "tsv" else ","))
+    assert set(rows[1][rows[0].index("prediction")][:2]) <= set("'=@")
+    for cell in (cell for row in rows for cell in row):
+        assert not cell.startswith(("=", "@", "\t", "\r")), cell
+        assert not cell.startswith(("+", "-")) or float(cell) is not None

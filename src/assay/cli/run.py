@@ -242,12 +242,16 @@ def predict(
     trust: Trust = None,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
-    """Predict the rows of a table, with probabilities and limits of stated coverage."""
+    """Predict the rows of a table, with probabilities and limits of stated coverage.
+
+    In CSV and TSV, text that a spreadsheet would run as a formula gets an apostrophe in front; Parquet keeps it.
+    """
     if not Path(model).is_file():
         raise DataError(f"there is no model file {model!r}", remedy="name the model.assay that a study left")
     if output is not None and Path(output).suffix not in (".csv", ".tsv", ".parquet"):
         raise ParameterError(f"{output!r} ends in no known way", remedy="use .csv, .tsv or .parquet")
     from assay.experiment.predict import predict_rows
+    from assay.experiment.spreadsheet import inert_frame
 
     with live.heard(json_):
         made = predict_rows(model, table, level=level, trust=tuple(trust or ()))
@@ -260,7 +264,7 @@ def predict(
         out.document({**told, "rows": json.loads(found.to_json(orient="records"))})
         return
     if output is None:
-        found.to_csv(sys.stdout, index=False)
+        inert_frame(found).to_csv(sys.stdout, index=False)
     else:
         rows = f"{out.count(len(found), 'prediction')} in {output}"
         out.lines([f"{rows}; the column row counts the rows of {table} from 1."], indent=0)
@@ -290,4 +294,7 @@ def _write_table(frame: Any, path: Path) -> None:
     if path.suffix == ".parquet":
         write_beside(path, frame.to_parquet(index=False))
     else:
-        write_beside(path, frame.to_csv(index=False, sep="\t" if path.suffix == ".tsv" else ",").encode())
+        from assay.experiment.spreadsheet import inert_frame
+
+        separator = "\t" if path.suffix == ".tsv" else ","
+        write_beside(path, inert_frame(frame).to_csv(index=False, sep=separator).encode())

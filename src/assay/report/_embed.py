@@ -26,6 +26,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from assay.errors import ReportWarning
+from assay.experiment.spreadsheet import inert
 from assay.numbers import fmt
 from assay.report.draw import INK, STYLE, draw
 from assay.report.draw_experiment import PLAIN, safe
@@ -232,15 +233,9 @@ def csv_uri(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """
     file = io.StringIO()
     writer = csv.writer(file)
-    writer.writerow([_inert(name) for name in columns])
-    writer.writerows([_inert(value) for value in row] for row in rows)
+    writer.writerow([inert(name) for name in columns])
+    writer.writerows([inert(value) for value in row] for row in rows)
     return "data:text/csv;charset=utf-8;base64," + b64encode(file.getvalue().encode("utf-8", "replace")).decode()
-
-
-def _inert(value: Any) -> Any:
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
-        return "'" + value
-    return value
 
 
 def sentence(words: Any) -> str:
