@@ -13,7 +13,7 @@ import typer
 
 from assay import __version__
 from assay.cli import live, out
-from assay.cli.options import Explain, Id, Json, Out, Trust
+from assay.cli.options import Explain, Id, Json, Out, Trust, study_names
 from assay.cli.session import full_name, load, recall, refuse_unwritable
 from assay.errors import AssayError, ParameterError
 
@@ -140,10 +140,32 @@ def report(name: Id, out_: Out = None, trust: Trust = None, json_: Json = False)
         out.complain(" ".join(study.unwritten))
 
 
-def verify(name: Id, json_: Json = False) -> None:
-    """Check a study: the ledger's chain, the hashes of its rows, and that a refit says the same."""
+def verify(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[ID]", help="The study; its first letters do.", autocompletion=study_names),
+    ] = None,
+    report: Annotated[
+        str | None,
+        typer.Option("--report", metavar="FILE", help="A report.html, study.json or model.assay with a head."),
+    ] = None,
+    head: Annotated[
+        str | None, typer.Option("--head", metavar="HASH", help="A head of the ledger that somebody wrote down.")
+    ] = None,
+    json_: Json = False,
+) -> None:
+    """Check a study: the ledger's chain, the hashes of its rows, and that a refit says the same.
+
+    Or look up a head of the ledger that lies outside of it: assay verify --report out/report.html
+    """
     from assay.experiment.ledger import Ledger
 
+    if name is None and report is None and head is None:
+        raise ParameterError("nothing to verify was named", remedy="pass a study, --report FILE or --head HASH")
+    if report is not None or head is not None:
+        _verify_head(Ledger(), report, head, json_ and name is None)
+    if name is None:
+        return
     ledger, full = Ledger(), full_name(name)
     problems = ledger.verify()
     if not problems:  # what a damaged ledger says of a study is not worth checking
@@ -152,19 +174,35 @@ def verify(name: Id, json_: Json = False) -> None:
             study, _ = load(full, shown)
             with shown:
                 problems = study.verify()
-    head = ledger.head()
+    now = ledger.head()
     if json_:
-        out.document({"study": full, "problems": problems, "ledger_head": head})
+        out.document({"study": full, "problems": problems, "ledger_head": now})
     elif problems:
         for words in problems:
             out.complain(words)
     else:
         sentence = f"{full} holds: the ledger is whole, the sealed rows are the same, and a refit gives the same model."
         out.lines(
-            [sentence, f"The ledger's fingerprint (its head) is now {head}; a report shows the one of its day."],
+            [sentence, f"The ledger's fingerprint (its head) is now {now}; a report shows the one of its day."],
             indent=0,
         )
     if problems:
+        raise typer.Exit(1)
+
+
+def _verify_head(ledger: Any, report: str | None, head: str | None, json_: bool) -> None:
+    """Say whether the head in a file, or one that was written down, is still in the ledger."""
+    from assay.experiment.anchor import head_in, look_up
+
+    heads = [one for one in (head, None if report is None else head_in(report)) if one is not None]
+    damage = ledger.verify()
+    found = [(False, words) for words in damage] or [look_up(ledger, one) for one in heads]
+    if json_:
+        out.document({"heads": heads, "problems": [words for held, words in found if not held]})
+    else:
+        for held, words in found:
+            out.lines([words], indent=0) if held else out.complain(words)
+    if not all(held for held, _ in found):
         raise typer.Exit(1)
 
 

@@ -170,7 +170,12 @@ def save(study: Study, path: Any, trust: Sequence[str] = ()) -> str:
         "target": plan.target,
         "kinds": {name: plan.kinds[name] for name in plan.features},
         "schema": {"features": plan.features},
-        "metadata": {"study": study.name, "version": __version__, "level": plan.level},
+        "metadata": {
+            "study": study.name,
+            "version": __version__,
+            "level": plan.level,
+            "ledger_head": study.ledger.head(),
+        },
     }
     whole = chosen.scheme.kind in EVERY_ROW_ONCE
     if rows.classes is not None:
