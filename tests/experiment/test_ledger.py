@@ -15,6 +15,7 @@ from sqlalchemy import event
 
 from assay.errors import DataTypeError, LedgerError, ParameterError
 from assay.experiment import _schema
+from assay.experiment._chain import RECENT
 from assay.experiment._json import decode, encode
 from assay.experiment.ledger import Entry, Ledger, home
 from tests.naive.experiment import chain_digest
@@ -182,8 +183,10 @@ TAMPERINGS = {
         "UPDATE entries SET seq = 3 WHERE seq = 99",
     ],
     "truncated tail": ["DELETE FROM entries WHERE seq >= 4"],
+    "deleted last": ["DELETE FROM entries WHERE seq = 5"],
     "edited blob": ["UPDATE blobs SET data = x'00'"],
-    "deleted blob": ["DELETE FROM blobs"],
+    "deleted blob": ["DELETE FROM blobs WHERE digest = (SELECT blob FROM entries WHERE seq = 2)"],
+    "deleted blobs": ["DELETE FROM blobs"],
     "emptied": ["DELETE FROM entries"],
     "dropped table": ["DROP TABLE blobs"],
 }
@@ -196,6 +199,40 @@ def test_verify_finds(name, tmp_path):
     raw(ledger, *TAMPERINGS[name])
     restore_triggers(ledger)
     assert ledger.verify() != []
+
+
+def chain_anew(ledger):
+    """Make every link from the entries as they are now."""
+    with sqlite3.connect(ledger.where) as connection:
+        previous = "0" * 64
+        for seq, kind, study, body, blob, created, *_ in connection.execute("SELECT * FROM entries").fetchall():
+            digest = chain_digest(previous, seq, kind, study, body, created, blob)
+            connection.execute("UPDATE entries SET previous = ?, digest = ? WHERE seq = ?", (previous, digest, seq))
+            previous = digest
+    connection.close()
+
+
+@pytest.mark.parametrize("look", ["verify", "glance"])
+def test_an_entry_with_a_digest_of_its_own_does_not_fit_the_next(look, tmp_path):
+    ledger = filled(tmp_path / "l.db")
+    entry = ledger.entries()[2]
+    forged = chain_digest(entry.previous, 3, "note", entry.study, '{"at":7}', entry.created, entry.blob)
+    raw(ledger, f"UPDATE entries SET body = '{{\"at\":7}}', digest = '{forged}' WHERE seq = 3")
+    restore_triggers(ledger)
+    assert getattr(ledger, look)() == ["entry 4 does not follow the entry before it"]
+
+
+def test_a_deleted_entry_shows_by_its_number_when_the_rest_is_chained_anew(tmp_path):
+    ledger = filled(tmp_path / "l.db")
+    raw(ledger, "DELETE FROM entries WHERE seq = 3")
+    chain_anew(ledger)
+    restore_triggers(ledger)
+    assert ledger.verify() == ["entry 3 is missing"]
+
+
+@pytest.mark.parametrize("n", [RECENT - 1, RECENT, RECENT + 1])
+def test_a_glance_finds_nothing_wrong_with_ledgers_of_any_length(n, tmp_path):
+    assert filled(tmp_path / "l.db", n).glance() == []
 
 
 def test_verify_finds_dropped_and_foreign_and_altered_triggers(tmp_path):
