@@ -306,6 +306,13 @@ def test_the_latest_rows_are_sealed_and_ties_whole(kind):
     assert np.array_equal(np.flatnonzero(side(back, frame)), test)
 
 
+def test_by_time_the_share_is_exact_without_ties():
+    frame = pd.DataFrame({"t": [3, 0, 7, 1, 6, 2, 5, 4], "y": range(8)})
+    seal, _, test = make_seal(frame, "y", "regression", share=0.25, time="t")
+    assert frame["t"][test].tolist() == [7, 6]
+    assert seal.cut == 5
+
+
 def test_times_that_cannot_be_ordered():
     frame = table(20)
     with pytest.raises(DataError, match="'t' is missing in row 3"):
