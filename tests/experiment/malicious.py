@@ -281,6 +281,7 @@ def _containers(sentinel: Path) -> Iterator[tuple[str, Callable[[Members], bytes
     yield "packed joblib", lambda m: compressed.getvalue()
     yield "pickle before a sound model", lambda m: pickle.dumps(payload) + zipped(m)
     yield "sound model before a pickle", lambda m: zipped(m) + pickle.dumps(payload)
+    yield "pickle behind the signature of an archive", lambda m: b"PK\x03\x04" + pickle.dumps(payload) + zipped(m)
     yield "archive of a pickle", lambda m: zipped({"archive/data.pkl": pickle.dumps(payload)})
     yield "bare array of pickles", lambda m: npy(np.array([payload], dtype=object))
     yield "script", lambda m: f"import os; os.system('touch {sentinel}')".encode()

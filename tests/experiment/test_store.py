@@ -429,6 +429,9 @@ def test_a_size_limit_and_pipes(tmp_path):
     save_model(tmp_path / "m.assay", parts(fitted(piped(assay.linear.Ridge()), y)))
     with pytest.raises(StoreError, match="more than"):
         load_model(tmp_path / "m.assay", limit=3000)
+    (tmp_path / "zeros.assay").write_bytes(bytes(3001))  # too large to be read at all, whatever it holds
+    with pytest.raises(StoreError, match="more than"):
+        load_model(tmp_path / "zeros.assay", limit=3000)
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe.assay")
         with pytest.raises(StoreError, match="is not a file"):
