@@ -158,6 +158,8 @@ def test_sizes_must_agree():
         (floats(None), np.zeros(2), np.array([0.0, np.nan])),
         (floats(None), np.zeros(2), [0.0, 0.0]),
         (floats(None, rising=True), np.array([0.0, 0.0, 1.0]), np.array([1.0, 0.0])),
+        (floats(None, low=0.0, high=1.0), np.array([0.0, 1.0]), np.array([0.0, 1.5])),
+        (floats(None, low=0.0, high=1.0), np.array([0.0, 1.0]), np.array([-0.5, 1.0])),
         (ints(None), np.array([0]), np.array([-1])),
         (ints(None, below=3), np.array([2]), np.array([3])),
         (labels(None), np.array(["a", "b"]), np.array(["a", "a"])),
