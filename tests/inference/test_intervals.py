@@ -81,6 +81,13 @@ def test_ends_mirror_and_nesting(method):
     assert np.all(one_sided.lower == 0)
 
 
+@pytest.mark.parametrize("level", [0.9, 0.95, 0.99])
+def test_wilson_meets_both_ends_exactly(level):
+    n = np.arange(1, 300)
+    assert np.all(proportion_interval(n, n, level=level, method="wilson").upper == 1)
+    assert np.all(proportion_interval(0 * n, n, level=level, method="wilson").lower == 0)
+
+
 def test_huge_counts_keep_their_digits():
     interval = proportion_interval(10**9, 2 * 10**9)
     # Wald's length and the one count that exactness adds.

@@ -105,6 +105,9 @@ def test_round_decimals_meet_alpha():
         False,
         False,
     ]
+    exactly = adjust_pvalues([0.025, 0.9], method="bonferroni")
+    assert exactly.adjusted[0] == exactly.alpha == 0.05
+    assert exactly.rejected.tolist() == [True, False]
 
 
 def test_holm_keeps_the_running_maximum():
