@@ -189,6 +189,19 @@ def test_better_is_said_only_where_it_is_shown_and_in_the_right_direction():
             assert (verdict == "no difference shown") == (p > 0.05)
 
 
+def test_a_p_value_at_alpha_shows_a_difference_in_spite_of_rounding():
+    found = compare(judged(10, names=("bayes", "nearest")), level=0.9)
+    assert 1 - found.level < 0.1  # in floating point
+    assert replace(found, adjusted=np.array([0.1])).rejected.tolist() == [True]
+    assert replace(found, adjusted=np.array([0.1001])).rejected.tolist() == [False]
+
+
+def test_a_difference_of_zero_on_the_whole_names_no_winner():
+    found = compare(judged(10, names=("bayes", "nearest")))
+    even = replace(found, tests=(replace(found.tests[0], estimate=0.0),), adjusted=np.array([0.01]))
+    assert even.verdicts == ("they differ, neither on the whole",)
+
+
 def test_the_same_learner_twice_is_no_different():
     X, y = classes()
     one = cross_validate(GaussianNB(), X, y)
@@ -208,6 +221,7 @@ def test_baseline_and_alternative():
     assert np.isneginf(found.lower).all()
     both = compare(results, baseline="constant")
     np.testing.assert_allclose(2 * found.p_values, both.p_values)
+    assert both.interval_level == pytest.approx(1 - 0.05 / 2)  # two pairs, though there are three learners
 
 
 # Bad input.
