@@ -110,6 +110,16 @@ def test_a_worker_that_dies_keeps_nobody_waiting(toys):
     assert warm.pending(toys) == toys[1:]
 
 
+def test_without_an_interpreter_to_start_nobody_waits(toys, monkeypatch):
+    monkeypatch.setattr("sys.executable", "/no/such/python")
+    outcomes = {}
+    workers = warm.start(toys, 2, outcomes.__setitem__)
+    workers.wait()
+    workers.close()
+    assert set(outcomes) == set(toys)
+    assert None not in outcomes.values()
+
+
 def test_closing_ends_workers_at_once(toys):
     workers = warm.start(toys, 2)
     workers.close()

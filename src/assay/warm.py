@@ -136,7 +136,15 @@ class Workers:
             process.kill()
 
     def _serve(self) -> None:
-        """Hand names to one worker process, one at a time."""
+        """Hand names to one worker process, one at a time; where none can be started, nobody waits for them."""
+        try:
+            self._serve_one()
+        except OSError as error:
+            while names := self._next():
+                for name in names:
+                    self._finish(name, str(error))
+
+    def _serve_one(self) -> None:
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         command = [sys.executable, "-m", "assay.warm"]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
