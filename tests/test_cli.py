@@ -510,6 +510,22 @@ def test_a_learner_of_another_package_finishes_and_is_written_on_demand(world, t
     assert len(trusted.stdout.splitlines()) == 161
 
 
+def test_trust_given_to_run_writes_the_model_at_once_and_is_remembered_by_open(world, tmp_path):
+    houses(seed=78).to_csv(tmp_path / "t.csv", index=False)
+    kind = "sklearn.linear_model._huber.HuberRegressor"
+    args = ["run", str(tmp_path / "t.csv"), "-t", "price", "--learner", "sklearn.linear_model:HuberRegressor"]
+    done = call(*args, "--cv", "3", "--no-open", "--out", str(tmp_path / "o"), "--trust", kind)
+    assert done.exit_code == 0, done.output
+    model = tmp_path / "o" / "model.assay"
+    assert model.exists()
+    model.unlink()
+    name = re.search(r"assay open (\S+)", done.stdout)
+    assert name is not None, done.stdout
+    opened = call("open", name[1])
+    assert opened.exit_code == 0, opened.output
+    assert model.exists()
+
+
 def test_a_baseline_is_saved_without_trust(world, tmp_path):
     rng = np.random.default_rng(0)
     pd.DataFrame({"x": rng.normal(size=80), "y": rng.normal(size=80)}).to_csv(tmp_path / "t.csv", index=False)

@@ -127,6 +127,7 @@ def run(
     n_jobs: Jobs = None,
     time_budget: Budget = None,
     out_: Out = None,
+    trust: Trust = None,
     json_: Json = False,
     explain: Explain = False,
 ) -> None:
@@ -159,7 +160,7 @@ def run(
     }
     refuse_unwritable(out_)
     with session(json_) as shown:
-        whole(shown, table, target, options, out_, json_, explain, open_test=not no_open)
+        whole(shown, table, target, options, out_, json_, explain, open_test=not no_open, trust=tuple(trust or ()))
 
 
 def resume(
@@ -170,6 +171,7 @@ def resume(
     n_jobs: Jobs = None,
     time_budget: Budget = None,
     out_: Out = None,
+    trust: Trust = None,
     json_: Json = False,
     explain: Explain = False,
 ) -> None:
@@ -183,7 +185,8 @@ def resume(
         study.time_budget = budget
         study.despite = tuple(despite or told.get("despite", ()))
         open_test = not no_open and told.get("open", True)
-        finish(study, shown, out_ or told.get("out"), json_, explain, open_test=open_test, reason=reason)
+        trusted = tuple(trust or told.get("trust", ()))
+        finish(study, shown, out_ or told.get("out"), json_, explain, open_test=open_test, reason=reason, trust=trusted)
 
 
 def open_(
@@ -192,6 +195,7 @@ def open_(
     despite: Despite = None,
     n_jobs: Jobs = None,
     out_: Out = None,
+    trust: Trust = None,
     json_: Json = False,
     explain: Explain = False,
 ) -> None:
@@ -199,7 +203,8 @@ def open_(
     with session(json_) as shown:
         study, told = load(name, shown, n_jobs)
         study.despite = tuple(despite or ())
-        finish(study, shown, out_ or told.get("out"), json_, explain, open_test=True, reason=reason)
+        trusted = tuple(trust or told.get("trust", ()))
+        finish(study, shown, out_ or told.get("out"), json_, explain, open_test=True, reason=reason, trust=trusted)
 
 
 def demo(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ def whole(
     *,
     open_test: bool = True,
     again: str | None = None,
+    trust: Sequence[str] = (),
 ) -> None:
     """A study from its table on, told while it goes."""
     with shown:
@@ -60,9 +61,9 @@ def whole(
         except SealError as error:  # these rows cannot be parted as asked: the table or the options are at fault
             raise DataError(error.what, remedy=error.remedy, option=error.option) from error
     where = None if out_ is None else str(Path(out_).absolute())
-    kept = {"open": open_test, "out": where, "despite": list(study.despite)}
+    kept = {"open": open_test, "out": where, "despite": list(study.despite), "trust": list(trust)}
     write_beside(study.folder / KEPT, json.dumps(kept).encode())
-    finish(study, shown, out_, quiet, explain, open_test=open_test, again=again)
+    finish(study, shown, out_, quiet, explain, open_test=open_test, again=again, trust=trust)
 
 
 def finish(
@@ -75,6 +76,7 @@ def finish(
     open_test: bool,
     reason: str | None = None,
     again: str | None = None,
+    trust: Sequence[str] = (),
 ) -> None:
     """What is left of a sealed study, told step by step, and its files."""
     from assay.cli import tell
@@ -97,7 +99,7 @@ def finish(
         if not quiet:
             words(study, explain)
     with shown:
-        _publish(study, folder, lost=again is not None)
+        _publish(study, folder, trust, lost=again is not None)
     if quiet:
         out.document(study.summary())
     else:
@@ -118,10 +120,10 @@ def _say_stopped(name: str, left: Any) -> None:
     raise typer.Exit(1)
 
 
-def _publish(study: Any, folder: Any, *, lost: bool) -> None:
+def _publish(study: Any, folder: Any, trust: Sequence[str], *, lost: bool) -> None:
     """The files; if they cannot be written, the study is kept and only they have to be made again."""
     try:
-        study.publish(folder)
+        study.publish(folder, trust=trust)
     except (DataError, StoreError) as error:
         if lost:
             raise
