@@ -165,8 +165,9 @@ class CalibratedClassifier(ClassifierMixin, Estimator):
     ) -> None:
         """Fit the folds (and all rows), collect the scores of rows left out, and fit the maps."""
         pairs = [(train, test) for train, test in splits] + ([] if self.ensemble else [(None, None)])
+        n_jobs = None if self.n_jobs is None else min(self.n_jobs, len(pairs))
         with self._blame(X, reset=True):
-            done = Parallel(n_jobs=self.n_jobs)(
+            done = Parallel(n_jobs=n_jobs)(
                 delayed(_fit_and_score)(base, X, y, w, name, train, test, bool(self.ensemble)) for train, test in pairs
             )
         classes, method = self.classes_, self.method

@@ -307,6 +307,8 @@ def run(
     work = list(items)
     if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0):
         raise ParameterError(f"n_jobs = {n_jobs!r} is out of range", remedy="pass None or a non-zero whole number")
+    if n_jobs is not None:
+        n_jobs = min(n_jobs, max(1, len(work)))  # joblib starts as many processes as it is told to, also for few tasks
     calls = [delayed(_guarded)(task, item) for item in work]
     try:
         outcomes = Parallel(n_jobs=n_jobs, return_as="generator")(calls)
