@@ -125,6 +125,58 @@ def test_an_ignored_signal_stays_ignored(folder):
     assert done.stdout.strip() == "True"
 
 
+LEAVES = """
+import atexit
+from assay import interrupts
+class Outlives:
+    def __del__(self):
+        print("torn down")
+interrupts.watch()
+atexit.register(print, "cleaned up")
+kept = Outlives()
+try:
+    raise SystemExit(3)
+except SystemExit as ended:
+    interrupts.leave_with(ended.code)
+    raise
+"""
+
+
+def test_a_finished_command_runs_exit_handlers_and_leaves_before_libraries_are_torn_down():
+    done = subprocess.run([sys.executable, "-c", LEAVES], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "cleaned up\n", "")
+
+
+INTERRUPTED_CLOSE = """
+import logging, os, signal
+from assay import interrupts
+interrupts.watch()
+with interrupts.working():
+    try:
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.pause()
+    except BaseException:
+        logging.getLogger("pool").exception("Exception closing connection")
+        raise
+"""
+
+
+def test_a_library_that_logs_the_interrupt_adds_no_traceback():
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED_CLOSE], capture_output=True, text=True)
+    assert done.returncode == 128 + signal.SIGTERM
+    assert done.stderr.strip() == "assay: stopped before anything was sealed; run the same command again."
+
+
+def test_the_cleaner_of_ended_workers_is_told_not_to_warn(monkeypatch):
+    script = "from assay import interrupts\ninterrupts.watch()\nimport os, subprocess, sys\n"
+    script += 'warn = \'import warnings; warnings.warn("resource_tracker: leaked"); warnings.warn("other")\'\n'
+    script += "subprocess.run([sys.executable, '-c', warn])"
+    monkeypatch.setenv("PYTHONWARNINGS", "default")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert "other" in done.stderr
+    assert "resource_tracker" not in done.stderr
+
+
 def test_an_interrupt_without_a_signal_is_one_sentence(monkeypatch):
     def interrupted(*args, **options):
         raise KeyboardInterrupt

@@ -10,7 +10,11 @@ def main() -> None:
     interrupts.watch()
     from assay.cli import main as command_line
 
-    command_line()
+    try:
+        command_line()
+    except SystemExit as ended:
+        interrupts.leave_with(ended.code)
+        raise
 
 
 if __name__ == "__main__":

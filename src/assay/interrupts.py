@@ -6,11 +6,16 @@ done, there is nothing to clean up: the process ends at once. While a command wo
 interpreter from seeing it, so a thread that hears of the signal ends the process after `GRACE` seconds. Nothing is lost
 by either: finished folds and looks are on disk before the next begins.
 
+A command that ends by itself leaves through `leave_with`: after all exit handlers of Python, and before the destructors
+of C++ libraries. pyarrow's threads now and then outlive the latter and abort a finished command with "terminate called
+without an active exception" (apache/arrow issue 34314).
+
 Standard library only, and little of it.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -19,11 +24,12 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-__all__ = ["at_end", "begin", "code", "end", "resume_with", "say", "watch", "working"]
+__all__ = ["at_end", "begin", "code", "end", "leave_with", "resume_with", "say", "watch", "working"]
 
 GRACE = 1.5
 SHOW_CURSOR = b"\x1b[?25h"
 """A progress line hides it."""
+QUIET_TRACKER = "ignore:resource_tracker:UserWarning"
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 at_end: list[Callable[[], Any]] = []
@@ -32,13 +38,31 @@ _command = ""
 _received: int | None = None
 _busy = False
 _said = False
+_status: int | None = None
 
 
 def watch() -> None:
     """Answer the signals from now on; those that the caller ignores (`nohup`) stay ignored."""
+    # The process that cleans up after ended workers would add a warning to the sentence; it reads this when it starts.
+    asked = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = f"{asked},{QUIET_TRACKER}" if asked else QUIET_TRACKER
     for number in SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _handle)
+    atexit.register(_leave)  # the first to be registered is the last to run
+
+
+def leave_with(status: Any) -> None:
+    """The exit code of a command that has ended by itself, as `SystemExit` has it."""
+    global _status
+    _status = 0 if status is None else status if isinstance(status, int) else None
+
+
+def _leave() -> None:
+    if _status is not None:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(_status)
 
 
 def begin() -> None:
@@ -129,6 +153,8 @@ def _handle(number: int, frame: FrameType | None) -> None:
     again, _received = _received is not None, _received or number
     if again or not _busy:
         end()
+    if "logging" in sys.modules:  # a library that is interrupted while it closes a file logs a traceback
+        sys.modules["logging"].disable()
     raise KeyboardInterrupt
 
 
