@@ -35,6 +35,10 @@ Array = np.ndarray
 Says = Callable[[str], None]
 WORTH = 2e11
 """Multiply-adds of a panel from which worker processes win: each takes seconds to start and to load its kernels."""
+MEMORY = 4 << 30
+"""Bytes that the worker processes of all folds may take for their rows, and that one fit may take beyond its rows."""
+COPIES = 5
+"""How often a worker process holds its rows: as given, as a fold, encoded, and as the learner wants them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +71,8 @@ class Data:
         """Worker processes for the folds, and threads for the learner in each: together as many as `n_jobs` asks for.
 
         None asks for all cores, as threads of this process if the panel's declared cost does not outweigh the start of
-        worker processes. Whatever the shares, the numbers are the same.
+        worker processes; each holds rows of its own, so large tables get fewer. Whatever the shares, the numbers are
+        the same.
         """
         if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0):
             raise ParameterError(f"n_jobs = {n_jobs!r} is out of range", remedy="pass None or a non-zero whole number")
@@ -76,7 +81,8 @@ class Data:
         work = sum(one.fits(plan.tuned, plan.exchangeable) * one.cost(*shape) for one in self.learners)
         if n_jobs is None and len(self.splits) * work < WORTH:
             return 1, total
-        processes = min(total, len(self.splits))
+        room = int(MEMORY / (COPIES * 8 * shape[0] * max(1, shape[1])))
+        processes = max(1, min(total, len(self.splits), room))
         return processes, total // processes
 
 
@@ -149,6 +155,7 @@ def evaluate(
         so_far = "" if best is None else f"; best so far {best.name} ({best.metric.name} {best.figure()})"
         says(f"{learner.name} ({number} of {len(data.learners)}){so_far}")
         try:
+            _refuse_large(learner, len(plan.features), data.rows.classes)
             outcomes = _folds(plan, data, learner, journal, processes, threads, deadline)
         except LedgerError:
             raise  # the journal cannot be written: no learner's fault, and to go on would select among those left
@@ -175,6 +182,14 @@ def evaluate(
     return Leaderboard(
         in_order(results), in_order(failed), in_order(unfinished), in_order(settings), plan.level, in_order(warned)
     )
+
+
+def _refuse_large(learner: Learner, columns: int, classes: Array | None) -> None:
+    """Refuse a learner whose matrices would not fit: a process that takes all memory is killed without a word."""
+    needed = learner.memory(columns, 0 if classes is None else len(classes))
+    if needed > MEMORY:
+        what = f"one fit of {columns:,} columns would take {needed / 2**30:.3g} GiB, more than {MEMORY / 2**30:.3g}"
+        raise DataError(what, remedy="use fewer columns, or other learners")
 
 
 def _in_order(names: Sequence[str], found: dict[str, Any]) -> dict[str, Any]:
