@@ -67,6 +67,10 @@ Sizes = dict[str, int]
 Size = int | str | Callable[[Sizes], int] | None
 Specs = Mapping[str, Constraint | None]
 DEEPEST = 50
+SHARED, SPARE = 4, 16 << 20
+"""How often the bytes of all arrays may be referred to, and how many more: each place is checked, or copied."""
+LETTERS = 64 << 20
+"""Bytes of one array of text at most; every entry takes as many as the longest."""
 
 
 class StateError(ValueError):
@@ -216,8 +220,9 @@ class part(Constraint):  # noqa: N801
         self.sizes: dict[str, Size] = {**{letter: letter for letter in same}, **renamed}
 
     def fits(self, value: Any, sizes: Sizes) -> bool:
-        """The part's own check, and its sizes."""
-        if not self.accepts(value):
+        """The part's own check, and its sizes; an estimator must be fitted."""
+        kind = kind_of(value)
+        if not self.accepts(value) or kind is None or not kind.is_fitted(value):
             return False
         found = check_state(value)
         return all(_agrees(found[inner], outer, sizes) for inner, outer in self.sizes.items() if inner in found)
@@ -354,8 +359,8 @@ class Kind:
     restore: Callable[[Any], None] = lambda _: None
 
     def is_fitted(self, value: Any) -> bool:
-        """Whether there is anything beside the parameters."""
-        return self.parameters is None or any(name in vars(value) for name in self.table)
+        """Whether there is anything beside the parameters; a pipeline has nothing of its own, and its check is due."""
+        return self.parameters is None or not self.table or any(name in vars(value) for name in self.table)
 
 
 _CLASSES: dict[str, type] = {}
@@ -552,6 +557,7 @@ class _Reader:
     def __init__(self, arrays: Sequence[Array], foreign: Callable[[Any], Any]) -> None:
         self.arrays, self.foreign = arrays, foreign
         self.used: set[int] = set()
+        self.left = SHARED * sum(one.nbytes for one in arrays) + SPARE
         self.made: list[Any] = []
 
     def value(self, node: Any, depth: int = 0) -> Any:
@@ -584,6 +590,8 @@ class _Reader:
     def _array(self, value: Any, _node: Any, _depth: int) -> Array:
         need(isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(self.arrays))
         self.used.add(value)
+        self.left -= self.arrays[value].nbytes
+        need(self.left >= 0, "it refers to the same arrays too often")
         return self.arrays[value]
 
     def _labels(self, value: Any, node: Any, _depth: int) -> Array:
@@ -591,6 +599,7 @@ class _Reader:
         need(plain and isinstance(node.get("fixed"), bool))
         if node["fixed"]:
             need(all(isinstance(one, str) for one in value))
+            need(4 * len(value) * max(map(len, value), default=0) <= LETTERS, "it holds labels that are too long")
             return np.array(value, dtype=str) if value else np.empty(0, dtype="<U1")
         out = np.empty(len(value), dtype=object)
         out[:] = value
