@@ -329,6 +329,7 @@ def _containers(sentinel: Path) -> Iterator[tuple[str, Callable[[Members], bytes
     yield "about something else", lambda m: zipped(sealed({**m, "about.json": b'{"task":"os.system","target":1}'}))
     yield "about a list", lambda m: zipped(sealed({**m, "about.json": b"[]"}))
     yield "about a number", lambda m: zipped(sealed({**m, "about.json": b'{"$float": "nan"}'}))
+    yield "half a letter as the target", lambda m: _about(m, target="\ud800")
     yield "classes of different lengths", lambda m: _about(m, classes=[[1], [2, 3]])
     yield (
         "one label as long as all others",

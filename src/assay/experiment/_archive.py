@@ -231,9 +231,11 @@ def _check_manifest(path: Any, members: dict[str, bytes]) -> int:
 
 
 def parse(path: Any, name: str, content: bytes) -> dict[str, Any]:
-    """A JSON member, which must be an object."""
+    """A JSON member, which must be an object, and whose text can be written to files."""
     try:
         found = json.loads(content.decode("utf-8"))
+        if b"\\ud" in content.lower():  # half a pair of surrogates is no text
+            json.dumps(found, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError) as error:
         raise refuse(path, f"holds a damaged {name}") from error
     if not isinstance(found, dict):
