@@ -335,8 +335,8 @@ def _containers(sentinel: Path) -> Iterator[tuple[str, Callable[[Members], bytes
         "one label as long as all others",
         lambda m: _alone(m, {"labels": ["x"] * 20000 + ["x" * 20000], "fixed": True}),
     )
-    yield "one array as each column of a table", lambda m: _alone(m, _table(100), np.zeros(4_000_000))
-    yield "one array a million times", lambda m: _alone(m, [{"array": 0}] * 1_000_000, np.zeros(1000))
+    yield "one array as each column of a table", lambda m: _alone(m, _table(100), np.zeros(250_000))
+    yield "one array twenty thousand times", lambda m: _alone(m, [{"array": 0}] * 20_000, np.zeros(1000))
     yield "model that was never fitted", lambda m: _alone(m, {"object": "linear.Ridge", "version": 1})
     yield "pipeline of nothing", lambda m: _alone(m, _pipeline(["model", None]))
     yield (
