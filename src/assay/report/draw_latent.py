@@ -1,0 +1,1 @@
+"""Pictures of mixtures and hidden Markov models."""
