@@ -48,10 +48,18 @@ class EMModel(Generic[Params, Summary]):
         """The parameters that maximise the expected log-likelihood of complete data."""
         raise NotImplementedError
 
-    def rescue(self, params: Params) -> Params | None:
-        """Parameters to go on from where these are degenerate, None where they are sound; asked after every M step."""
-        del params
+    def rescue(self, params: Params, times: int) -> Params | None:
+        """Parameters to go on from where these are degenerate, None where they are sound or nothing helps.
+
+        Asked after every M step, with the number of times that this start was rescued before.
+        """
+        del params, times
         return None
+
+    def sound(self, params: Params) -> bool:
+        """Whether these parameters may win among several starts; a collapsed component may not."""
+        del params
+        return True
 
     def describe(self, params: Params) -> Mapping[str, Array]:
         """The parameters by name and in the units of the data, for a trace that keeps them."""
@@ -135,7 +143,7 @@ def climb(
     initial, converged, message = value / size, False, f"max_iter = {max_iter} reached"
     for iteration in track(range(1, max_iter + 1), label):
         new = model.m_step(summary)
-        rescued = model.rescue(new)
+        rescued = model.rescue(new, len(restarted))
         new = new if rescued is None else rescued
         found, statistics = model.e_step(new)
         _refuse_not_finite(found, iteration)
@@ -166,18 +174,20 @@ def _refuse_not_finite(value: float, iteration: int) -> None:
 def best_of(
     model: EMModel[Params, Summary], starts: Iterable[Callable[[], Params]], *, label: str = "EM", **options: Any
 ) -> Fit[Params, Summary]:
-    """The fit of highest objective over several starts, each a function that makes parameters; ties go to the first.
+    """The sound fit of highest objective over several starts, each a function that makes parameters.
 
     The options are those of `climb`.
     """
     best: Fit[Params, Summary] | None = None
+    rank = (False, -np.inf)
     found: list[float] = []
     many = list(starts)
     for start in track(many, f"{label}, starts") if len(many) > 1 else many:
         fit = climb(model, start(), label=label, **options)
         found.append(fit.objective)
-        if best is None or fit.objective > best.objective:
-            best = fit
+        own = (model.sound(fit.params), fit.objective)
+        if best is None or own > rank:
+            best, rank = fit, own
     assert best is not None
     return Fit(best.params, best.objective, best.summary, best.trace, tuple(found))
 

@@ -40,12 +40,16 @@ from assay.state import Specs, Stateful, floats, need
 
 __all__ = [
     "KINDS",
+    "SPAN",
     "Frame",
     "Gaussians",
     "Pattern",
+    "Seen",
     "Sums",
+    "Tally",
     "estimate",
     "expand",
+    "fill_densities",
     "frame_of",
     "gaussians",
     "log_densities",
@@ -53,6 +57,7 @@ __all__ = [
     "n_covariance_parameters",
     "patterns_of",
     "scaled",
+    "see",
     "weighted_sums",
 ]
 
@@ -164,12 +169,10 @@ def _inverse_factors(covariances: Array) -> Array:
     try:
         factors = np.linalg.cholesky(covariances)
     except np.linalg.LinAlgError:
-        for k, one in enumerate(covariances):
-            try:
-                np.linalg.cholesky(one)
-            except np.linalg.LinAlgError:
-                _refuse_singular(k)
-        raise
+        factors = np.full_like(covariances, np.nan)
+        worst = int(np.argmin(np.linalg.eigvalsh(covariances)[:, 0]))
+    if np.isnan(factors).any():
+        _refuse_singular(worst)
     return np.ascontiguousarray(np.tril(np.linalg.inv(factors)))
 
 
@@ -234,23 +237,25 @@ def patterns_of(X: Array) -> tuple[Pattern, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Observed:
+class Seen:
     """Components as rows with one pattern see them."""
 
+    pattern: Pattern
     law: Gaussians
     slope: Array
     left: Array
     """A_k (K, m, o), and the covariance of the missing cells given the observed ones, (K, m, m) or (K, m)."""
 
 
-def _observed(law: Gaussians, pattern: Pattern) -> _Observed:
+def see(law: Gaussians, pattern: Pattern) -> Seen:
+    """Components as rows with one pattern see them."""
     K, p = law.means.shape
     o, m = pattern.observed, pattern.missing
     means = law.means[:, o]
     if law.kind not in WITH_PRODUCTS:
         whiten = law.whiten[:, o]
         part = Gaussians("diag", means, 1 / whiten**2, whiten, _log_norm(whiten))
-        return _Observed(part, np.zeros((K, m.size, o.size)), 1 / law.whiten[:, m] ** 2)
+        return Seen(pattern, part, np.zeros((K, m.size, o.size)), 1 / law.whiten[:, m] ** 2)
     full = law.covariances.reshape(-1, p, p)
     whiten = _inverse_factors(full[:, o[:, None], o]) if o.size else np.zeros((len(full), 0, 0))
     between = full[:, m[:, None], o]
@@ -258,7 +263,8 @@ def _observed(law: Gaussians, pattern: Pattern) -> _Observed:
     left = full[:, m[:, None], m] - slope @ between.transpose(0, 2, 1)
     log_norm = np.broadcast_to(_log_norm(np.einsum("kii->ki", whiten)), (K,)).copy()
     part = Gaussians(law.kind, np.ascontiguousarray(means), full, whiten, log_norm)
-    return _Observed(part, np.broadcast_to(slope, (K, *slope.shape[1:])), np.broadcast_to(left, (K, *left.shape[1:])))
+    slope, left = (np.broadcast_to(one, (K, *one.shape[1:])) for one in (slope, left))
+    return Seen(pattern, part, slope, left)
 
 
 def _log_norm(diagonal: Array) -> Array:
@@ -285,7 +291,7 @@ def log_densities(Z: Array, law: Gaussians, patterns: Sequence[Pattern] = (), *,
     for pattern in patterns:
         some = np.empty((pattern.rows.size, len(law.means)))
         seen = np.ascontiguousarray(Z[pattern.rows[:, None], pattern.observed])
-        fill_densities(seen, _observed(law, pattern).law, some)
+        fill_densities(seen, see(law, pattern).law, some)
         out[pattern.rows] = some
     return out
 
@@ -348,14 +354,13 @@ class Tally:
         add = add_products if self.second.ndim == 3 else add_squares
         add(Z, shares, self.law.means, self.weight, self.first, self.second)
 
-    def add_incomplete(self, Z: Array, shares: Array, pattern: Pattern) -> None:
-        """Rows of one pattern: missing cells by their conditional mean and covariance under each component."""
-        seen = _observed(self.law, pattern)
-        o, m = pattern.observed, pattern.missing
+    def add_incomplete(self, observed: Array, shares: Array, seen: Seen) -> None:
+        """Observed cells of rows of one pattern; the missing ones by their conditional mean and covariance."""
+        o, m = seen.pattern.observed, seen.pattern.missing
         total = shares.sum(axis=0)
         self.weight += total
-        D = Z[pattern.rows[:, None], o] - seen.law.means[:, None, :]
-        filled = np.zeros((len(total), len(pattern.rows), self.law.means.shape[1]))
+        D = observed - seen.law.means[:, None, :]
+        filled = np.zeros((len(total), len(observed), self.law.means.shape[1]))
         filled[:, :, o] = D
         filled[:, :, m] = D @ seen.slope.transpose(0, 2, 1)
         carried = shares.T[:, :, None] * filled
@@ -410,7 +415,7 @@ def weighted_sums(
     starts = range(0, max(1, len(rows)), SPAN)
     total = reduce(Tally.__add__, parallel(span, starts, n_jobs=n_jobs, work=float(Z.size) * len(law.means)))
     for pattern in patterns:
-        total.add_incomplete(Z, shares[pattern.rows], pattern)
+        total.add_incomplete(Z[pattern.rows[:, None], pattern.observed], shares[pattern.rows], see(law, pattern))
     return total.sums()
 
 
@@ -441,7 +446,7 @@ def estimate(kind: str, sums: Sums, floor: Array, previous: Gaussians | None = N
         covariances = covariances[0]
     elif kind == "diag":
         raw = sums.scatter / N[:, None]
-        covariances, held = np.maximum(raw, floor), (raw < floor).any(axis=1)
+        covariances, held = np.maximum(raw, floor), np.asarray((raw < floor).any(axis=1))
     else:
         spread = sums.scatter.sum(axis=1) / p
         raw = spread / N if kind == "spherical" else np.array([spread.sum() / total])
