@@ -45,6 +45,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "DecisionTreeClassifier": [{"splitter": "hist", "max_leaf_nodes": 6}, {"multiway": True, "criterion": "log_loss"}],
     "DecisionTreeRegressor": [{"splitter": "hist"}, {"criterion": "absolute_error"}],
     "ElasticNet": [{"positive": True}],
+    "GaussianMixture": [{"n_components": 3}, {"n_components": 2, "covariance_type": "shared"}],
     "GradientBoostingClassifier": [{"subsample": 0.5}, {"early_stopping": True, "validation_fraction": 0.3}],
     "GradientBoostingRegressor": [{"loss": "huber", "growth": "depth"}],
     "KNeighborsClassifier": [

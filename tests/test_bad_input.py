@@ -154,6 +154,11 @@ REFUSED: dict[str, set[str]] = {
     },
 }  # fmt: skip
 REFUSED["one feature, one row"] = REFUSED["one row"]
+MIXTURES = {label(estimator) for estimator in ALL if getattr(estimator, "n_components", 1) > 1}  # so many distinct rows
+for cell in ("one row", "only constant columns", "only zeros", "all rows equal", "weight on 1 row"):
+    REFUSED[cell] = REFUSED.get(cell, set()) | MIXTURES
+for cell in ("two rows", "weight on 2 rows"):
+    REFUSED[cell] |= {"GaussianMixture(n_components=3)"}
 
 # Who warns of a scale at which the answer is not that of a mild one.
 SWEEPS = {"Lasso()", "Lasso(selection='greedy')", "Lasso(selection='random')"}

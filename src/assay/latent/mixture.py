@@ -225,14 +225,16 @@ class GaussianMixture(DensityMixin, Gapped):
 
     def _starts(self, model: Mixture) -> Sequence[Any]:
         given = Given(self.weights_init, self.means_init, self.covariances_init, self.precisions_init)
-        starts = Starts(model, self.n_components)
+        kind, K = self.covariance_type, self.n_components
+        if given.everything:
+            return [partial(given_start, given, kind, K, model.frame)]
+        starts = Starts(model, K)
         seeds = seed_sequence(self.random_state).spawn(self.n_init)
         drawn = [partial(starts.make, self.init_params, one) for one in seeds]
         if self.n_components == 1 or given.means is not None:
             drawn = drawn[:1]  # all starts are the same
         if given.nothing:
             return drawn
-        kind, K = self.covariance_type, self.n_components
         return [partial(given_start, given, kind, K, model.frame, starts, one) for one in drawn]
 
     def _warn_of_collapse(self, stacklevel: int) -> None:
