@@ -7,13 +7,15 @@ by their standard deviation unless all variances are equal. Here alone a missing
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from assay.errors import DataError, ParameterError
+from assay.clustering import KMeans
+from assay.errors import AssayWarning, DataError, ParameterError
 from assay.latent._gaussian import Frame, Gaussians, Sums, gaussians, log_densities, weighted_sums
 from assay.latent._mixture_steps import Mixture, MixtureParams
 
@@ -43,10 +45,8 @@ class Starts:
         self.distinct, self.weight = _distinct(self.rows, model.w)
         if len(self.distinct) < K:
             found = len(self.distinct)
-            what = (
-                f"n_components = {K}, but there {'is one distinct row' if found == 1 else f'are {found} distinct rows'}"
-            )
-            raise DataError(what, remedy=f"set n_components to at most {found}")
+            rows = "is one distinct row" if found == 1 else f"are {found} distinct rows"
+            raise DataError(f"n_components = {K}, but there {rows}", remedy=f"set n_components to at most {found}")
 
     def make(self, how: str, seed: np.random.SeedSequence) -> MixtureParams:
         """Parameters from one random start; `how` is a value of `init_params`."""
@@ -78,7 +78,12 @@ class Starts:
             even = np.searchsorted(reach, (np.arange(MOST) + 0.5) / MOST * reach[-1])
             taken, times = np.unique(even, return_counts=True)
             rows, weight = rows[taken], times.astype(np.float64)
-        return spread_out(rows, weight, self.K, rng)
+        if how == "k-means++":
+            return spread_out(rows, weight, self.K, rng)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AssayWarning)  # a start need not have converged
+            means = KMeans(self.K, random_state=rng, n_jobs=self.model.n_jobs).fit(rows, sample_weight=weight)
+        return means.cluster_centers_
 
     def from_shares(self, shares: Array, centres: Array) -> MixtureParams:
         """One M step from shares of the rows, with some of the pooled covariance in each."""
