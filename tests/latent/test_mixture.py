@@ -41,9 +41,7 @@ def start_of(kind, K=2, p=3, seed=2):
     A = rng.normal(size=(K, p, p))
     own = A @ A.transpose(0, 2, 1) + np.eye(p)
     diagonal = np.einsum("kii->ki", own)
-    shape = {"full": own, "tied": own[0], "diag": diagonal, "spherical": diagonal[:, 0], "shared": diagonal[0, :1]}[
-        kind
-    ]
+    shapes = {"full": own, "tied": own[0], "diag": diagonal, "spherical": diagonal[:, 0], "shared": diagonal[0, :1]}
     weights, means = rng.dirichlet(np.ones(K) * 5), rng.normal(size=(K, p))
     given = {"weights_init": weights, "means_init": means, "covariances_init": shapes[kind]}
     return given, (weights, means, expand(gaussians(kind, means, shapes[kind])))
@@ -380,7 +378,7 @@ def test_wrong_start_values_are_named(given, words):
 
 def test_more_components_than_distinct_rows():
     X = np.repeat([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]], 10, axis=0)
-    with pytest.raises(DataError, match="n_components = 4, but there are 3 distinct rows; .* at most 3"):
+    with pytest.raises(DataError, match=r"n_components = 4, but there are 3 distinct rows; .* at most 3"):
         GaussianMixture(4).fit(X)
     with pytest.raises(DataError, match="there is one distinct row; set n_components to at most 1"):
         GaussianMixture(2).fit(np.ones((5, 2)))
