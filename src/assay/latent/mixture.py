@@ -91,10 +91,11 @@ class GaussianMixture(DensityMixin, Gapped):
     >>> print(model.density())
     Mixture of 2 normal components (shared), n = 6
     ----------------------------------------------
-               weight  mean of x0  sd of x0
-    component
-    0             0.5          11    0.8165
-    1             0.5           1    0.8165
+            component 0 component 1
+    weight          50%         50%
+    x0       11 (0.816)   1 (0.816)
+    ----------------------------------------------
+    mean (standard deviation) of each column
     """  # noqa: E501  (a table)
 
     constraints: ClassVar[dict[str, Constraint]] = {
