@@ -241,6 +241,10 @@ class GaussianMixture(DensityMixin, Gapped):
     def _warn_of_collapse(self, stacklevel: int) -> None:
         held = np.flatnonzero(self._params.held)
         if not held.size:
+            if self.trace_.restarted:
+                at = ", ".join(map(str, self.trace_.restarted))
+                what = f"a component emptied or collapsed and was started anew from half of another (iteration {at})"
+                warnings.warn(f"{what}; use fewer components if it should not", AssayWarning, stacklevel=stacklevel)
             return
         K, bound = self.n_components, f"variances are held at reg_covar = {self.reg_covar:g} of the columns'"
         if held.size == K:
