@@ -417,7 +417,10 @@ def test_a_collapsed_component_is_started_anew():
 
 def test_a_component_that_collapses_again_is_told():
     X = np.vstack([np.random.default_rng(0).normal(size=(20, 2)), np.repeat([[50.0, 50.0]], 20, axis=0)])
-    with pytest.warns(AssayWarning, match=r"component \d \(weight 20\) collapsed .* use fewer components"):
+    with pytest.warns(
+        AssayWarning,
+        match=r"component \d \(weight 20\) collapsed onto rows that do not vary in columns 'x0', 'x1': .* use fewer",
+    ):
         GaussianMixture(2, random_state=0).fit(X)
 
 
