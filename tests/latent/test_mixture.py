@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from assay.progress import listen
 from tests.naive import latent as naive
 
 IRIS = load_iris().data
+FAITHFUL = pd.read_csv(Path(__file__).parents[1] / "reference" / "faithful.csv")
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -199,6 +201,20 @@ def test_iris_with_three_full_components():
         atol=1.5e-6,
     )
     assert_allclose(model.weights_[order], [1 / 3, 0.299193, 0.367473], atol=1.5e-6)
+
+
+def test_faithful_as_in_mclust():
+    """Azzalini, Bowman (1990), R's faithful; mclust 5: VVV, 2 has -1130.264; EEE, 3 is best with BIC 2314.3."""
+    assert_allclose(FAITHFUL.mean(axis=0), [3.487783, 70.897059], atol=1e-6)
+    model = GaussianMixture(2, random_state=0, tol=1e-13).fit(FAITHFUL)
+    assert_allclose(model.log_likelihood_, -1130.264, atol=5e-4)
+    assert_allclose(model.bic(FAITHFUL), 2322.192, atol=5e-4)
+    order = np.argsort(model.weights_)
+    assert_allclose(model.means_[order], [[2.036388, 54.478517], [4.289662, 79.968116]], atol=2e-5)
+    assert_allclose(model.weights_[order], [0.355873, 0.644127], atol=2e-6)
+    found = GaussianMixture(random_state=0, n_init=5).select(FAITHFUL, (1, 2, 3, 4), ("full", "tied"))
+    assert (found.n_components, found.covariance_type) == (3, "tied")
+    assert_allclose(found.lowest, 2314.3, atol=0.1)
 
 
 # Missing cells.
