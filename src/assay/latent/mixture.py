@@ -35,6 +35,7 @@ from assay.constraints import array_like, boolean, integer, jobs, none, one_of, 
 from assay.errors import AssayWarning, CollinearityWarning, DataError, ParameterError
 from assay.latent._em import EMTrace, best_of, warn_of
 from assay.latent._gaussian import KINDS, Frame, Sums, frame_of, n_covariance_parameters
+from assay.latent._mixture_inference import summarize
 from assay.latent._mixture_results import MixtureDensity, MixtureSelection, density_of, select
 from assay.latent._mixture_start import Given, Starts, column_moments, given_start
 from assay.latent._mixture_steps import (
@@ -48,6 +49,7 @@ from assay.latent._mixture_steps import (
 )
 from assay.latent._table import Gapped
 from assay.numerics.seeds import generator, seed_sequence
+from assay.results import Summary
 from assay.state import Specs, facts, floats, optional, part
 
 __all__ = ["GaussianMixture"]
@@ -441,6 +443,21 @@ class GaussianMixture(DensityMixin, Gapped):
         return bic, fit + 2.0 * free, bic - 2.0 * float(w @ np.log(shares.max(axis=1)))
 
     # Results.
+
+    def summary(self, X: Any, sample_weight: Any = None, *, level: float = 0.95) -> Summary:
+        """Shares and means of the components with standard errors and limits, from the training rows.
+
+        | parameter     | default | range    | meaning                                                               |
+        |---------------|---------|----------|-----------------------------------------------------------------------|
+        | X             |         |          | the rows of the fit                                                   |
+        | sample_weight | None    |          | their weights                                                         |
+        | level         | 0.95    | in (0, 1) | confidence level of the Wald limits                                  |
+
+        >>> X = np.random.default_rng(0).normal(size=(400, 1))
+        >>> GaussianMixture().fit(X).summary(X).table.round(2).to_numpy().tolist()
+        [[-0.04, 0.05, -0.13, 0.06]]
+        """
+        return summarize(self, X, sample_weight, level)
 
     def select(
         self,
