@@ -492,7 +492,7 @@ def test_the_standard_error_of_one_mean_is_the_textbooks():
 
 @pytest.mark.slow
 def test_the_limits_cover_at_their_level():
-    """The components are not normal. 400 samples of 500 rows: 95% limits of four means and a share; binomial bounds at a false-alarm rate of 1e-5."""
+    """Components that are not normal, 400 samples of 500 rows, 95% limits: binomial bounds, false-alarm rate 1e-5."""
     rng = np.random.default_rng(0)
     truth = np.array([0.4, 0.0, 0.0, 5.0, 5.0])
     inside = np.zeros(5)
