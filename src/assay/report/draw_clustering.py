@@ -1,0 +1,1 @@
+"""Pictures of clusterings and principal components."""

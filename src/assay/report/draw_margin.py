@@ -1,0 +1,1 @@
+"""Pictures of kernels, units and support vector machines."""
