@@ -1,0 +1,234 @@
+"""The recursions over hidden paths, for many sequences that lie one behind the other.
+
+Sequence s is the steps first[s] .. first[s + 1] - 1; B holds likelihoods divided by the largest of their step (`peak` is
+its logarithm), so that nothing leaves the range of floating point.
+
+    forward    pred_t(j) = sum_i alpha_{t-1}(i) A_ij,  alpha_t = pred_t b_t / c_t,  c_t = P(x_t | x_1 .. x_{t-1})
+    backward   w_t = b_t beta_t / c_t,  beta_{t-1} = A w_t,  gamma_t = alpha_t beta_t
+    pairs      sum_t P(q_{t-1} = i, q_t = j | X) = A_ij sum_t alpha_{t-1}(i) w_t(j),   added up on the way back
+    Viterbi    delta_t(j) = max_i [delta_{t-1}(i) + log A_ij] + log b_t(j)
+
+The way back of Viterbi finds the best predecessor of one state per step again instead of storing those of all. Cost:
+T K^2 for each; memory T K, never T K^2. Two to four states have loops of constant length, which compile to straight code.
+
+Rabiner (1989), Proc. IEEE 77, 257-286.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from assay.numerics.jit import kernel
+
+__all__ = ["add_symbols", "backward", "forward", "shifted", "viterbi"]
+
+Array = np.ndarray
+
+SMALL = 1e-200
+"""A step of lower scaled probability is done again, divided by the largest likelihood among the states it can be in."""
+NONE = 1e-290
+"""Predicted probabilities below this count as zero: their inverse must stay in range on the way back."""
+
+
+@kernel
+def shifted(L: Array, out: Array, peak: Array) -> None:
+    """Log-likelihoods less the largest of their step, which `peak` keeps; 0 for a step that no state can make."""
+    for t in range(L.shape[0]):
+        top = L[t, 0]
+        for j in range(1, L.shape[1]):
+            top = L[t, j] if L[t, j] > top else top
+        top = top if top > -np.inf else 0.0
+        peak[t] = top
+        for j in range(L.shape[1]):
+            out[t, j] = L[t, j] - top
+
+
+@kernel
+def _again(t: int, begins: bool, B: Array, L: Array, peak: Array, start: Array, A: Array, alpha: Array) -> float:
+    """One step of very small probability: predict anew and scale by the states that can be reached; 0: there is none."""
+    k = A.shape[0]
+    top = -np.inf
+    for j in range(k):
+        p = 0.0
+        if begins:
+            p = start[j]
+        else:
+            for i in range(k):
+                p += alpha[t - 1, i] * A[i, j]
+        alpha[t, j] = p if p > NONE else 0.0
+        own = L[t, j] if L.shape[0] > 0 else np.log(B[t, j])
+        if alpha[t, j] > 0.0 and own > top:
+            top = own
+    if top == -np.inf:
+        return 0.0
+    peak[t] = top
+    c = 0.0
+    for j in range(k):
+        own = L[t, j] if L.shape[0] > 0 else np.log(B[t, j])
+        B[t, j] = np.exp(own - top) if alpha[t, j] > 0.0 else 0.0
+        alpha[t, j] *= B[t, j]
+        c += alpha[t, j]
+    return c
+
+
+@kernel(inline=True)
+def _forward(
+    B: Array, L: Array, peak: Array, first: Array, start: Array, A: Array, k: int, alpha: Array, inverse: Array, out: Array
+) -> None:
+    for s in range(first.size - 1):
+        total, product = 0.0, 1.0
+        for t in range(first[s], first[s + 1]):
+            if t == first[s]:
+                for j in range(k):
+                    alpha[t, j] = start[j]
+            else:
+                for j in range(k):
+                    alpha[t, j] = 0.0
+                for i in range(k):
+                    a = alpha[t - 1, i]
+                    for j in range(k):
+                        alpha[t, j] += a * A[i, j]
+            c = 0.0
+            for j in range(k):
+                p = alpha[t, j]
+                alpha[t, j] = (p if p > NONE else 0.0) * B[t, j]
+                c += alpha[t, j]
+            if c < SMALL:
+                c = _again(t, t == first[s], B, L, peak, start, A, alpha)
+                total += np.log(c)
+                if c == 0.0:
+                    break
+            else:
+                product *= c
+                if product < SMALL / NONE:  # one logarithm for many steps
+                    total += np.log(product)
+                    product = 1.0
+            total += peak[t]
+            inverse[t] = 1.0 / c
+            for j in range(k):
+                alpha[t, j] *= inverse[t]
+        out[s] = total + np.log(product)
+
+
+@kernel
+def forward(
+    B: Array, L: Array, peak: Array, first: Array, start: Array, A: Array, alpha: Array, inverse: Array, out: Array
+) -> None:
+    """Fill alpha (T, K), 1 / c (T,) and log P(X) of each sequence, minus infinity where it cannot occur.
+
+    L are the log-likelihoods behind B, or of no rows where B holds plain probabilities, whose logarithms will do.
+    """
+    k = A.shape[0]
+    if k == 2:
+        _forward(B, L, peak, first, start, A, 2, alpha, inverse, out)
+    elif k == 3:
+        _forward(B, L, peak, first, start, A, 3, alpha, inverse, out)
+    elif k == 4:
+        _forward(B, L, peak, first, start, A, 4, alpha, inverse, out)
+    else:
+        _forward(B, L, peak, first, start, A, k, alpha, inverse, out)
+
+
+@kernel(inline=True)
+def _backward(B: Array, first: Array, At: Array, k: int, alpha: Array, inverse: Array, out: Array, work: Any) -> None:
+    w, beta, begun, pairs = work
+    for s in range(first.size - 1):
+        if out[s] == -np.inf:
+            continue
+        for j in range(k):
+            beta[j] = 1.0
+        for t in range(first[s + 1] - 1, first[s], -1):
+            for j in range(k):
+                w[j] = B[t, j] * beta[j] * inverse[t] if alpha[t, j] > 0.0 else 0.0
+                alpha[t, j] *= beta[j]
+                beta[j] = 0.0
+            for j in range(k):
+                for i in range(k):
+                    beta[i] += At[j, i] * w[j]
+            for i in range(k):
+                a = alpha[t - 1, i]
+                for j in range(k):
+                    pairs[i, j] += a * w[j]
+        for j in range(k):
+            alpha[first[s], j] *= beta[j]
+            begun[j] += alpha[first[s], j]
+
+
+@kernel
+def backward(B: Array, first: Array, At: Array, alpha: Array, inverse: Array, out: Array, work: Any) -> None:
+    """Turn alpha into gamma and add up first states and pairs (still to be multiplied by A); At is A transposed.
+
+    `work` holds two vectors to work in and what is added to: first states (K,) and pairs (K, K). Sequences that cannot
+    occur are passed over.
+    """
+    k = At.shape[0]
+    if k == 2:
+        _backward(B, first, At, 2, alpha, inverse, out, work)
+    elif k == 3:
+        _backward(B, first, At, 3, alpha, inverse, out, work)
+    elif k == 4:
+        _backward(B, first, At, 4, alpha, inverse, out, work)
+    else:
+        _backward(B, first, At, k, alpha, inverse, out, work)
+
+
+@kernel(inline=True)
+def _viterbi(
+    L: Array, first: Array, start: Array, A: Array, At: Array, k: int, delta: Array, path: Array, out: Array
+) -> None:
+    for s in range(first.size - 1):
+        for j in range(k):
+            delta[first[s], j] = start[j] + L[first[s], j]
+        for t in range(first[s] + 1, first[s + 1]):
+            for j in range(k):
+                delta[t, j] = delta[t - 1, 0] + A[0, j]
+            for i in range(1, k):
+                a = delta[t - 1, i]
+                for j in range(k):
+                    x, d = a + A[i, j], delta[t, j]
+                    delta[t, j] = x if x > d else d
+            for j in range(k):
+                delta[t, j] += L[t, j]
+        t = first[s + 1] - 1
+        q = 0
+        for j in range(1, k):
+            q = j if delta[t, j] > delta[t, q] else q
+        out[s] = delta[t, q]
+        path[t] = q
+        for t in range(first[s + 1] - 2, first[s] - 1, -1):
+            best, at = delta[t, 0] + At[q, 0], 0
+            for i in range(1, k):
+                x = delta[t, i] + At[q, i]
+                at = i if x > best else at
+                best = x if x > best else best
+            q = at
+            path[t] = q
+
+
+@kernel
+def viterbi(L: Array, first: Array, start: Array, A: Array, At: Array, delta: Array, path: Array, out: Array) -> None:
+    """The path of largest joint probability, and its logarithm; start, A and its transpose At are logarithms.
+
+    Of several such paths the one with the lowest states, from the end on.
+    """
+    k = A.shape[0]
+    if k == 2:
+        _viterbi(L, first, start, A, At, 2, delta, path, out)
+    elif k == 3:
+        _viterbi(L, first, start, A, At, 3, delta, path, out)
+    elif k == 4:
+        _viterbi(L, first, start, A, At, 4, delta, path, out)
+    else:
+        _viterbi(L, first, start, A, At, k, delta, path, out)
+
+
+@kernel
+def add_symbols(codes: Array, shares: Array, counts: Array) -> None:
+    """Add each step's shares (T, K) to its symbol's row of counts (M, K); a step of code -1 misses its symbol."""
+    for t in range(codes.size):
+        m = codes[t]
+        if m >= 0:
+            for j in range(shares.shape[1]):
+                counts[m, j] += shares[t, j]

@@ -1,0 +1,129 @@
+"""Expected counts and best paths of many sequences, shared out over threads in blocks that never depend on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from assay.latent._hmm_kernels import backward, forward, shifted, viterbi
+from assay.numerics.threads import parallel
+
+__all__ = ["Expected", "best_paths", "expect", "log_likelihoods"]
+
+Array = np.ndarray
+
+STEPS = 8192
+"""Steps of a block at least; a sequence is never cut."""
+
+
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """What the sequences say about the hidden path: log P(X) of each, P(q_t | X), first states and pairs summed up."""
+
+    log_likelihood: Array
+    gamma: Array
+    begun: Array
+    pairs: Array
+
+
+def blocks(first: Array) -> list[slice]:
+    """Runs of whole sequences with `STEPS` steps or more.
+
+    >>> blocks(np.array([0, 5000, 9000, 9010]))
+    [slice(0, 2, None), slice(2, 3, None)]
+    """
+    cuts, at = [0], 0
+    for s in np.flatnonzero(np.diff(first // STEPS)):  # a block ends where a multiple of STEPS is passed
+        if first[s + 1] - first[at] >= STEPS:
+            cuts.append(int(s) + 1)
+            at = int(s) + 1
+    cuts += [len(first) - 1] if cuts[-1] < len(first) - 1 else []
+    return [slice(a, b) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+
+
+class _Pass:
+    """The forward pass over all sequences, and what it leaves behind."""
+
+    def __init__(self, L: Array, first: Array, start: Array, A: Array, plain: bool, n_jobs: int | None) -> None:
+        self.L, self.first, self.start, self.A, self.plain = L, first, start, np.ascontiguousarray(A), plain
+        self.n_jobs, self.work = n_jobs, float(L.size) * len(A)
+        self.B = np.array(L) if plain else np.empty_like(L)
+        self.alpha, self.inverse, self.out = np.empty_like(L), np.empty(len(L)), np.empty(len(first) - 1)
+        self.peak = np.zeros(len(L))
+        self.blocks = blocks(first)
+        parallel(self._forward, self.blocks, n_jobs=n_jobs, work=self.work)
+
+    def _rows(self, block: slice) -> tuple[slice, Array]:
+        first = self.first[block.start : block.stop + 1]
+        return slice(int(first[0]), int(first[-1])), first - first[0]
+
+    def _forward(self, block: slice) -> None:
+        rows, first = self._rows(block)
+        B, L, peak = self.B[rows], self.L[rows], self.peak[rows]
+        if self.plain:
+            L = L[:0]
+        else:
+            shifted(L, B, peak)
+            np.exp(B, out=B)
+        alpha, inverse, out = self.alpha[rows], self.inverse[rows], self.out[block]
+        forward(B, L, peak, first, self.start, self.A, alpha, inverse, out)
+
+    def back(self) -> tuple[Array, Array]:
+        """Turn alpha into gamma; first states and pairs."""
+        At = np.ascontiguousarray(self.A.T)
+        parts = parallel(lambda block: self._backward(block, At), self.blocks, n_jobs=self.n_jobs, work=self.work)
+        return sum(part[0] for part in parts), self.A * sum(part[1] for part in parts)
+
+    def _backward(self, block: slice, At: Array) -> tuple[Array, Array]:
+        rows, first = self._rows(block)
+        k = len(At)
+        begun, pairs = np.zeros(k), np.zeros((k, k))
+        work = (np.empty(k), np.empty(k), begun, pairs)
+        backward(self.B[rows], first, At, self.alpha[rows], self.inverse[rows], self.out[block], work)
+        return begun, pairs
+
+
+def expect(
+    L: Array, first: Array, start: Array, A: Array, *, plain: bool = False, n_jobs: int | None = None
+) -> Expected:
+    """Posterior probabilities of all states, and their sums; rows of `gamma` of impossible sequences mean nothing.
+
+    | parameter | default | meaning                                                                                |
+    |-----------|---------|----------------------------------------------------------------------------------------|
+    | L         |         | log-likelihoods (T, K), or likelihoods if `plain`                                      |
+    | first     |         | where each sequence begins, and T                                                      |
+    | start, A  |         | law of the first state, transition matrix                                              |
+    | n_jobs    | None    | threads                                                                                |
+
+    >>> found = expect(np.array([[0.5, 0.1], [0.5, 0.1]]), np.array([0, 2]), np.full(2, 0.5), np.eye(2), plain=True)
+    >>> np.exp(found.log_likelihood).round(3).tolist(), found.gamma[0].round(3).tolist()
+    ([0.13], [0.962, 0.038])
+    """
+    made = _Pass(L, first, start, A, plain, n_jobs)
+    begun, pairs = made.back()
+    return Expected(made.out, made.alpha, begun, pairs)
+
+
+def log_likelihoods(
+    L: Array, first: Array, start: Array, A: Array, *, plain: bool = False, n_jobs: int | None = None
+) -> tuple[Array, Array]:
+    """log P(X) of each sequence and P(q_t | x_1 .. x_t) (T, K): the forward pass alone."""
+    made = _Pass(L, first, start, A, plain, n_jobs)
+    return made.out, made.alpha
+
+
+def best_paths(L: Array, first: Array, start: Array, A: Array, *, n_jobs: int | None = None) -> tuple[Array, Array]:
+    """The path of largest joint probability of each sequence, one behind the other, and log P(X, path)."""
+    with np.errstate(divide="ignore"):
+        log_start, log_A = np.log(start), np.log(np.ascontiguousarray(A))
+    log_At = np.ascontiguousarray(log_A.T)
+    path, out, delta = np.empty(len(L), dtype=np.int64), np.empty(len(first) - 1), np.empty_like(L)
+
+    def run(block: slice) -> None:
+        own = first[block.start : block.stop + 1]
+        rows = slice(int(own[0]), int(own[-1]))
+        viterbi(L[rows], own - own[0], log_start, log_A, log_At, delta[rows], path[rows], out[block])
+
+    parallel(run, blocks(first), n_jobs=n_jobs, work=float(L.size) * len(A))
+    return path, out
