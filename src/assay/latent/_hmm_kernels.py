@@ -22,7 +22,7 @@ import numpy as np
 
 from assay.numerics.jit import kernel
 
-__all__ = ["add_symbols", "backward", "forward", "shifted", "viterbi"]
+__all__ = ["add_symbols", "backward", "forward", "shifted", "viterbi", "walk"]
 
 Array = np.ndarray
 
@@ -232,3 +232,19 @@ def add_symbols(codes: Array, shares: Array, counts: Array) -> None:
         if m >= 0:
             for j in range(shares.shape[1]):
                 counts[m, j] += shares[t, j]
+
+
+@kernel
+def walk(draws: Array, first: Array, start: Array, A: Array, path: Array) -> None:
+    """States by inversion of one uniform number each; rounding never leads into a state of probability zero."""
+    for s in range(first.size - 1):
+        for t in range(first[s], first[s + 1]):
+            total, q = 0.0, 0
+            for j in range(A.shape[0]):
+                p = start[j] if t == first[s] else A[path[t - 1], j]
+                if p > 0.0:
+                    q = j
+                    total += p
+                    if draws[t] < total:
+                        break
+            path[t] = q
