@@ -27,7 +27,7 @@ from assay.inference import proportion_interval
 from assay.latent._chain import check_law, count_path, laws, log_path, stationary_laws
 from assay.latent._hmm_kernels import walk
 from assay.latent._sequences import Sequences, encode, known_labels, look_up, symbol_sequences
-from assay.latent.chain_results import StateDiagram, StationaryLaws, TransitionIntervals
+from assay.latent._chain_results import StateDiagram, StationaryLaws, TransitionIntervals
 from assay.numerics.seeds import generator
 from assay.results import TestResult
 from assay.state import Specs, floats, labels, need
