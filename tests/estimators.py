@@ -184,6 +184,11 @@ def takes_target(estimator: Estimator) -> bool:
     return bool(get_tags(estimator).target_tags.required)
 
 
+def takes_sequences(estimator: Estimator) -> bool:
+    """Whether rows are steps in time: answers depend on the rows before and after."""
+    return "lengths" in inspect.signature(estimator.fit).parameters
+
+
 def takes_gaps(estimator: Estimator) -> bool:
     """Whether the tags claim that NaN in X means missing."""
     return bool(get_tags(estimator).input_tags.allow_nan)
