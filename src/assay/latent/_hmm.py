@@ -148,14 +148,21 @@ class HiddenMarkov(Estimator):
                 names, known = encode(given)
             else:
                 known = look_up(given, names, sequences, what="state", remedy="name all states in state_names")
-        K = self.n_components or (len(names) if names is not None and len(names) else 2)
+        K = self.n_components or (len(names) if names is not None and len(names) else self._rows_given() or 2)
         count = 0 if names is None else len(names)
+        K = max(K, self._rows_given()) if self.n_components is None else K
         if count > K or (self.state_names is not None and count != K):
             what = f"n_components = {K}, but {count} states are named: {listed([] if names is None else names.tolist())}"
             raise ParameterError(what, remedy=f"set n_components to {count}, or leave it out")
         if names is None or count < K:
             names = _more_names(np.arange(0) if names is None else names, K)
         return names, known
+
+    def _rows_given(self) -> int:
+        """How many states start values were given for; 0 for none."""
+        named = ("startprob_init", "transmat_init", "emissionprob_init", "means_init", "rates_init")
+        given = [getattr(self, name, None) for name in named]
+        return next((len(value) for value in given if value is not None), 0)
 
     def _named(self, K: int) -> Array:
         """The names of K states that were given with their parameters."""

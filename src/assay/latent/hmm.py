@@ -52,7 +52,7 @@ class CategoricalHMM(HiddenMarkov):
 
     | parameter         | default | range               | meaning                                                     |
     |-------------------|---------|---------------------|-------------------------------------------------------------|
-    | n_components      | None    | from 1 on           | K; None: as many as states are named or known, otherwise 2  |
+    | n_components      | None    | from 1 on           | K; None: as many as are named, known or given, otherwise 2  |
     | state_names       | None    | list of names       | the states and their order; None: the known ones, sorted, otherwise 0, 1, ... |
     | symbols           | None    | list of symbols     | the alphabet; None: the symbols that occur, sorted          |
     | startprob_init    | None    | (K,)                | start values; zeros stay zero                               |
@@ -259,7 +259,7 @@ class GaussianHMM(_TableHMM):
 
     | parameter        | default  | range               | meaning                                                      |
     |------------------|----------|---------------------|--------------------------------------------------------------|
-    | n_components     | None     | from 1 on           | K; None: as many as states are named or known, otherwise 2   |
+    | n_components     | None     | from 1 on           | K; None: as many as are named, known or given, otherwise 2   |
     | covariance_type  | "full"   | "tied", "diag", "spherical", "shared" | own matrices; one for all; own diagonals; own v_k I; one v I for all |
     | state_names      | None     | list of names       | the states and their order; None: the known ones, sorted, otherwise 0, 1, ... |
     | startprob_init   | None     | (K,)                | start values; zeros stay zero                                |
@@ -443,7 +443,7 @@ class PoissonHMM(_TableHMM):
 
     | parameter      | default  | range               | meaning                                                        |
     |----------------|----------|---------------------|----------------------------------------------------------------|
-    | n_components   | None     | from 1 on           | K; None: as many as states are named or known, otherwise 2     |
+    | n_components   | None     | from 1 on           | K; None: as many as are named, known or given, otherwise 2     |
     | state_names    | None     | list of names       | the states and their order; None: the known ones, sorted, otherwise 0, 1, ... |
     | startprob_init | None     | (K,)                | start values; zeros stay zero                                  |
     | transmat_init  | None     | (K, K)              | start values; zeros stay zero                                  |

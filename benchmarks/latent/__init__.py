@@ -1,0 +1,1 @@
+"""Mixtures and hidden Markov models beside their peers."""
