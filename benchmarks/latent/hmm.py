@@ -1,7 +1,7 @@
 """Hidden Markov models beside hmmlearn: EM from the same start for the same number of iterations, and Viterbi.
 
-hmmlearn's default works in logarithms; its "scaling" implementation is quicker and loses digits where likelihoods are small.
-Its priors on covariances are switched off, so that both maximise the same likelihood.
+hmmlearn's default works in logarithms; its "scaling" implementation is quicker and loses digits where likelihoods are
+small. Its priors on covariances are switched off, so that both maximise the same likelihood.
 """
 
 from __future__ import annotations
@@ -38,7 +38,12 @@ def rows(K: int, T: int, many: int | None = None) -> dict[str, Any]:
     truth = GaussianHMM.from_parameters(start, A, means, np.ones((K, 3)), covariance_type="diag")
     X, _ = truth.sample(T, many, random_state=0)
     lengths = None if many is None else [T] * many
-    begin = {"start": start, "A": chain(K, 0.6)[1], "means": means + 0.3, "covariances": np.repeat(2 * np.eye(3)[None], K, 0)}
+    begin = {
+        "start": start,
+        "A": chain(K, 0.6)[1],
+        "means": means + 0.3,
+        "covariances": np.repeat(2 * np.eye(3)[None], K, 0),
+    }
     return {"X": X if many is None else np.concatenate(X), "lengths": lengths, "kind": "normal", **begin}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -36,7 +38,7 @@ def test_all_quantities_equal_the_sum_over_all_paths(seed, K, lengths, zeros, fa
     found = expect(L, first, start, A)
     path, joint = best_paths(L, first, start, A)
     begun, pairs = np.zeros(K), np.zeros((K, K))
-    for s, (a, b) in enumerate(zip(first[:-1], first[1:], strict=True)):
+    for s, (a, b) in enumerate(itertools.pairwise(first)):
         top = L[a:b].max()  # any common factor will do
         if far > 1:  # only the scale-free parts can be found by multiplication
             naive_best = _best_log(L[a:b], start, A)
@@ -142,6 +144,6 @@ def test_blocks_hold_every_sequence_once():
         found = blocks(first)
         assert found[0].start == 0
         assert found[-1].stop == 200
-        assert all(a.stop == b.start for a, b in zip(found[:-1], found[1:], strict=True))
+        assert all(a.stop == b.start for a, b in itertools.pairwise(found))
         steps = [first[b.stop] - first[b.start] for b in found]
         assert min(steps[:-1], default=_recursions.STEPS) >= _recursions.STEPS

@@ -2,13 +2,13 @@
 
     start_j = n_j / m over m sequences,   A_ij = n_ij / n_i over the pairs of neighbouring steps that begin in i
 
-With a pseudo-count alpha on every allowed place, (n + alpha) / sum (n + alpha): the largest posterior probability under a
-Dirichlet prior with parameters 1 + alpha. Zeros of a given pattern stay zero, and a row that was never left has no
+With a pseudo-count alpha on every allowed place, (n + alpha) / sum (n + alpha): the posterior mode under a Dirichlet
+prior with parameters 1 + alpha. Zeros of a given pattern stay zero, and a row that was never left has no
 estimate: it keeps its old one.
 
-A stationary law solves pi = pi A. There is one for each closed class of states (no way leads out of it), and mixtures of
-them are all there are; each is found by the elimination of Grassmann, Taksar and Heyman (1985, Oper. Res. 33, 1107-1116),
-which never subtracts.
+A stationary law solves pi = pi A. There is one for each closed class of states (no way leads out of it), and mixtures
+of them are all there are; each is found by the elimination of Grassmann, Taksar and Heyman (1985, Oper. Res. 33,
+1107-1116), which never subtracts.
 """
 
 from __future__ import annotations

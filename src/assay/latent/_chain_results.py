@@ -1,4 +1,4 @@
-"""What Markov chains and hidden Markov models give back: diagrams, laws, paths and choices, each printable and drawn."""
+"""What Markov chains and hidden Markov models give back: diagrams, laws, paths and choices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StateDiagram(Result):
-    """States and the ways between them: start law, transition matrix, share of time in each state, what each one emits."""
+    """States and the ways between them: start law, transition matrix, share of time in each, what each one emits."""
 
     names: Array
     start: Array

@@ -58,7 +58,7 @@ __all__ = [
 Array = np.ndarray
 
 LEAST_RATE = 1e-300
-"""A state that was never seen with a count above zero has this rate instead of none, so that its logarithm is finite."""
+"""The rate of a state that was never seen with a count above zero, so that its logarithm is finite."""
 
 
 # Symbols.
@@ -166,10 +166,10 @@ class Normals:
         there = ~np.isnan(Z)
         self.kind, self.exact = kind, bool(there.all())
         self.blank = ~there.any(axis=1)
-        self.floor = floor
         if floor is None:
             variance = column_moments(Z, np.empty(0))[1]
-            self.floor = reg_covar * np.where(variance > 0, variance, 1.0)
+            floor = reg_covar * np.where(variance > 0, variance, 1.0)
+        self.floor: Array = floor
         self.constant: Array | float = -(there @ np.log(self.frame.unit))
         self.some_blank = bool(self.blank.any())
         self.Z = np.where(self.blank[:, None], 0.0, Z) if self.some_blank else Z
@@ -309,4 +309,6 @@ def gaussians_in(frame: Frame, kind: str, means: Array, covariances: Array) -> G
     """Components from means and covariances in the units of the data."""
     unit = frame.unit
     scale = {"full": np.outer(unit, unit), "tied": np.outer(unit, unit), "diag": unit**2}.get(kind, unit[0] ** 2)
-    return gaussians(kind, np.ascontiguousarray((means - frame.centre) / unit), np.ascontiguousarray(covariances / scale))
+    return gaussians(
+        kind, np.ascontiguousarray((means - frame.centre) / unit), np.ascontiguousarray(covariances / scale)
+    )

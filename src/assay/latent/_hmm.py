@@ -24,9 +24,10 @@ from assay.latent._recursions import best_paths, expect, log_likelihoods
 from assay.latent._sequences import Sequences, encode, known_labels, look_up, symbol_sequences
 from assay.numerics.seeds import generator, seed_sequence
 from assay.progress import track
-from assay.state import Specs, facts, integer as whole_number, labels, optional, part
+from assay.state import Specs, facts, labels, optional, part
+from assay.state import integer as whole_number
 
-__all__ = ["HiddenMarkov", "UPDATES"]
+__all__ = ["UPDATES", "HiddenMarkov"]
 
 Array = np.ndarray
 
@@ -152,7 +153,9 @@ class HiddenMarkov(Estimator):
         count = 0 if names is None else len(names)
         K = max(K, self._rows_given()) if self.n_components is None else K
         if count > K or (self.state_names is not None and count != K):
-            what = f"n_components = {K}, but {count} states are named: {listed([] if names is None else names.tolist())}"
+            what = (
+                f"n_components = {K}, but {count} states are named: {listed([] if names is None else names.tolist())}"
+            )
             raise ParameterError(what, remedy=f"set n_components to {count}, or leave it out")
         if names is None or count < K:
             names = _more_names(np.arange(0) if names is None else names, K)
@@ -176,7 +179,8 @@ class HiddenMarkov(Estimator):
         """Known states, one per step; None, NaN and, among whole numbers, -1 stand for unknown ones."""
         given, cut = symbol_sequences(states, name="states")
         if given.size != sequences.n or (cut.in_list and not np.array_equal(cut.first, sequences.first)):
-            what = f"states has {given.size} entries in {len(cut)} sequences, X has {sequences.n} steps in {len(sequences)}"
+            own, steps = f"{given.size} entries in {len(cut)} sequences", f"{sequences.n} steps in {len(sequences)}"
+            what = f"states has {own}, X has {steps}"
             raise DataError(what, remedy="give one state per step, None where it is unknown")
         if given.dtype.kind in "iu" and (given == -1).any():
             return np.where(given == -1, np.nan, given)
@@ -184,7 +188,11 @@ class HiddenMarkov(Estimator):
 
     def _rules(self, K: int) -> tuple[ChainRules, tuple[Array, Array]]:
         """What may be above zero, and the start values."""
-        start = np.full(K, 1.0 / K) if self.startprob_init is None else check_law(self.startprob_init, (K,), "startprob_init")
+        start = (
+            np.full(K, 1.0 / K)
+            if self.startprob_init is None
+            else check_law(self.startprob_init, (K,), "startprob_init")
+        )
         A = (
             np.full((K, K), 1.0 / K)
             if self.transmat_init is None
@@ -199,7 +207,9 @@ class HiddenMarkov(Estimator):
         gamma[np.arange(len(gamma)), known] = 1.0
         return steps.emissions.from_shares(gamma)
 
-    def _begin(self, steps: Steps, K: int, chain: tuple[Array, Array], n: int, one: np.random.SeedSequence) -> HMMParams:
+    def _begin(
+        self, steps: Steps, K: int, chain: tuple[Array, Array], n: int, one: np.random.SeedSequence
+    ) -> HMMParams:
         """Parameters to start from; further starts draw transitions too, where none are given."""
         start, A = chain
         first, second = one.spawn(2)
@@ -221,7 +231,7 @@ class HiddenMarkov(Estimator):
             who = listed([str(self.states_[k]) for k in held])
             warnings.warn(
                 f"the covariance of {who} is held at reg_covar: the rows of these states do not vary in every "
-                "direction; use fewer states, drop columns that repeat others, use covariance_type='diag' or 'tied', or raise n_init",
+                "direction; use fewer states, drop columns that repeat others, or use covariance_type='diag' or 'tied'",
                 AssayWarning,
                 stacklevel=5,
             )
@@ -261,8 +271,8 @@ class HiddenMarkov(Estimator):
     def update(self, counts: ExpectedCounts) -> Self:
         """The parameters that maximise the expected likelihood of `counts`: an M step.
 
-        With `summarize` this is EM over any stream of sequences: `model.update(sum(model.summarize(one) for one in stream))`
-        is one iteration.
+        With `summarize` this is EM over any stream of sequences; one iteration is
+        `model.update(sum(model.summarize(one) for one in stream))`.
         """
         check_is_fitted(self)
         rules, _ = self._rules(len(self.states_))
@@ -386,8 +396,8 @@ class HiddenMarkov(Estimator):
     def decode(self, X: Any, *, lengths: Any = None, method: str = "viterbi") -> HiddenPath:
         """Path and posterior probabilities together, to read and to draw.
 
-        "viterbi" takes the most probable path as a whole, "posterior" the most probable state of each step, which errs in
-        the fewest steps but may be a path that cannot occur.
+        "viterbi" takes the most probable path as a whole, "posterior" the most probable state of each step, which errs
+        in the fewest steps but may be a path that cannot occur.
         """
         choice(method, "method", ("viterbi", "posterior"))
         steps = self._steps(X, lengths)
@@ -409,7 +419,9 @@ class HiddenMarkov(Estimator):
         names, law, spread = self._ahead(states)
         return NextStep(int(steps), self.states_, states, names, law, spread)
 
-    def sample(self, n_samples: int = 1, n_sequences: int | None = None, *, random_state: Any = None) -> tuple[Any, Any]:
+    def sample(
+        self, n_samples: int = 1, n_sequences: int | None = None, *, random_state: Any = None
+    ) -> tuple[Any, Any]:
         """Observations and states of a simulated sequence of `n_samples` steps, or lists of `n_sequences` of each."""
         params = self._fitted()
         length, many = whole(n_samples, "n_samples"), 1 if n_sequences is None else whole(n_sequences, "n_sequences")
@@ -448,12 +460,16 @@ class HiddenMarkov(Estimator):
         states for long sequences and seldom finds too many.
         """
         choice(criterion, "criterion", ("bic", "aic"))
-        numbers = [whole(K, "n_components") for K in (n_components if isinstance(n_components, Iterable) else [n_components])]
+        numbers = [
+            whole(K, "n_components") for K in (n_components if isinstance(n_components, Iterable) else [n_components])
+        ]
         if not numbers:
             raise ParameterError("there is nothing to choose from", remedy="name at least one number of states")
         given = [name for name in self.get_params(deep=False) if name.endswith("_init") or name == "state_names"]
         if any(getattr(self, name) is not None for name in given if name != "n_init"):
-            raise ParameterError("names and start values fit one number of states only", remedy="leave them out for select")
+            raise ParameterError(
+                "names and start values fit one number of states only", remedy="leave them out for select"
+            )
         rows, models = [], {}
         for K in track(numbers, "numbers of states"):
             one = clone(self).set_params(n_components=K)
@@ -482,10 +498,14 @@ class HiddenMarkov(Estimator):
         return StationaryLaws(self.states_, found.laws, found.periods, found.transient)
 
     def diagram(self) -> StateDiagram:
-        """States, the ways between them and what they emit, to be drawn; shares of time are those of the training steps."""
+        """States, the ways between them and what they emit, to be drawn; shares of time are those in training."""
         params = self._fitted()
         sums = getattr(self, "_sums", None)
-        time = stationary_laws(params.transitions).laws.mean(axis=0) if sums is None else sums.pairs.sum(axis=0) + sums.begun
+        time = (
+            stationary_laws(params.transitions).laws.mean(axis=0)
+            if sums is None
+            else sums.pairs.sum(axis=0) + sums.begun
+        )
         return StateDiagram(self.states_, params.start, params.transitions, time / time.sum(), self._describe_states())
 
     def plot(self, ax: Any = None) -> Any:

@@ -1,7 +1,7 @@
 """The recursions over hidden paths, for many sequences that lie one behind the other.
 
-Sequence s is the steps first[s] .. first[s + 1] - 1; B holds likelihoods divided by the largest of their step (`peak` is
-its logarithm), so that nothing leaves the range of floating point.
+Sequence s is the steps first[s] .. first[s + 1] - 1; B holds likelihoods divided by the largest of their step (`peak`
+is its logarithm), so that nothing leaves the range of floating point.
 
     forward    pred_t(j) = sum_i alpha_{t-1}(i) A_ij,  alpha_t = pred_t b_t / c_t,  c_t = P(x_t | x_1 .. x_{t-1})
     backward   w_t = b_t beta_t / c_t,  beta_{t-1} = A w_t,  gamma_t = alpha_t beta_t
@@ -9,7 +9,7 @@ its logarithm), so that nothing leaves the range of floating point.
     Viterbi    delta_t(j) = max_i [delta_{t-1}(i) + log A_ij] + log b_t(j)
 
 The way back of Viterbi finds the best predecessor of one state per step again instead of storing those of all. Cost:
-T K^2 for each; memory T K, never T K^2. Two to four states have loops of constant length, which compile to straight code.
+T K^2 for each; memory T K, never T K^2. Two to four states have loops of constant length, for speed.
 
 Rabiner (1989), Proc. IEEE 77, 257-286.
 """
@@ -47,7 +47,7 @@ def shifted(L: Array, out: Array, peak: Array) -> None:
 
 @kernel
 def _again(t: int, begins: bool, B: Array, L: Array, peak: Array, start: Array, A: Array, alpha: Array) -> float:
-    """One step of very small probability: predict anew and scale by the states that can be reached; 0: there is none."""
+    """One step of very small probability: predict anew, scale by the states that can be reached; 0: there is none."""
     k = A.shape[0]
     top = -np.inf
     for j in range(k):
@@ -75,7 +75,16 @@ def _again(t: int, begins: bool, B: Array, L: Array, peak: Array, start: Array, 
 
 @kernel(inline=True)
 def _forward(
-    B: Array, L: Array, peak: Array, first: Array, start: Array, A: Array, k: int, alpha: Array, inverse: Array, out: Array
+    B: Array,
+    L: Array,
+    peak: Array,
+    first: Array,
+    start: Array,
+    A: Array,
+    k: int,
+    alpha: Array,
+    inverse: Array,
+    out: Array,
 ) -> None:
     for s in range(first.size - 1):
         total, product = 0.0, 1.0

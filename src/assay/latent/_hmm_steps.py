@@ -4,8 +4,8 @@
     M step   start_k = sum over sequences gamma_1(k) / m,  A_ij = pairs_ij / sum_j pairs_ij,  emissions by their sums
 
 A known state is a likelihood of zero for all others, so that labelled, partly labelled and unlabelled sequences are one
-case, and with all states known the E step counts. Pseudo-counts are a Dirichlet prior, and the objective is then the log
-posterior density. The sums of sequences add.
+case, and with all states known the E step counts. Pseudo-counts are a Dirichlet prior, and the objective is then the
+log posterior density. The sums of sequences add.
 
 Baum, Petrie, Soules, Weiss (1970), Annals of Mathematical Statistics 41, 164-171.
 """
@@ -30,7 +30,7 @@ from assay.numbers import fmt
 from assay.results import Result
 from assay.state import Specs, Stateful, bools, floats, need, part
 
-__all__ = ["ChainRules", "HMMParams", "ExpectedCounts", "Steps"]
+__all__ = ["ChainRules", "ExpectedCounts", "HMMParams", "Steps"]
 
 Array = np.ndarray
 
@@ -122,7 +122,7 @@ class ChainRules:
 
 
 class Steps(EMModel[HMMParams, tuple[HMMParams, ExpectedCounts]]):
-    """Sequences, what they show, known states (-1: unknown), and the steps over them; sums come with their parameters."""
+    """Sequences, what they show, known states (-1: unknown), and the steps over them; sums come with parameters."""
 
     def __init__(
         self, emissions: Any, sequences: Sequences, rules: ChainRules, known: Array | None, n_jobs: int | None

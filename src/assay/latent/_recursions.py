@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,7 +40,7 @@ def blocks(first: Array) -> list[slice]:
             cuts.append(int(s) + 1)
             at = int(s) + 1
     cuts += [len(first) - 1] if cuts[-1] < len(first) - 1 else []
-    return [slice(a, b) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    return [slice(a, b) for a, b in itertools.pairwise(cuts)]
 
 
 class _Pass:
@@ -73,7 +74,8 @@ class _Pass:
         """Turn alpha into gamma; first states and pairs."""
         At = np.ascontiguousarray(self.A.T)
         parts = parallel(lambda block: self._backward(block, At), self.blocks, n_jobs=self.n_jobs, work=self.work)
-        return sum(part[0] for part in parts), self.A * sum(part[1] for part in parts)
+        begun, pairs = (np.add.reduce(one) for one in zip(*parts, strict=True))
+        return begun, self.A * pairs
 
     def _backward(self, block: slice, At: Array) -> tuple[Array, Array]:
         rows, first = self._rows(block)

@@ -70,9 +70,15 @@ def offsets(lengths: Any, n: int) -> Array:
     except (TypeError, ValueError, OverflowError):
         good = False
     if not good:
-        raise DataError("lengths must be whole numbers", remedy="give the number of steps of each sequence, as in [40, 25]")
+        raise DataError(
+            "lengths must be whole numbers", remedy="give the number of steps of each sequence, as in [40, 25]"
+        )
     if whole.size == 0 or (whole < 1).any():
-        where = f"lengths[{int(np.argmax(whole < 1))}] = {whole[np.argmax(whole < 1)]}" if whole.size else "lengths is empty"
+        where = (
+            f"lengths[{int(np.argmax(whole < 1))}] = {whole[np.argmax(whole < 1)]}"
+            if whole.size
+            else "lengths is empty"
+        )
         raise DataError(f"{where}, but every sequence has at least one step", remedy="leave empty sequences out")
     if whole.sum() != n:
         what = f"lengths add up to {whole.sum():,}, but there are {n:,} rows"
@@ -140,7 +146,7 @@ def _is_sequence(part: Any) -> bool:
 def _flat(part: Any, name: str) -> Array:
     """One vector of symbols; text in lists stays beside numbers as it is."""
     if isinstance(part, list | tuple):
-        array = np.empty(len(part), dtype=object)
+        array: Array = np.empty(len(part), dtype=object)
         array[:] = part
         plain = np.asarray(part) if all(type(one) in (int, float) for one in part) and len(part) else array
         array = plain if plain.dtype.kind in "if" else array
@@ -152,7 +158,9 @@ def _flat(part: Any, name: str) -> Array:
         what = f"{name} has the shape {array.shape}, but symbols are one column"
         raise DataError(what, remedy="pass one symbol per step, as a vector or a table of one column")
     if array.dtype.kind in "Mmc":
-        raise DataTypeError(f"{name} holds dates, times or complex numbers", remedy="pass text or whole numbers as symbols")
+        raise DataTypeError(
+            f"{name} holds dates, times or complex numbers", remedy="pass text or whole numbers as symbols"
+        )
     return array
 
 
@@ -224,10 +232,10 @@ def look_up(symbols: Array, known: Array, sequences: Sequences, *, what: str, re
     [1, 0]
     """
     if symbols.dtype.kind in "iu" and known.dtype.kind in "iu" and known.size and symbols.size:
-        low = int(known[0])
-        if int(known[-1]) - low == known.size - 1 and (known.size < 2 or bool((np.diff(known) == 1).all())):
-            if symbols.min() >= low and symbols.max() <= known[-1]:
-                return (symbols - low).astype(np.int64)
+        low, high = int(known[0]), int(known[-1])
+        all_there = high - low == known.size - 1 and bool((np.diff(known) == 1).all())
+        if all_there and symbols.min() >= low and symbols.max() <= high:
+            return (symbols - low).astype(np.int64)
     codes = pd.Index(known).get_indexer(pd.Index(symbols)).astype(np.int64)
     unknown = (codes < 0) & ~pd.isna(symbols)
     if unknown.any():
@@ -273,8 +281,12 @@ def _table(part: Any, s: int) -> Array:
     try:
         array = np.asarray(part)
     except ValueError as error:
-        raise DataError(f"sequence {s} is ragged: its rows differ in length", remedy="give every row one number per column") from error
+        raise DataError(
+            f"sequence {s} is ragged: its rows differ in length", remedy="give every row one number per column"
+        ) from error
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2:
-        raise DataError(f"sequence {s} has {array.ndim} dimensions", remedy="pass one table per sequence, one row per step")
+        raise DataError(
+            f"sequence {s} has {array.ndim} dimensions", remedy="pass one table per sequence, one row per step"
+        )
     return array

@@ -1,13 +1,13 @@
-"""Hidden Markov models: a Markov chain that nobody sees, and an observation at each step that depends on its state (row E4).
+"""Hidden Markov models: a Markov chain that nobody sees, and at each step an observation that depends on it (row E4).
 
     P(Q)         = start(q_1) A(q_1, q_2) ... A(q_{T-1}, q_T)
     P(X given Q) = b(q_1, x_1) ... b(q_T, x_T),     P(X) = sum over all paths of P(X given Q) P(Q)
 
 All quantities come from recursions of cost T K^2 (`_hmm_kernels`): P(X), the posterior law of each state, the most
 probable path (Viterbi), the law of what comes next. Parameters are counted where the states are known, the start law by
-the number of *sequences*, and found by EM where they are not, or where only some of them are; zeros of given start values
-stay zero, so left-right models are a matrix with zeros. A state that explains nothing keeps its parameters: no row of
-zeros, no NaN. The likelihood never falls from one iteration to the next.
+the number of *sequences*, and found by EM where they are not, or where only some of them are; zeros of given start
+values stay zero, so left-right models are a matrix with zeros. A state that explains nothing keeps its parameters: no
+row of zeros, no NaN. The likelihood never falls from one iteration to the next.
 
 The likelihood has several maxima: use `n_init`.
 
@@ -27,7 +27,7 @@ from assay.base import Constraint, array_like, none, one_of, real
 from assay.checks import name_columns
 from assay.errors import DataError, ParameterError
 from assay.latent._chain import check_law
-from assay.latent._emissions import Counts, Normals, Rates, SymbolTable, Symbols, gaussians_in
+from assay.latent._emissions import Counts, Normals, Rates, Symbols, SymbolTable
 from assay.latent._gaussian import KINDS, Frame, expand, n_covariance_parameters
 from assay.latent._hmm import HiddenMarkov
 from assay.latent._hmm_steps import HMMParams
@@ -101,6 +101,8 @@ class CategoricalHMM(HiddenMarkov):
     }
     state: ClassVar[Specs] = {"n_features_in_": None, "feature_names_in_": None, "symbols_": labels("M")}
 
+    symbols_: Array
+
     def _check_state(self) -> None:
         need(isinstance(self._params.law, SymbolTable))
 
@@ -158,7 +160,7 @@ class CategoricalHMM(HiddenMarkov):
         return model
 
     def fit(self, X: Any, y: Any = None, *, lengths: Any = None, states: Any = None) -> Self:
-        """Count where all `states` are known, otherwise fit by EM; None, NaN or -1 is an unknown state. y is ignored."""
+        """Count where all `states` are known, otherwise fit by EM; None, NaN or -1 is an unknown one. y is ignored."""
         return self._fit(X, lengths, states)
 
     def partial_fit(
@@ -228,7 +230,9 @@ class CategoricalHMM(HiddenMarkov):
     def _describe_states(self) -> tuple[str, ...]:
         top = np.argsort(-self.emissionprob_, axis=1, kind="stable")[:, :4]
         return tuple(
-            ", ".join(f"{self.symbols_[m]} {fmt(self.emissionprob_[k, m], 2)}" for m in row if self.emissionprob_[k, m] > 0)
+            ", ".join(
+                f"{self.symbols_[m]} {fmt(self.emissionprob_[k, m], 2)}" for m in row if self.emissionprob_[k, m] > 0
+            )
             for k, row in enumerate(top)
         )
 
@@ -367,7 +371,7 @@ class GaussianHMM(_TableHMM):
         return model
 
     def fit(self, X: Any, y: Any = None, *, lengths: Any = None, states: Any = None) -> Self:
-        """Count where all `states` are known, otherwise fit by EM; None, NaN or -1 is an unknown state. y is ignored."""
+        """Count where all `states` are known, otherwise fit by EM; None, NaN or -1 is an unknown one. y is ignored."""
         return self._fit(X, lengths, states)
 
     def partial_fit(
@@ -400,7 +404,9 @@ class GaussianHMM(_TableHMM):
         return observed, sequences
 
     def _rule(self) -> Normals:
-        return Normals(np.zeros((1, self.n_features_in_)), self.covariance_type, self._frame, self._floor, self.reg_covar)
+        return Normals(
+            np.zeros((1, self.n_features_in_)), self.covariance_type, self._frame, self._floor, self.reg_covar
+        )
 
     def _start_law(self, observed: Normals, K: int, seed: Any) -> Any:
         given = Given(None if self._law_is_free() else np.full(K, 1.0 / K), self.means_init, self.covariances_init)
@@ -532,7 +538,7 @@ class PoissonHMM(_TableHMM):
         return model
 
     def fit(self, X: Any, y: Any = None, *, lengths: Any = None, states: Any = None) -> Self:
-        """Count where all `states` are known, otherwise fit by EM; None, NaN or -1 is an unknown state. y is ignored."""
+        """Count where all `states` are known, otherwise fit by EM; None, NaN or -1 is an unknown one. y is ignored."""
         return self._fit(X, lengths, states)
 
     def partial_fit(
@@ -555,7 +561,7 @@ class PoissonHMM(_TableHMM):
         below = values < 0
         if below.any():
             row, j = (int(at) for at in np.unravel_index(int(np.argmax(below)), values.shape))
-            what = f"Negative values in data passed to PoissonHMM: {self._column(j)} holds {values[row, j]:.4g} in row {row}"
+            what = f"Negative values in data: {self._column(j)} holds {values[row, j]:.4g} in row {row}"
             raise DataError(what, remedy="pass counts of 0 or more")
         return Counts(values), sequences
 

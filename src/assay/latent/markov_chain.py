@@ -2,9 +2,9 @@
 
     P(q_1 .. q_T) = start(q_1) A(q_1, q_2) ... A(q_{T-1}, q_T)
 
-Both are estimated by counting: the start law by the shares of the *sequences* that begin in each state, A_ij by the share
-of the departures from i that go to j. Counts add, so that sequences may come in any number of parts. Cost: one look at
-each step.
+Both are estimated by counting: the start law by the shares of the *sequences* that begin in each state, A_ij by the
+share of the departures from i that go to j. Counts add, so that sequences may come in any number of parts. Cost: one
+look at each step.
 
 Anderson, Goodman (1957), Annals of Mathematical Statistics 28, 89-110, for estimates and tests.
 """
@@ -25,9 +25,9 @@ from assay.checks import listed, whole
 from assay.errors import AssayWarning, DataError, ParameterError
 from assay.inference import proportion_interval
 from assay.latent._chain import check_law, count_path, laws, log_path, stationary_laws
+from assay.latent._chain_results import StateDiagram, StationaryLaws, TransitionIntervals
 from assay.latent._hmm_kernels import walk
 from assay.latent._sequences import Sequences, encode, known_labels, look_up, symbol_sequences
-from assay.latent._chain_results import StateDiagram, StationaryLaws, TransitionIntervals
 from assay.numerics.seeds import generator
 from assay.results import TestResult
 from assay.state import Specs, floats, labels, need
@@ -66,12 +66,12 @@ class MarkovChain(Estimator):
     >>> print(weather.stationary())
     Stationary law
            period      H      C
-    class                      
+    class
     1           1 0.5556 0.4444
     >>> chain = MarkovChain(smoothing=1.0).fit([list("HHC"), list("CHHH"), list("HCC")])
     >>> chain.states_.tolist(), chain.startprob_.round(3).tolist(), chain.transmat_.round(3).tolist()
     (['C', 'H'], [0.4, 0.6], [[0.5, 0.5], [0.429, 0.571]])
-    """  # noqa: E501, W291  (a table, and pandas pads its columns)
+    """  # noqa: E501  (a table, and pandas pads its columns)
 
     constraints: ClassVar[dict[str, Constraint]] = {"smoothing": real(0), "state_names": none | array_like}
     state: ClassVar[Specs] = {
@@ -261,13 +261,13 @@ class MarkovChain(Estimator):
     def independence_test(self) -> TestResult:
         """The likelihood-ratio test of independent states against a chain of order one.
 
-            G = 2 sum n_ij log(n_ij n / (n_i n_j)),   chi-square with (r - 1)(c - 1) degrees of freedom
+        G = 2 sum n_ij log(n_ij n / (n_i n_j)),   chi-square with (r - 1)(c - 1) degrees of freedom
         """
         check_is_fitted(self)
         N = self.transition_counts_
         rows, columns = N.sum(axis=1), N.sum(axis=0)
         df = (np.count_nonzero(rows) - 1) * (np.count_nonzero(columns) - 1)
-        if df < 1:
+        if df < 1 or not N.any():
             what = "transitions between fewer than two states leave nothing to test"
             raise DataError(what, remedy="fit the chain to sequences in which several states follow each other")
         terms = xlogy(N, N).sum() - xlogy(rows, rows).sum() - xlogy(columns, columns).sum() + xlogy(N.sum(), N.sum())
