@@ -35,6 +35,7 @@ from tests.tiers import slow
 SMALL: dict[str, dict[str, Any]] = {
     "BaggingClassifier": {"n_estimators": 5},
     "BaggingRegressor": {"n_estimators": 5},
+    "KMeans": {"n_clusters": 3},
     "LogisticRegressionCV": {"alphas": 8},
 }
 
@@ -45,6 +46,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "DecisionTreeClassifier": [{"splitter": "hist", "max_leaf_nodes": 6}, {"multiway": True, "criterion": "log_loss"}],
     "DecisionTreeRegressor": [{"splitter": "hist"}, {"criterion": "absolute_error"}],
     "ElasticNet": [{"positive": True}],
+    "GaussianMixture": [{"n_components": 3}, {"n_components": 2, "covariance_type": "shared"}],
     "GradientBoostingClassifier": [{"subsample": 0.5}, {"early_stopping": True, "validation_fraction": 0.3}],
     "GradientBoostingRegressor": [{"loss": "huber", "growth": "depth"}],
     "KNeighborsClassifier": [
@@ -55,6 +57,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "Lasso": [{"selection": "greedy"}, {"selection": "random"}, {"budget": 10.0}],
     "LassoCV": [{"rule": "1se"}],
     "LeastSquaresClassifier": [{"alpha": 1.0}],
+    "KMeans": [{"n_clusters": 2, "init": "random_partition", "n_init": 2}, {"n_clusters": 2, "algorithm": "minibatch"}],
     "LinearDiscriminantAnalysis": [{"shrinkage": "auto"}, {"covariance": "diagonal"}],
     "LinearRegression": [{"solver": "gradient"}, {"solver": "sgd"}],
     "LocalRegression": [{"kernel": "tricube", "fraction": 0.6}],
@@ -74,11 +77,12 @@ DRAWS_ROWS = "the fit draws rows at random, so weights equal repetition in distr
 
 
 def draws_rows(estimator: Estimator) -> bool:
-    """Whether the fit depends on rows drawn at random: a bootstrap, a subsample, or an order that is not forgotten."""
+    """Whether the fit depends on rows drawn at random: a bootstrap, a subsample, a start, an order not forgotten."""
     setting = estimator.get_params(deep=False)
     held_out = setting.get("early_stopping") is True  # a share of the rows, drawn at random
     drawn = setting.get("bootstrap", False) or setting.get("subsample", 1.0) < 1.0
-    return setting.get("solver") == "sgd" or drawn or held_out
+    started = isinstance(setting.get("init"), str)  # the first centres are rows drawn at random
+    return setting.get("solver") == "sgd" or drawn or held_out or started
 
 
 def families() -> dict[str, ModuleType]:

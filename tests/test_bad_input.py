@@ -155,7 +155,18 @@ REFUSED: dict[str, set[str]] = {
         "ElasticNetCV", "LassoCV", "PrunedTreeClassifier", "PrunedTreeRegressor", f"{QDA}()", "RidgeCV(cv=3)",
     },
 }  # fmt: skip
+EIGHT = {"KMeans()"}  # as many clusters
+for cell in ("one row", "two rows", "weight on 1 row", "weight on 2 rows"):
+    REFUSED[cell] |= {"KMeans"} if cell in ("one row", "weight on 1 row") else {"KMeans(n_clusters=3)", *EIGHT}
+for cell in ("three rows", "as many rows as columns", "one row more than columns", "many more columns than rows"):
+    REFUSED[cell] |= EIGHT
+REFUSED["weight on 5 rows"] |= EIGHT
 REFUSED["one feature, one row"] = REFUSED["one row"]
+MIXTURES = {label(estimator) for estimator in ALL if getattr(estimator, "n_components", 1) > 1}  # so many distinct rows
+for cell in ("one row", "only constant columns", "only zeros", "all rows equal", "weight on 1 row"):
+    REFUSED[cell] = REFUSED.get(cell, set()) | MIXTURES
+for cell in ("two rows", "weight on 2 rows"):
+    REFUSED[cell] |= {"GaussianMixture(n_components=3)"}
 
 # Who warns of a scale at which the answer is not that of a mild one.
 SWEEPS = {"Lasso()", "Lasso(selection='greedy')", "Lasso(selection='random')"}

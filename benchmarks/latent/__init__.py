@@ -1,1 +1,1 @@
-"""Mixtures and hidden Markov models beside their peers."""
+"""Cases of the latent family; every module here exports `CASES`, and the runner finds them."""

@@ -1,3 +1,6 @@
 """Groups and directions without a target: k-means, hierarchical clustering, principal components (rows E1, E2)."""
 
-__all__: list[str] = []
+from assay.clustering._results import ClusterVariation, Starts
+from assay.clustering.kmeans import KMeans
+
+__all__ = ["ClusterVariation", "KMeans", "Starts"]

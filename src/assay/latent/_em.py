@@ -156,7 +156,7 @@ def climb(
         kept += [model.describe(params)] if keep else []
         if rescued is not None:
             restarted.append(iteration)
-        elif rise < tol * size:
+        elif abs(rise) < tol * size:
             converged, message = True, f"rose by less than tol = {tol:g}"
             break
     trace = EMTrace(np.array(objective), converged, message, initial, tuple(restarted), tuple(kept))

@@ -52,13 +52,23 @@ def whitened_distances(X: Array, means: Array, whiten: Array, log_norm: Array, o
 @kernel
 def scaled_distances(X: Array, means: Array, scale: Array, log_norm: Array, out: Array) -> None:
     """out[i, k] = log_norm[k] - sum_j (scale_kj (x_ij - mu_kj))^2 / 2."""
-    for i in range(X.shape[0]):
+    n, p = X.shape
+    x, q = np.zeros((p, BLOCK)), np.empty(BLOCK)
+    for start in range(0, n, BLOCK):
+        m = min(BLOCK, n - start)
+        for b in range(m):
+            for j in range(p):
+                x[j, b] = X[start + b, j]
         for k in range(means.shape[0]):
-            q = 0.0
-            for j in range(X.shape[1]):
-                z = scale[k, j] * (X[i, j] - means[k, j])
-                q += z * z
-            out[i, k] = log_norm[k] - 0.5 * q
+            for b in range(BLOCK):
+                q[b] = 0.0
+            for j in range(p):
+                centre, s = means[k, j], scale[k, j]
+                for b in range(BLOCK):
+                    z = s * (x[j, b] - centre)
+                    q[b] += z * z
+            for b in range(m):
+                out[start + b, k] = log_norm[k] - 0.5 * q[b]
 
 
 @kernel
@@ -128,11 +138,24 @@ def add_products(X: Array, shares: Array, centre: Array, weight: Array, first: A
 @kernel
 def add_squares(X: Array, shares: Array, centre: Array, weight: Array, first: Array, second: Array) -> None:
     """The same with the squares of z alone, (K, p), in the place of its products."""
-    for i in range(X.shape[0]):
+    n, p = X.shape
+    x, r = np.zeros((p, BLOCK)), np.empty(BLOCK)
+    for start in range(0, n, BLOCK):
+        m = min(BLOCK, n - start)
+        for b in range(m):
+            for j in range(p):
+                x[j, b] = X[start + b, j]
         for k in range(centre.shape[0]):
-            r = shares[i, k]
-            weight[k] += r
-            for j in range(X.shape[1]):
-                z = X[i, j] - centre[k, j]
-                first[k, j] += r * z
-                second[k, j] += r * z * z
+            total = 0.0
+            for b in range(BLOCK):
+                r[b] = shares[start + b, k] if b < m else 0.0
+                total += r[b]
+            weight[k] += total
+            for j in range(p):
+                c, one, two = centre[k, j], 0.0, 0.0
+                for b in range(BLOCK):
+                    z = x[j, b] - c
+                    one += r[b] * z
+                    two += r[b] * z * z
+                first[k, j] += one
+                second[k, j] += two

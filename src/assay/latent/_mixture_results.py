@@ -84,9 +84,14 @@ class MixtureDensity(Result):
     def __str__(self) -> str:
         kind = f"{len(self.weights)} normal component{'s' if len(self.weights) > 1 else ''} ({self.covariance_type})"
         title = f"Mixture of {kind}, n = {fmt(self.size, 6)}"
-        table = self.to_frame().to_string(float_format=fmt).splitlines()
-        rule = "-" * max(len(line.rstrip()) for line in [title, *table])
-        return "\n".join([title, rule, *(line.rstrip() for line in table)])
+        sd = np.sqrt(np.einsum("kjj->kj", self.covariances))
+        cells = [[f"{fmt(100 * weight, 3)}%" for weight in self.weights]]
+        for j in range(len(self.columns)):
+            cells.append([f"{fmt(m)} ({fmt(s, 3)})" for m, s in zip(self.means[:, j], sd[:, j], strict=True)])
+        heads = [f"component {k}" for k in range(len(self.weights))]
+        table = pd.DataFrame(cells, index=["weight", *self.columns], columns=heads).to_string().splitlines()
+        rule = "-" * max(map(len, [title, *table]))
+        return "\n".join([title, rule, *table, rule, "mean (standard deviation) of each column"])
 
     def plane(self) -> MixtureDensity:
         """The two directions in which the components lie farthest apart, compared with their spread.
@@ -151,6 +156,12 @@ class MixtureSelection(Result):
     best: Any
     size: float
     state: ClassVar[Specs] = {"best": part("latent.GaussianMixture")}
+
+    @property
+    def lowest(self) -> float:
+        """The criterion of the winner."""
+        same = self.table["covariance_type"] == self.covariance_type
+        return float(self.table.loc[same & (self.table["n_components"] == self.n_components), self.criterion].iloc[0])
 
     @property
     def n_components(self) -> int:

@@ -7,12 +7,15 @@ by their standard deviation unless all variances are equal. Here alone a missing
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from assay.errors import DataError, ParameterError
+from assay.clustering import KMeans
+from assay.errors import AssayWarning, DataError, ParameterError
 from assay.latent._gaussian import Frame, Gaussians, Sums, gaussians, log_densities, weighted_sums
 from assay.latent._mixture_steps import Mixture, MixtureParams
 
@@ -41,10 +44,9 @@ class Starts:
         self.rows = np.ascontiguousarray(filled / self.unit)
         self.distinct, self.weight = _distinct(self.rows, model.w)
         if len(self.distinct) < K:
-            raise DataError(
-                f"n_components = {K}, but there are only {len(self.distinct)} distinct rows",
-                remedy=f"set n_components to at most {len(self.distinct)}",
-            )
+            found = len(self.distinct)
+            rows = "is one distinct row" if found == 1 else f"are {found} distinct rows"
+            raise DataError(f"n_components = {K}, but there {rows}", remedy=f"set n_components to at most {found}")
 
     def make(self, how: str, seed: np.random.SeedSequence) -> MixtureParams:
         """Parameters from one random start; `how` is a value of `init_params`."""
@@ -76,7 +78,12 @@ class Starts:
             even = np.searchsorted(reach, (np.arange(MOST) + 0.5) / MOST * reach[-1])
             taken, times = np.unique(even, return_counts=True)
             rows, weight = rows[taken], times.astype(np.float64)
-        return spread_out(rows, weight, self.K, rng)
+        if how == "k-means++":
+            return spread_out(rows, weight, self.K, rng)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AssayWarning)  # a start need not have converged
+            means = KMeans(self.K, random_state=rng, n_jobs=self.model.n_jobs).fit(rows, sample_weight=weight)
+        return means.cluster_centers_
 
     def from_shares(self, shares: Array, centres: Array) -> MixtureParams:
         """One M step from shares of the rows, with some of the pooled covariance in each."""
@@ -163,27 +170,35 @@ class Given:
         return self.weights is not None and self.means is not None and spread
 
 
-def given_start(given: Given, kind: str, K: int, frame: Frame, starts: Starts, otherwise: Any) -> MixtureParams:
+def given_start(
+    given: Given,
+    kind: str,
+    K: int,
+    frame: Frame,
+    starts: Starts | None = None,
+    otherwise: Callable[[], MixtureParams] | None = None,
+) -> MixtureParams:
     """The start with the user's values in it; what was not given follows from the rows nearest to the given means.
 
-    `otherwise()` makes a start where no means were given.
+    `otherwise()` makes a start where no means were given; unless everything was given both arguments are needed.
     """
     p = frame.centre.size
-    means = None
+    means, weights = None, None if given.weights is None else _shares(given.weights, K)
     if given.means is not None:
-        means = (_numbers(given.means, "means_init", (K, p)) - frame.centre) / frame.unit
-    if given.everything:
-        made = None
-    elif means is not None:
-        made = starts.from_shares(starts.hard_shares(means / starts.unit, SOFT), means)
-    else:
-        made = otherwise()
-    weights = _shares(given.weights, K) if given.weights is not None else made.weights  # type: ignore[union-attr]
+        means = np.ascontiguousarray((_numbers(given.means, "means_init", (K, p)) - frame.centre) / frame.unit)
     covariances = _covariances(given, kind, K, p, frame)
-    if covariances is None:
-        covariances = made.law.covariances  # type: ignore[union-attr]
-    law = gaussians(kind, made.law.means if means is None else means, covariances)  # type: ignore[union-attr]
-    return MixtureParams(weights, law, np.zeros(K, dtype=bool))
+    if starts is not None and otherwise is not None:
+        if means is not None:
+            made = starts.from_shares(starts.hard_shares(means / starts.unit, SOFT), means)
+        else:
+            made = otherwise()
+        weights = made.weights if weights is None else weights
+        means = made.law.means if means is None else means
+        covariances = made.law.covariances if covariances is None else covariances
+    assert weights is not None
+    assert means is not None
+    assert covariances is not None
+    return MixtureParams(weights, gaussians(kind, means, covariances), np.zeros(K, dtype=bool))
 
 
 def _numbers(value: Any, name: str, shape: tuple[int, ...]) -> Array:

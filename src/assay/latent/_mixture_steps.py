@@ -37,7 +37,16 @@ from assay.latent._gaussian_kernels import normalise
 from assay.numerics.threads import parallel
 from assay.state import Specs, Stateful, bools, floats, need, part
 
-__all__ = ["Mixture", "MixtureParams", "log_weights", "online_step", "posterior", "to_units"]
+__all__ = [
+    "Mixture",
+    "MixtureParams",
+    "flat_columns",
+    "log_weights",
+    "online_step",
+    "posterior",
+    "table_is_singular",
+    "to_units",
+]
 
 Array = np.ndarray
 
@@ -200,3 +209,20 @@ def implied(params: MixtureParams, size: float) -> Sums:
     weight, full = size * params.weights, expand(params.law)
     scatter = full if params.law.kind in ("full", "tied") else np.einsum("kii->ki", full)
     return Sums(weight, params.law.means, scatter * weight.reshape(-1, *[1] * (scatter.ndim - 1)))
+
+
+# Who is to blame where the bound on variances is touched.
+
+
+def table_is_singular(params: MixtureParams, floor: Array) -> bool:
+    """Whether the covariance of all components together is at the bound in some direction."""
+    centred = params.law.means - params.weights @ params.law.means
+    total = np.einsum("k,kij->ij", params.weights, expand(params.law)) + (params.weights[:, None] * centred).T @ centred
+    root = np.sqrt(floor)
+    return bool(np.linalg.eigvalsh(total / np.outer(root, root))[0] < 1.0 + 1e-3)
+
+
+def flat_columns(params: MixtureParams, floor: Array) -> Array:
+    """Columns in which a component that the bound holds does not vary."""
+    variances = np.einsum("kjj->kj", expand(params.law))[params.held]
+    return np.flatnonzero((variances < 1.01 * floor).any(axis=0))

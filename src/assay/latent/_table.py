@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from assay.base import Estimator, refuse_not_finite
+from assay.base import ENCODE, Estimator, refuse_not_finite
 from assay.levels import as_frame, as_numbers
 
 __all__ = ["Gapped"]
@@ -35,7 +35,9 @@ class Gapped(Estimator):
             if frame.shape[1] == 0 or len(frame) == 0:
                 self._gate(np.empty(frame.shape), reset=reset)  # which says what is missing
             named = [f"column {name!r}" for name in frame.columns]  # a number without names
-            values = np.column_stack([as_numbers(frame.iloc[:, j], where) for j, where in enumerate(named)])
+            values = np.column_stack(
+                [as_numbers(frame.iloc[:, j], where, remedy=ENCODE) for j, where in enumerate(named)]
+            )
         missing = np.isnan(values)
         names = list(getattr(self, "feature_names_in_", ())) or None
         refuse_not_finite(np.where(missing, 0.0, values) if missing.any() else values, names)

@@ -37,7 +37,15 @@ from assay.latent._em import EMTrace, best_of, warn_of
 from assay.latent._gaussian import KINDS, Frame, Sums, frame_of, n_covariance_parameters
 from assay.latent._mixture_results import MixtureDensity, MixtureSelection, density_of, select
 from assay.latent._mixture_start import Given, Starts, column_moments, given_start
-from assay.latent._mixture_steps import Mixture, MixtureParams, online_step, posterior, to_units
+from assay.latent._mixture_steps import (
+    Mixture,
+    MixtureParams,
+    flat_columns,
+    online_step,
+    posterior,
+    table_is_singular,
+    to_units,
+)
 from assay.latent._table import Gapped
 from assay.numerics.seeds import generator, seed_sequence
 from assay.state import Specs, facts, floats, need, optional, part
@@ -91,10 +99,11 @@ class GaussianMixture(DensityMixin, Gapped):
     >>> print(model.density())
     Mixture of 2 normal components (shared), n = 6
     ----------------------------------------------
-               weight  mean of x0  sd of x0
-    component
-    0             0.5          11    0.8165
-    1             0.5           1    0.8165
+            component 0 component 1
+    weight          50%         50%
+    x0       11 (0.816)   1 (0.816)
+    ----------------------------------------------
+    mean (standard deviation) of each column
     """  # noqa: E501  (a table)
 
     constraints: ClassVar[dict[str, Constraint]] = {
@@ -225,30 +234,40 @@ class GaussianMixture(DensityMixin, Gapped):
 
     def _starts(self, model: Mixture) -> Sequence[Any]:
         given = Given(self.weights_init, self.means_init, self.covariances_init, self.precisions_init)
-        starts = Starts(model, self.n_components)
+        kind, K = self.covariance_type, self.n_components
+        if given.everything:
+            return [partial(given_start, given, kind, K, model.frame)]
+        starts = Starts(model, K)
         seeds = seed_sequence(self.random_state).spawn(self.n_init)
         drawn = [partial(starts.make, self.init_params, one) for one in seeds]
         if self.n_components == 1 or given.means is not None:
             drawn = drawn[:1]  # all starts are the same
         if given.nothing:
             return drawn
-        kind, K = self.covariance_type, self.n_components
         return [partial(given_start, given, kind, K, model.frame, starts, one) for one in drawn]
 
     def _warn_of_collapse(self, stacklevel: int) -> None:
-        held = np.flatnonzero(self._params.held)
+        """Say which components `reg_covar` holds, or that the table itself is singular, or what was started anew."""
+        params, restarted = self._params, self.trace_.restarted
+        held = np.flatnonzero(params.held)
         if not held.size:
+            if restarted:
+                at = ", ".join(map(str, restarted))
+                what = f"a component emptied or collapsed and was started anew from half of another (iteration {at})"
+                warnings.warn(f"{what}; use fewer components if it should not", AssayWarning, stacklevel=stacklevel)
             return
-        K, bound = self.n_components, f"variances are held at reg_covar = {self.reg_covar:g} of the columns'"
-        if held.size == K:
+        bound = f"variances are held at reg_covar = {self.reg_covar:g} of the columns'"
+        names = self._feature_names()
+        if table_is_singular(params, self._floor):
             why = "the rows do not vary in every direction (a column is constant or repeats others, or rows are few)"
             remedy = "drop columns, or use covariance_type='diag'" if self.covariance_type == "full" else "drop columns"
             warnings.warn(f"{why}: {bound}; {remedy}", CollinearityWarning, stacklevel=stacklevel)
             return
-        rows = ", ".join(f"{k} (weight {self._params.weights[k] * self._size:.3g})" for k in held[:5])
-        word = "component" if held.size == 1 else "components"
-        what = f"{word} {rows} collapsed onto rows that do not vary in every direction, also after a new start"
-        remedy = "use fewer components or covariance_type='tied', or raise reg_covar"
+        who = ", ".join(f"{k} (weight {params.weights[k] * self._size:.3g})" for k in held[:5])
+        flat = [names[j] for j in flat_columns(params, self._floor)]
+        where = f"do not vary in {name_columns(flat)}" if flat else "do not vary in every direction"
+        what = f"component{'s' if held.size > 1 else ''} {who} collapsed onto rows that {where}"
+        remedy = "use fewer components or covariance_type='tied', drop columns with few values, or raise reg_covar"
         warnings.warn(f"{what}: {bound}; {remedy}", AssayWarning, stacklevel=stacklevel)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, forgetting: float = 0.7) -> Self:
