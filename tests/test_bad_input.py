@@ -162,7 +162,9 @@ for cell in ("three rows", "as many rows as columns", "one row more than columns
     REFUSED[cell] |= EIGHT
 REFUSED["weight on 5 rows"] |= EIGHT
 REFUSED["one feature, one row"] = REFUSED["one row"]
-MIXTURES = {label(estimator) for estimator in ALL if getattr(estimator, "n_components", 1) > 1}  # so many distinct rows
+MIXTURES = {
+    label(estimator) for estimator in ALL if (getattr(estimator, "n_components", 1) or 1) > 1
+}  # so many distinct rows
 for cell in ("one row", "only constant columns", "only zeros", "all rows equal", "weight on 1 row"):
     REFUSED[cell] = REFUSED.get(cell, set()) | MIXTURES
 for cell in ("two rows", "weight on 2 rows"):

@@ -231,7 +231,7 @@ class CategoricalHMM(HiddenMarkov):
         top = np.argsort(-self.emissionprob_, axis=1, kind="stable")[:, :4]
         return tuple(
             ", ".join(
-                f"{self.symbols_[m]} {fmt(self.emissionprob_[k, m], 2)}" for m in row if self.emissionprob_[k, m] > 0
+                f"{self.symbols_[m]}: {fmt(self.emissionprob_[k, m], 2)}" for m in row if self.emissionprob_[k, m] > 0
             )
             for k, row in enumerate(top)
         )
