@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
+import decimal
+import difflib
+import heapq
+import json
+import random
+import re
+import statistics
 import warnings
 from itertools import permutations
 from typing import Any
@@ -367,6 +375,16 @@ def test_samples_have_the_law_of_the_model():
     assert abs(share - 0.5) < 6 * np.sqrt(0.25 / np.sum(hidden == "C"))
     counts, hidden = COUNTED.sample(20_000, random_state=1)
     assert abs(counts[hidden == 1].mean() - 6.0) < 0.2
+
+
+def test_vowels_and_consonants_are_found_in_the_letters_of_a_text():
+    """Two states, no labels: the classical experiment, on the documentation of the standard library."""
+    modules = (argparse, decimal, difflib, heapq, json, random, statistics)
+    letters = re.sub("[^a-z]", "", " ".join(module.__doc__ for module in modules).lower())
+    model = CategoricalHMM(2, n_init=8, tol=1e-5, random_state=0).fit(letters)
+    state = dict(zip(model.symbols_, model.emissionprob_.argmax(axis=0), strict=True))
+    assert {state[letter] for letter in "aeio"} == {state["e"]}
+    assert {state[letter] for letter in "tnsrldcm"} == {1 - state["e"]}
 
 
 # Summaries that add.

@@ -110,7 +110,7 @@ class Symbols:
 
     def likelihoods(self, law: SymbolTable, n_jobs: int | None = None) -> Array:
         """Probabilities."""
-        B = np.ascontiguousarray(law.table.T)[self.codes]
+        B = np.take(np.ascontiguousarray(law.table.T), self.codes, axis=0, mode="clip")
         if self.some_missing:
             B[self.missing] = 1.0
         return B
@@ -118,7 +118,7 @@ class Symbols:
     def log_likelihoods(self, law: SymbolTable, n_jobs: int | None = None) -> Array:
         """Their logarithms."""
         with np.errstate(divide="ignore"):
-            L = np.log(np.ascontiguousarray(law.table.T))[self.codes]
+            L = np.take(np.log(np.ascontiguousarray(law.table.T)), self.codes, axis=0, mode="clip")
         if self.some_missing:
             L[self.missing] = 0.0
         return L
