@@ -412,8 +412,10 @@ class GaussianHMM(_TableHMM):
         given = Given(None if self._law_is_free() else np.full(K, 1.0 / K), self.means_init, self.covariances_init)
         if given.nothing:
             return observed.start(K, self.init_params, seed)
-        starts = Starts(observed.mixture(), K)
         kind = self.covariance_type
+        if given.everything:
+            return given_start(given, kind, K, observed.frame, None, None).law  # type: ignore[arg-type]
+        starts = Starts(observed.mixture(), K)
         return given_start(given, kind, K, observed.frame, starts, lambda: starts.make(self.init_params, seed)).law
 
     def _law_is_free(self) -> bool:
