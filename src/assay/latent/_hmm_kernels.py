@@ -8,8 +8,8 @@ is its logarithm), so that nothing leaves the range of floating point.
     pairs      sum_t P(q_{t-1} = i, q_t = j | X) = A_ij sum_t alpha_{t-1}(i) w_t(j),   added up on the way back
     Viterbi    delta_t(j) = max_i [delta_{t-1}(i) + log A_ij] + log b_t(j)
 
-The way back of Viterbi finds the best predecessor of one state per step again instead of storing those of all. Cost:
-T K^2 for each; memory T K, never T K^2. Two to four states have loops of constant length, for speed.
+With many states the way back of Viterbi finds the best predecessor of one state per step again instead of storing those
+of all. Cost: T K^2 for each; memory T K, never T K^2. Up to four states have loops of constant length, for speed.
 
 Rabiner (1989), Proc. IEEE 77, 257-286.
 """
@@ -22,12 +22,14 @@ import numpy as np
 
 from assay.numerics.jit import kernel
 
-__all__ = ["add_symbols", "backward", "forward", "shifted", "viterbi", "walk"]
+__all__ = ["FEW", "add_symbols", "backward", "forward", "shifted", "viterbi", "walk"]
 
 Array = np.ndarray
 
 SMALL = 1e-200
 """A step of lower scaled probability is done again, divided by the largest likelihood among the states it can be in."""
+FEW = 4
+"""Up to so many states have kernels of their own."""
 NONE = 1e-290
 """Predicted probabilities below this count as zero: their inverse must stay in range on the way back."""
 
@@ -184,28 +186,72 @@ def backward(B: Array, first: Array, At: Array, alpha: Array, inverse: Array, ou
 
 
 @kernel(inline=True)
-def _viterbi(
-    L: Array, first: Array, start: Array, A: Array, At: Array, k: int, delta: Array, path: Array, out: Array
+def _viterbi_few(
+    L: Array, first: Array, start: Array, At: Array, k: int, delta: Array, come: Array, path: Array, out: Array
 ) -> None:
+    """With predecessors stored: for few states they cost less than to be found again. delta is (2, K)."""
+    for s in range(first.size - 1):
+        now = 0
+        for j in range(k):
+            delta[now, j] = start[j] + L[first[s], j]
+        for t in range(first[s] + 1, first[s + 1]):
+            for j in range(k):
+                best, at = delta[now, 0] + At[j, 0], 0
+                for i in range(1, k):
+                    x = delta[now, i] + At[j, i]
+                    at = i if x > best else at
+                    best = x if x > best else best
+                delta[1 - now, j] = best + L[t, j]
+                come[t, j] = at
+            now = 1 - now
+        q = 0
+        for j in range(1, k):
+            q = j if delta[now, j] > delta[now, q] else q
+        out[s] = delta[now, q]
+        path[first[s + 1] - 1] = q
+        for t in range(first[s + 1] - 1, first[s], -1):
+            q = come[t, q]
+            path[t - 1] = q
+
+
+@kernel
+def _viterbi_many(
+    L: Array, first: Array, start: Array, A: Array, At: Array, delta: Array, path: Array, out: Array
+) -> None:
+    """Four predecessors at a time, which saves most of the loads and stores; the best of one state is found again."""
+    k = A.shape[0]
     for s in range(first.size - 1):
         for j in range(k):
             delta[first[s], j] = start[j] + L[first[s], j]
         for t in range(first[s] + 1, first[s + 1]):
+            i = k % 4 if k % 4 > 0 else 1
             for j in range(k):
-                delta[t, j] = delta[t - 1, 0] + A[0, j]
-            for i in range(1, k):
-                a = delta[t - 1, i]
+                top = delta[t - 1, 0] + A[0, j]
+                for h in range(1, i):
+                    x = delta[t - 1, h] + A[h, j]
+                    top = x if x > top else top
+                delta[t, j] = top
+            while i + 3 < k:
+                d0, d1, d2, d3 = delta[t - 1, i], delta[t - 1, i + 1], delta[t - 1, i + 2], delta[t - 1, i + 3]
                 for j in range(k):
-                    x, d = a + A[i, j], delta[t, j]
-                    delta[t, j] = x if x > d else d
+                    x, y = d0 + A[i, j], d1 + A[i + 1, j]
+                    u, v = d2 + A[i + 2, j], d3 + A[i + 3, j]
+                    x = x if x > y else y
+                    u = u if u > v else v
+                    x = x if x > u else u
+                    y = delta[t, j]
+                    delta[t, j] = x if x > y else y
+                i += 4
+            while i < k:
+                for j in range(k):
+                    x, y = delta[t - 1, i] + A[i, j], delta[t, j]
+                    delta[t, j] = x if x > y else y
+                i += 1
             for j in range(k):
                 delta[t, j] += L[t, j]
-        t = first[s + 1] - 1
-        q = 0
-        for j in range(1, k):
-            q = j if delta[t, j] > delta[t, q] else q
-        out[s] = delta[t, q]
-        path[t] = q
+        q = np.argmax(delta[first[s + 1] - 1])
+        out[s] = delta[first[s + 1] - 1, q]
+        path[first[s + 1] - 1] = q
         for t in range(first[s + 1] - 2, first[s] - 1, -1):
             best, at = delta[t, 0] + At[q, 0], 0
             for i in range(1, k):
@@ -217,20 +263,25 @@ def _viterbi(
 
 
 @kernel
-def viterbi(L: Array, first: Array, start: Array, A: Array, At: Array, delta: Array, path: Array, out: Array) -> None:
+def viterbi(
+    L: Array, first: Array, start: Array, A: Array, At: Array, delta: Array, come: Array, path: Array, out: Array
+) -> None:
     """The path of largest joint probability, and its logarithm; start, A and its transpose At are logarithms.
 
-    Of several such paths the one with the lowest states, from the end on.
+    Of several such paths the one with the lowest states, from the end on. Up to `FEW` states delta is (2, K) and come
+    (T, K), beyond delta is (T, K) and come is not used.
     """
     k = A.shape[0]
     if k == 2:
-        _viterbi(L, first, start, A, At, 2, delta, path, out)
+        _viterbi_few(L, first, start, At, 2, delta, come, path, out)
     elif k == 3:
-        _viterbi(L, first, start, A, At, 3, delta, path, out)
+        _viterbi_few(L, first, start, At, 3, delta, come, path, out)
     elif k == 4:
-        _viterbi(L, first, start, A, At, 4, delta, path, out)
+        _viterbi_few(L, first, start, At, 4, delta, come, path, out)
+    elif k == 1:
+        _viterbi_few(L, first, start, At, 1, delta, come, path, out)
     else:
-        _viterbi(L, first, start, A, At, k, delta, path, out)
+        _viterbi_many(L, first, start, A, At, delta, path, out)
 
 
 @kernel

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assay.latent._hmm_kernels import backward, forward, shifted, viterbi
+from assay.latent._hmm_kernels import FEW, backward, forward, shifted, viterbi
 from assay.numerics.threads import parallel
 
 __all__ = ["Expected", "best_paths", "expect", "log_likelihoods"]
@@ -120,12 +120,15 @@ def best_paths(L: Array, first: Array, start: Array, A: Array, *, n_jobs: int | 
     with np.errstate(divide="ignore"):
         log_start, log_A = np.log(start), np.log(np.ascontiguousarray(A))
     log_At = np.ascontiguousarray(log_A.T)
-    path, out, delta = np.empty(len(L), dtype=np.int64), np.empty(len(first) - 1), np.empty_like(L)
+    path, out, few = np.empty(len(L), dtype=np.int64), np.empty(len(first) - 1), len(A) <= FEW
 
     def run(block: slice) -> None:
         own = first[block.start : block.stop + 1]
         rows = slice(int(own[0]), int(own[-1]))
-        viterbi(L[rows], own - own[0], log_start, log_A, log_At, delta[rows], path[rows], out[block])
+        n, k = L[rows].shape
+        delta = np.empty((2 if few else n, k))
+        come = np.empty((n if few else 0, k), dtype=np.uint8)
+        viterbi(L[rows], own - own[0], log_start, log_A, log_At, delta, come, path[rows], out[block])
 
     parallel(run, blocks(first), n_jobs=n_jobs, work=float(L.size) * len(A))
     return path, out
