@@ -49,6 +49,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "GaussianMixture": [{"n_components": 3}, {"n_components": 2, "covariance_type": "shared"}],
     "GradientBoostingClassifier": [{"subsample": 0.5}, {"early_stopping": True, "validation_fraction": 0.3}],
     "GradientBoostingRegressor": [{"loss": "huber", "growth": "depth"}],
+    "GaussianHMM": [{"covariance_type": "spherical"}],
     "KNeighborsClassifier": [
         {"n_neighbors": "loo", "weights": "kernel", "candidates": 5},
         {"metric": "manhattan", "smoothing": 1.0, "prior": "empirical"},

@@ -10,7 +10,8 @@ _HOMES = {
     "_em": ("EMTrace",),
     "_mixture_results": ("MixtureDensity", "MixtureSelection"),
     "markov_chain": ("MarkovChain",),
-    "hmm": ("CategoricalHMM", "GaussianHMM", "PoissonHMM"),
+    "hmm": ("CategoricalHMM",),
+    "table_hmm": ("GaussianHMM", "PoissonHMM"),
     "_hmm_steps": ("ExpectedCounts",),
     "_chain_results": (
         "HiddenPath",

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from sklearn.base import clone
 
+from assay.checks import choice, whole
+from assay.errors import AssayWarning, ParameterError
 from assay.numbers import fmt
+from assay.progress import track
 from assay.results import Result
 from assay.state import Specs, floats, ints, labels
 
-__all__ = ["HiddenPath", "NextStep", "StateChoice", "StateDiagram", "StationaryLaws", "TransitionIntervals"]
+__all__ = [
+    "HiddenPath",
+    "NextStep",
+    "StateChoice",
+    "StateDiagram",
+    "StationaryLaws",
+    "TransitionIntervals",
+    "select_states",
+]
 
 Array = np.ndarray
 
@@ -214,7 +227,10 @@ class NextStep(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StateChoice(Result):
-    """Information criteria over the number of states; the least is best. `models` holds the fitted models, in order."""
+    """Information criteria over the number of states; the least is best. `models` holds the fitted models, in order.
+
+    Fits in which a state collapsed onto few rows are listed, but win only where there is no other.
+    """
 
     table: pd.DataFrame
     criterion: str
@@ -223,7 +239,9 @@ class StateChoice(Result):
     @property
     def best(self) -> int:
         """The number of states with the least value of the criterion."""
-        return int(self.table["n_components"].iloc[int(self.table[self.criterion].to_numpy().argmin())])
+        sound = self.table[~self.table["collapsed"]]
+        table = self.table if sound.empty else sound
+        return int(table["n_components"].iloc[int(table[self.criterion].to_numpy().argmin())])
 
     @property
     def best_model(self) -> Any:
@@ -237,3 +255,28 @@ class StateChoice(Result):
     def __str__(self) -> str:
         table = self.table.to_string(index=False, float_format=lambda v: fmt(v, 7))
         return f"{self.best} states have the least {self.criterion.upper()}\n{table}"
+
+
+def select_states(model: Any, X: Any, n_components: Any, lengths: Any, criterion: str) -> StateChoice:
+    """Fit all of them; see `select` of the models."""
+    choice(criterion, "criterion", ("bic", "aic"))
+    numbers = [
+        whole(K, "n_components") for K in (n_components if isinstance(n_components, Iterable) else [n_components])
+    ]
+    if not numbers:
+        raise ParameterError("there is nothing to choose from", remedy="name at least one number of states")
+    given = [name for name in model.get_params(deep=False) if name.endswith("_init") or name == "state_names"]
+    if any(getattr(model, name) is not None for name in given if name != "n_init"):
+        raise ParameterError("names and start values fit one number of states only", remedy="leave them out for select")
+    rows, models = [], {}
+    for K in track(numbers, "numbers of states"):
+        one = clone(model).set_params(n_components=K)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AssayWarning)  # the table says it, fit by fit
+            one.fit(X, lengths=lengths)
+        models[K] = one
+        fit, free = one.score(X, lengths=lengths), one.n_parameters()
+        row = {"n_components": K, "log_likelihood": fit, "n_parameters": free}
+        row |= {"bic": one.bic(X, lengths=lengths), "aic": -2.0 * fit + 2.0 * free}
+        rows.append({**row, "converged": one.converged_, "collapsed": bool(one._params.held.any())})
+    return StateChoice(pd.DataFrame(rows), criterion, models)

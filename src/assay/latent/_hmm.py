@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import pandas as pd
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from assay.base import Constraint, Estimator, array_like, boolean, integer, jobs, none, real, seed
 from assay.checks import choice, listed, whole
 from assay.errors import AssayWarning, DataError, ParameterError
 from assay.latent._chain import check_law, log_path, stationary_laws
-from assay.latent._chain_results import HiddenPath, NextStep, StateChoice, StateDiagram, StationaryLaws
+from assay.latent._chain_results import HiddenPath, NextStep, StateChoice, StateDiagram, StationaryLaws, select_states
 from assay.latent._em import EMTrace, best_of, warn_of
 from assay.latent._hmm_kernels import walk
 from assay.latent._hmm_steps import ChainRules, ExpectedCounts, HMMParams, Steps
 from assay.latent._recursions import best_paths, expect, log_likelihoods
 from assay.latent._sequences import Sequences, encode, known_labels, look_up, symbol_sequences
 from assay.numerics.seeds import generator, seed_sequence
-from assay.progress import track
 from assay.state import Specs, facts, labels, optional, part
 from assay.state import integer as whole_number
 
-__all__ = ["UPDATES", "HiddenMarkov"]
+__all__ = ["HiddenMarkov", "shape_of"]
 
 Array = np.ndarray
 
@@ -459,36 +455,7 @@ class HiddenMarkov(Estimator):
         The likelihood is not regular where a state is superfluous, so that both are rules of thumb; BIC does not miss
         states for long sequences and seldom finds too many.
         """
-        choice(criterion, "criterion", ("bic", "aic"))
-        numbers = [
-            whole(K, "n_components") for K in (n_components if isinstance(n_components, Iterable) else [n_components])
-        ]
-        if not numbers:
-            raise ParameterError("there is nothing to choose from", remedy="name at least one number of states")
-        given = [name for name in self.get_params(deep=False) if name.endswith("_init") or name == "state_names"]
-        if any(getattr(self, name) is not None for name in given if name != "n_init"):
-            raise ParameterError(
-                "names and start values fit one number of states only", remedy="leave them out for select"
-            )
-        rows, models = [], {}
-        for K in track(numbers, "numbers of states"):
-            one = clone(self).set_params(n_components=K)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", AssayWarning)  # the table says it, fit by fit
-                one.fit(X, lengths=lengths)
-            models[K] = one
-            rows.append(
-                {
-                    "n_components": K,
-                    "log_likelihood": one.score(X, lengths=lengths),
-                    "n_parameters": one.n_parameters(),
-                    "bic": one.bic(X, lengths=lengths),
-                    "aic": one.aic(X, lengths=lengths),
-                    "converged": one.converged_,
-                    "collapsed": bool(one._params.held.any()),
-                }
-            )
-        return StateChoice(pd.DataFrame(rows), criterion, models)
+        return select_states(self, X, n_components, lengths, criterion)
 
     # Pictures.
 
@@ -544,3 +511,14 @@ def _refuse_never(likelihood: Array) -> None:
         s = int(np.argmax(np.isneginf(likelihood)))
         what = f"sequence {s} has probability zero under this model, so that it has no path"
         raise DataError(what, remedy="fit with smoothing above 0, or check the zeros of transmat_ and the emissions")
+
+
+def shape_of(given: Any, name: str) -> tuple[int, int]:
+    """The shape of given emissions, one row per state."""
+    try:
+        found = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.empty(0)
+    if found.ndim != 2 or not found.size:
+        raise ParameterError(f"{name} must have one row per state", remedy=f"pass {name} as a list of rows")
+    return found.shape[0], found.shape[1]

@@ -249,7 +249,7 @@ def _viterbi_many(
                 i += 1
             for j in range(k):
                 delta[t, j] += L[t, j]
-        q = np.argmax(delta[first[s + 1] - 1])
+        q: int = int(np.argmax(delta[first[s + 1] - 1]))
         out[s] = delta[first[s + 1] - 1, q]
         path[first[s + 1] - 1] = q
         for t in range(first[s + 1] - 2, first[s] - 1, -1):

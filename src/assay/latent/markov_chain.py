@@ -53,7 +53,8 @@ class MarkovChain(Estimator):
     without data.
 
     A sequence is a text (one state per character), a list or vector of states, or a table of one column; many are a list of
-    such, or one with `lengths`. A missing state (None, NaN) is in no pair. A state that is only seen at the end of
+    such, or one with `lengths`. A flat list of texts is one sequence of these texts: pass `[list(word) for word in words]`.
+    A missing state (None, NaN) is in no pair. A state that is only seen at the end of
     sequences has no estimate without smoothing: its row is uniform, and a warning says so.
 
     scikit-learn's checks of tables of numbers do not apply to sequences of states (the tag `two_d_array` is off).

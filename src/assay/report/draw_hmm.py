@@ -51,7 +51,17 @@ def _diagram(result: StateDiagram, ax: Axes | None = None) -> Axes:
             axes.add_patch(Circle(centre[i], radius[i], facecolor=colours[i], edgecolor="white", linewidth=2, zorder=3))
             share, name = f"{100 * result.share[i]:.0f}%", str(result.names[i])
             label = f"{name}\n{share}" if len(name) <= INSIDE else share
-            axes.text(*centre[i], label, ha="center", va="center", color="white", weight="bold", zorder=4, fontsize=9)
+            axes.text(
+                centre[i, 0],
+                centre[i, 1],
+                label,
+                ha="center",
+                va="center",
+                color="white",
+                weight="bold",
+                zorder=4,
+                fontsize=9,
+            )
             _caption(
                 axes,
                 result,
@@ -73,7 +83,7 @@ def _caption(axes: Axes, result: StateDiagram, i: int, at: Any, out: Any, K: int
     lines.append(f"start {fmt(result.start[i], 2)}" if result.start[i] >= FAINT else "start 0")
     across = "center" if K <= 2 or abs(out[0]) < 0.3 else "left" if out[0] > 0 else "right"
     upright = "top" if K <= 2 or out[1] < -0.3 else "bottom" if out[1] > 0.3 else "center"
-    axes.text(*at, "\n".join(lines), ha=across, va=upright, fontsize=8, color=INK, zorder=5, bbox=_PAPER)
+    axes.text(at[0], at[1], "\n".join(lines), ha=across, va=upright, fontsize=8, color=INK, zorder=5, bbox=_PAPER)
 
 
 def _wrapped(text: str, most: int = 2) -> list[str]:
@@ -98,7 +108,7 @@ def _arrow(axes: Axes, a: Any, b: Any, ra: float, rb: float, p: float, colour: A
     t, chord = 0.3, end - begin
     control = (begin + end) / 2 + bend * np.array([chord[1], -chord[0]])
     at = (1 - t) ** 2 * begin + 2 * t * (1 - t) * control + t**2 * end
-    axes.text(*at, fmt(p, 2), fontsize=8, color=INK, ha="center", va="center", zorder=6, bbox=_PAPER)
+    axes.text(at[0], at[1], fmt(p, 2), fontsize=8, color=INK, ha="center", va="center", zorder=6, bbox=_PAPER)
 
 
 _PAPER: Any = {"facecolor": "white", "alpha": 0.85, "edgecolor": "none", "pad": 0.6}
@@ -110,7 +120,8 @@ def _loop(axes: Axes, at: Any, p: float, colour: Any) -> None:
         return
     axes.add_patch(Circle(at, 0.17, fill=False, edgecolor=colour, linewidth=0.8 + 3.2 * p, alpha=0.75, zorder=1))
     axes.text(
-        *(at + 0.06 * np.sign(np.round(at, 6)) * [0, 1]),
+        at[0],
+        at[1] + 0.05 * np.sign(at[1]),
         fmt(p, 2 if p < 0.99 else 3),
         fontsize=7.5,
         color=INK,
