@@ -163,17 +163,20 @@ class Normals:
     def __init__(self, X: Array, kind: str, frame: Frame | None, floor: Array | None, reg_covar: float) -> None:
         self.frame = frame_of(X, kind) if frame is None else frame
         Z = self.frame.into(X)
-        there = ~np.isnan(Z)
-        self.kind, self.exact = kind, bool(there.all())
-        self.blank = ~there.any(axis=1)
+        missing = np.isnan(Z)
+        self.kind, self.exact = kind, not missing.any()
         if floor is None:
             variance = column_moments(Z, np.empty(0))[1]
             floor = reg_covar * np.where(variance > 0, variance, 1.0)
         self.floor: Array = floor
-        self.constant: Array | float = -(there @ np.log(self.frame.unit))
+        self.constant: Array | float = np.full(len(Z), -self.frame.log_volume)
+        self.blank = np.zeros(len(Z), dtype=bool)
+        if not self.exact:
+            self.constant = -(~missing @ np.log(self.frame.unit))
+            self.blank = missing.all(axis=1)
         self.some_blank = bool(self.blank.any())
         self.Z = np.where(self.blank[:, None], 0.0, Z) if self.some_blank else Z
-        self.patterns = patterns_of(self.Z)
+        self.patterns = () if self.exact else patterns_of(self.Z)
 
     def likelihoods(self, law: Gaussians, n_jobs: int | None = None) -> Array:
         """Log densities."""
