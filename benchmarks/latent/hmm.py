@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from hmmlearn import hmm as peer
 
 from assay.errors import AssayWarning
 from assay.latent import CategoricalHMM, GaussianHMM
@@ -68,6 +67,8 @@ def our_model(data: Any, iterations: int = 1) -> Any:
 
 
 def their_model(data: Any, implementation: str, iterations: int = 1) -> Any:
+    from hmmlearn import hmm as peer
+
     K = len(data["start"])
     common = {"n_iter": iterations, "tol": -np.inf, "init_params": "", "implementation": implementation}
     if data["kind"] == "normal":

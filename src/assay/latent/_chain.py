@@ -21,6 +21,7 @@ import numpy as np
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from assay.errors import ParameterError
+from assay.latent._hmm_kernels import NONE
 
 __all__ = ["check_law", "count_path", "laws", "log_path", "log_prior", "stationary_laws"]
 
@@ -60,7 +61,9 @@ def laws(counts: Array, smoothing: float, allowed: Array, previous: Array) -> Ar
     """
     raised = np.where(allowed, counts + smoothing, 0.0)
     total = raised.sum(axis=-1, keepdims=True)
-    return np.ascontiguousarray(np.where(total > 0, raised / np.where(total > 0, total, 1.0), previous))
+    found = raised / np.where(total > 0, total, 1.0)
+    found[found < NONE] = 0.0  # on its way to zero: numbers without their full digits are slow and help nobody
+    return np.ascontiguousarray(np.where(total > 0, found, previous))
 
 
 def log_prior(law: Array, smoothing: float, allowed: Array) -> float:

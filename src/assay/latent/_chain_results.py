@@ -59,7 +59,8 @@ class StateDiagram(Result):
         return frame
 
     def __str__(self) -> str:
-        return f"Transitions of {len(self.names)} states\n{self.to_frame().to_string(float_format=lambda v: fmt(v, 4))}"
+        table = self.to_frame().to_string(float_format=lambda v: fmt(round(v, 4), 4))
+        return f"Transitions of {len(self.names)} states\n{table}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -181,7 +182,8 @@ class HiddenPath(Result):
 
     def __str__(self) -> str:
         word = "most probable path" if self.method == "viterbi" else "most probable state of each step"
-        lines = [f"{word.capitalize()} of {self.first.size - 1:,} sequences, {self.codes.size:,} steps"]
+        many = f"{self.first.size - 1:,} sequences, " if self.first.size > 2 else ""
+        lines = [f"{word.capitalize()} of {many}{self.codes.size:,} steps"]
         for s in range(min(3, self.first.size - 1)):
             shown = [str(name) for name in self.path[self.first[s] : self.first[s + 1]][:20]]
             more = " ..." if self.first[s + 1] - self.first[s] > 20 else ""

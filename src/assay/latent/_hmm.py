@@ -175,8 +175,12 @@ class HiddenMarkov(Estimator):
         """Known states, one per step; None, NaN and, among whole numbers, -1 stand for unknown ones."""
         given, cut = symbol_sequences(states, name="states")
         if given.size != sequences.n or (cut.in_list and not np.array_equal(cut.first, sequences.first)):
-            own, steps = f"{given.size} entries in {len(cut)} sequences", f"{sequences.n} steps in {len(sequences)}"
-            what = f"states has {own}, X has {steps}"
+            steps = (
+                f"{sequences.n} steps in {len(sequences)} sequences" if len(sequences) > 1 else f"{sequences.n} steps"
+            )
+            what = f"states has {given.size} entries, X has {steps}"
+            if given.size == sequences.n:
+                what = "the sequences in states differ in length from those in X"
             raise DataError(what, remedy="give one state per step, None where it is unknown")
         if given.dtype.kind in "iu" and (given == -1).any():
             return np.where(given == -1, np.nan, given)

@@ -22,7 +22,7 @@ import numpy as np
 
 from assay.numerics.jit import kernel
 
-__all__ = ["FEW", "add_symbols", "backward", "forward", "shifted", "viterbi", "walk"]
+__all__ = ["FEW", "NONE", "add_symbols", "backward", "forward", "shifted", "viterbi", "walk"]
 
 Array = np.ndarray
 

@@ -77,10 +77,6 @@ class CategoricalHMM(HiddenMarkov):
     (0.028562, ['H', 'C', 'H'])
     >>> round(float(np.exp(ice.log_prior("HHC"))), 3), round(float(np.exp(ice.log_conditional([3, 1, 3], "HHC"))), 4)
     (0.192, 0.008)
-    >>> labelled = CategoricalHMM().fit([[3, 3, 2], [1, 1, 2], [1, 2, 3]], states=["HHC", "CCC", "CHH"])
-    Traceback (most recent call last):
-        ...
-    assay.errors.DataError: states has 3 entries in 1 sequences, X has 9 steps in 3; give one state per step, None where it is unknown
     >>> labelled = CategoricalHMM().fit([[3, 3, 2], [1, 1, 2], [1, 2, 3]], states=[list("HHC"), list("CCC"), list("CHH")])
     >>> labelled.states_.tolist(), labelled.startprob_.round(3).tolist(), labelled.transmat_.round(3).tolist()
     (['C', 'H'], [0.667, 0.333], [[0.667, 0.333], [0.333, 0.667]])
