@@ -22,12 +22,26 @@ import numpy as np
 
 from assay.numerics.jit import kernel
 
-__all__ = ["FEW", "NONE", "add_symbols", "backward", "forward", "shifted", "viterbi", "walk"]
+__all__ = [
+    "FEW",
+    "NONE",
+    "add_symbols",
+    "backward",
+    "far_apart",
+    "forward",
+    "log_backward",
+    "log_forward",
+    "shifted",
+    "viterbi",
+    "walk",
+]
 
 Array = np.ndarray
 
 SMALL = 1e-200
 """A step of lower scaled probability is done again, divided by the largest likelihood among the states it can be in."""
+FAR = 230.0
+"""Likelihoods further apart than this (in logarithms) may be lost where they are only scaled; see `_recursions`."""
 FEW = 4
 """Up to so many states have kernels of their own."""
 NONE = 1e-290
@@ -183,6 +197,66 @@ def backward(B: Array, first: Array, At: Array, alpha: Array, inverse: Array, ou
         _backward(B, first, At, 4, alpha, inverse, out, work)
     else:
         _backward(B, first, At, k, alpha, inverse, out, work)
+
+
+@kernel
+def far_apart(L: Array, first: Array, plain: bool, out: Array) -> None:
+    """Whether a sequence has a step at which a possible state is `FAR` times less likely than the best one."""
+    for s in range(first.size - 1):
+        out[s] = False
+        for t in range(first[s], first[s + 1]):
+            top = L[t].max()
+            for j in range(L.shape[1]):
+                gap = np.log(top / L[t, j]) if plain else top - L[t, j]
+                if FAR < gap < np.inf:
+                    out[s] = True
+
+
+@kernel
+def log_forward(L: Array, start: Array, A: Array, alpha: Array) -> float:
+    """Fill log P(x_1 .. x_t, q_t) of one sequence from logarithms; log P(X)."""
+    T, k = L.shape
+    for t in range(T):
+        for j in range(k):
+            own = start[j]
+            if t > 0:
+                own = -np.inf
+                for i in range(k):
+                    own = max(own, alpha[t - 1, i] + A[i, j])
+                if own > -np.inf:
+                    total = 0.0
+                    for i in range(k):
+                        total += np.exp(alpha[t - 1, i] + A[i, j] - own)
+                    own += np.log(total)
+            alpha[t, j] = own + L[t, j]
+    top = alpha[T - 1].max()
+    return top + np.log(np.exp(alpha[T - 1] - top).sum()) if top > -np.inf else -np.inf
+
+
+@kernel
+def log_backward(L: Array, A: Array, alpha: Array, total: float, work: Any) -> None:
+    """Turn log alpha of one sequence into gamma and add up first states and pairs; `work` as in `backward`."""
+    T, k = L.shape
+    w, beta, begun, pairs = work
+    beta[:] = 0.0
+    for t in range(T - 1, -1, -1):
+        for j in range(k):
+            w[j] = L[t, j] + beta[j]
+            alpha[t, j] = np.exp(alpha[t, j] + beta[j] - total)
+        if t == 0:
+            begun += alpha[0]
+            break
+        for i in range(k):
+            top = -np.inf
+            for j in range(k):
+                top = max(top, A[i, j] + w[j])
+            beta[i] = top
+            if top > -np.inf:
+                sum_ = 0.0
+                for j in range(k):
+                    sum_ += np.exp(A[i, j] + w[j] - top)
+                    pairs[i, j] += np.exp(alpha[t - 1, i] + A[i, j] + w[j] - total)
+                beta[i] = top + np.log(sum_)
 
 
 @kernel(inline=True)

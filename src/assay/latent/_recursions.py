@@ -1,4 +1,10 @@
-"""Expected counts and best paths of many sequences, shared out over threads in blocks that never depend on them."""
+"""Expected counts and best paths of many sequences, shared out over threads in blocks that never depend on them.
+
+Scaling keeps the sum over all paths in range, but a path that is 10^-300 times as likely as another at some step is
+lost. Where every transition has a fair probability that costs nothing: all its continuations are open to the better
+path. Where some have none (left-right models), the better path may end in a blind alley, and the lost one would have
+been right. Sequences with likelihoods that far apart are done in logarithms there, at some ten times the cost.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +13,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assay.latent._hmm_kernels import FEW, backward, forward, shifted, viterbi
+from assay.latent._hmm_kernels import (
+    FEW,
+    backward,
+    far_apart,
+    forward,
+    log_backward,
+    log_forward,
+    shifted,
+    viterbi,
+)
 from assay.numerics.threads import parallel
 
 __all__ = ["Expected", "best_paths", "expect", "log_likelihoods"]
 
 Array = np.ndarray
 
+FAIR = 1e-80
+"""Where all transitions are at least this probable, no path that matters can be lost."""
 STEPS = 8192
 """Steps of a block at least; a sequence is never cut."""
 
@@ -52,6 +69,9 @@ class _Pass:
         self.B = np.array(L) if plain else np.empty_like(L)
         self.alpha, self.inverse, self.out = np.empty_like(L), np.empty(len(L)), np.empty(len(first) - 1)
         self.peak = np.zeros(len(L))
+        self.far = np.zeros(len(self.out), dtype=bool)
+        with np.errstate(divide="ignore"):
+            self.logs = np.log(start), np.log(self.A)
         self.blocks = blocks(first)
         parallel(self._forward, self.blocks, n_jobs=n_jobs, work=self.work)
 
@@ -69,20 +89,42 @@ class _Pass:
             np.exp(B, out=B)
         alpha, inverse, out = self.alpha[rows], self.inverse[rows], self.out[block]
         forward(B, L, peak, first, self.start, self.A, alpha, inverse, out)
+        if self.A.min() < FAIR:
+            far_apart(self.L[rows], first, self.plain, self.far[block])
+            for s in block.start + np.flatnonzero(self.far[block]):
+                own = slice(int(self.first[s]), int(self.first[s + 1]))
+                self.out[s] = log_forward(self._logarithms(own), *self.logs, self.alpha[own])
+
+    def _logarithms(self, rows: slice) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.log(self.L[rows]) if self.plain else self.L[rows]
+
+    def filtered(self) -> Array:
+        """P(q_t | x_1 .. x_t)."""
+        for s in np.flatnonzero(self.far & (self.out > -np.inf)):
+            own = self.alpha[self.first[s] : self.first[s + 1]]
+            np.exp(own - own.max(axis=1, keepdims=True), out=own)
+            own /= own.sum(axis=1, keepdims=True)
+        return self.alpha
 
     def back(self) -> tuple[Array, Array]:
         """Turn alpha into gamma; first states and pairs."""
         At = np.ascontiguousarray(self.A.T)
         parts = parallel(lambda block: self._backward(block, At), self.blocks, n_jobs=self.n_jobs, work=self.work)
         begun, pairs = (np.add.reduce(one) for one in zip(*parts, strict=True))
-        return begun, self.A * pairs
+        return begun, pairs
 
     def _backward(self, block: slice, At: Array) -> tuple[Array, Array]:
         rows, first = self._rows(block)
         k = len(At)
         begun, pairs = np.zeros(k), np.zeros((k, k))
         work = (np.empty(k), np.empty(k), begun, pairs)
-        backward(self.B[rows], first, At, self.alpha[rows], self.inverse[rows], self.out[block], work)
+        scaled = np.where(self.far[block], -np.inf, self.out[block])
+        backward(self.B[rows], first, At, self.alpha[rows], self.inverse[rows], scaled, work)
+        pairs *= self.A
+        for s in block.start + np.flatnonzero(self.far[block] & (self.out[block] > -np.inf)):
+            own = slice(int(self.first[s]), int(self.first[s + 1]))
+            log_backward(self._logarithms(own), self.logs[1], self.alpha[own], self.out[s], work)
         return begun, pairs
 
 
@@ -112,7 +154,7 @@ def log_likelihoods(
 ) -> tuple[Array, Array]:
     """log P(X) of each sequence and P(q_t | x_1 .. x_t) (T, K): the forward pass alone."""
     made = _Pass(L, first, start, A, plain, n_jobs)
-    return made.out, made.alpha
+    return made.out, made.filtered()
 
 
 def best_paths(L: Array, first: Array, start: Array, A: Array, *, n_jobs: int | None = None) -> tuple[Array, Array]:
