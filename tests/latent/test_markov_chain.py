@@ -202,3 +202,16 @@ def test_parameters_that_are_no_laws_are_refused(start, A, words):
     with pytest.raises(ParameterError) as caught:
         MarkovChain.from_parameters(start, A)
     assert words in str(caught.value)
+
+
+def test_intervals_cover_at_their_level():
+    # 300 chains of 60 steps, four probabilities each; exact limits at 95% cover at least that. Even if the four counted
+    # as one trial, less than 90% would have a chance of about 1e-4.
+    covered = []
+    for seed in range(300):
+        table = MarkovChain().fit(WEATHER.sample(60, random_state=seed)).intervals().to_frame()
+        truth = [
+            WEATHER.transmat_["HC".index(a), "HC".index(b)] for a, b in zip(table["from"], table["to"], strict=True)
+        ]
+        covered += list((table["lower"] <= truth) & (truth <= table["upper"]))
+    assert np.mean(covered) > 0.90
