@@ -162,10 +162,15 @@ for cell in ("three rows", "as many rows as columns", "one row more than columns
     REFUSED[cell] |= EIGHT
 REFUSED["weight on 5 rows"] |= EIGHT
 REFUSED["one feature, one row"] = REFUSED["one row"]
-MIXTURES = {
-    label(estimator) for estimator in ALL if (getattr(estimator, "n_components", 1) or 1) > 1
-}  # so many distinct rows
-for cell in ("one row", "only constant columns", "only zeros", "all rows equal", "weight on 1 row"):
+MIXTURES = {label(e) for e in ALL if type(e).__name__ == "GaussianMixture" and e.n_components > 1}  # distinct rows
+for cell in (
+    "one row",
+    "one feature, one row",
+    "only constant columns",
+    "only zeros",
+    "all rows equal",
+    "weight on 1 row",
+):
     REFUSED[cell] = REFUSED.get(cell, set()) | MIXTURES
 for cell in ("two rows", "weight on 2 rows"):
     REFUSED[cell] |= {"GaussianMixture(n_components=3)"}

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import binom
 from sklearn import mixture
 from sklearn.datasets import load_iris
 
 from assay.errors import AssayWarning, CollinearityWarning, ConvergenceWarning, DataError, ParameterError
 from assay.latent import GaussianMixture, MixtureSelection
 from assay.latent._gaussian import KINDS, expand, gaussians
+from assay.latent._mixture_inference import scores
+from assay.latent._mixture_steps import MixtureParams
 from assay.progress import listen
 from tests.naive import latent as naive
 
 IRIS = load_iris().data
+FAITHFUL = pd.read_csv(Path(__file__).parents[1] / "reference" / "faithful.csv")
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
@@ -201,6 +206,20 @@ def test_iris_with_three_full_components():
     assert_allclose(model.weights_[order], [1 / 3, 0.299193, 0.367473], atol=1.5e-6)
 
 
+def test_faithful_as_in_mclust():
+    """Azzalini, Bowman (1990), R's faithful; mclust 5: VVV, 2 has -1130.264; EEE, 3 is best with BIC 2314.3."""
+    assert_allclose(FAITHFUL.mean(axis=0), [3.487783, 70.897059], atol=1e-6)
+    model = GaussianMixture(2, random_state=0, tol=1e-13).fit(FAITHFUL)
+    assert_allclose(model.log_likelihood_, -1130.264, atol=5e-4)
+    assert_allclose(model.bic(FAITHFUL), 2322.192, atol=5e-4)
+    order = np.argsort(model.weights_)
+    assert_allclose(model.means_[order], [[2.036388, 54.478517], [4.289662, 79.968116]], atol=2e-5)
+    assert_allclose(model.weights_[order], [0.355873, 0.644127], atol=2e-6)
+    found = GaussianMixture(random_state=0, n_init=5).select(FAITHFUL, (1, 2, 3, 4), ("full", "tied"))
+    assert (found.n_components, found.covariance_type) == (3, "tied")
+    assert_allclose(found.lowest, 2314.3, atol=0.1)
+
+
 # Missing cells.
 
 
@@ -346,6 +365,8 @@ def test_a_warm_start_goes_on():
     assert_allclose(parts.means_, whole.means_, rtol=1e-12)
     with pytest.raises(ParameterError, match="the last fit had 2 components"):
         parts.set_params(n_components=3).fit(X)
+    with pytest.raises(ParameterError, match="covariance_type = 'full'; start anew"):
+        parts.set_params(n_components=2, covariance_type="diag").partial_fit(X)
 
 
 def test_given_means_alone_draw_their_rows():
@@ -422,6 +443,78 @@ def test_a_component_that_collapses_again_is_told():
         match=r"component \d \(weight 20\) collapsed onto rows that do not vary in columns 'x0', 'x1': .* use fewer",
     ):
         GaussianMixture(2, random_state=0).fit(X)
+
+
+# Standard errors.
+
+
+@pytest.mark.parametrize("gaps", [False, True], ids=["complete", "missing cells"])
+@every_kind
+def test_scores_are_the_slopes_of_the_log_density(kind, gaps):
+    """Against differences of the oracle's log densities, in one direction per parameter."""
+    Z = populations(12, apart=0.5)
+    Z = holes(Z) if gaps else Z
+    given, _ = start_of(kind)
+    shape = given["covariances_init"].shape
+
+    def log_densities(theta):
+        weights, means = np.append(theta[:1], 1 - theta[0]), theta[1:7].reshape(2, 3)
+        spread = np.zeros(shape)
+        if kind in ("full", "tied"):
+            lower, upper = np.tril_indices(3)
+            spread[..., lower, upper] = spread[..., upper, lower] = theta[7:].reshape(*shape[:-2], 6)
+        else:
+            spread = theta[7:].reshape(shape)
+        return naive.posterior(Z, (weights, means, expand(gaussians(kind, means, spread))))[1]
+
+    free = given["covariances_init"]
+    free = free[..., *np.tril_indices(3)] if kind in ("full", "tied") else free
+    theta = np.concatenate([given["weights_init"][:1], given["means_init"].ravel(), free.ravel()])
+    law = gaussians(kind, given["means_init"], given["covariances_init"])
+    params = MixtureParams(given["weights_init"], law, np.zeros(2, dtype=bool))
+    found = np.full((len(Z), theta.size), np.nan)
+    for rows, slopes in scores(Z, params):
+        found[rows] = slopes
+    step = 1e-5
+    for j in range(theta.size):
+        move = step * (np.arange(theta.size) == j)
+        slope = (log_densities(theta + move) - log_densities(theta - move)) / (2 * step)
+        assert_allclose(found[:, j], slope, rtol=1e-6, atol=1e-7)
+
+
+def test_the_standard_error_of_one_mean_is_the_textbooks():
+    X = populations(500)
+    summary = GaussianMixture().fit(X).summary(X)
+    assert_allclose(summary.table["std_error"], X.std(axis=0) / np.sqrt(500), rtol=1e-6)
+    assert_allclose(summary.table["estimate"], X.mean(axis=0))
+    assert summary.facts["log-likelihood"] == pytest.approx(GaussianMixture().fit(X).log_likelihood_)
+
+
+@pytest.mark.slow
+def test_the_limits_cover_at_their_level():
+    """Components that are not normal, 400 samples of 500 rows, 95% limits: binomial bounds, false-alarm rate 1e-5."""
+    rng = np.random.default_rng(0)
+    truth = np.array([0.4, 0.0, 0.0, 5.0, 5.0])
+    inside = np.zeros(5)
+    for _ in range(400):
+        label = rng.random(500) < 0.6
+        X = rng.uniform(-1.7, 1.7, size=(500, 2)) + 5.0 * label[:, None]
+        model = GaussianMixture(2, weights_init=[0.4, 0.6], means_init=[[0, 0], [5, 5]], tol=1e-9).fit(X)
+        table = model.summary(X).table.loc[["0: weight", *[f"{k}: mean of x{j}" for k in (0, 1) for j in (0, 1)]]]
+        inside += (table["lower"] <= truth) & (truth <= table["upper"])
+    low, high = binom.ppf([1e-6, 1 - 1e-6], 400, 0.95) / 400
+    assert ((inside / 400 >= low - 0.01) & (inside / 400 <= high)).all()
+
+
+def test_a_summary_with_weights_is_that_of_repetitions_and_says_when_there_is_none():
+    X = populations(80)
+    w = np.random.default_rng(0).integers(1, 4, 80)
+    model = GaussianMixture(2, random_state=0).fit(X, sample_weight=w)
+    repeated = np.repeat(X, w, axis=0)
+    assert_allclose(model.summary(X, w).table, model.summary(repeated).table, rtol=1e-8)
+    assert "95% Wald limits" in str(model.summary(X, w))
+    with pytest.raises(DataError, match="has no strict maximum in all 19 parameters"):
+        model.summary(X[:10])
 
 
 # Choosing.

@@ -55,6 +55,14 @@ def test_more_columns_are_shown_in_a_plane_and_given_axes_are_kept():
     assert "farthest apart" in axes.get_xlabel()
 
 
+@pytest.mark.filterwarnings("ignore::assay.errors.AssayWarning")
+def test_many_components_are_drawn_without_names():
+    rows = np.random.default_rng(0).normal(size=(200, 2))
+    axes = GaussianMixture(12, covariance_type="spherical", random_state=0, tol=1e-3).fit(rows).density(X=rows).plot()
+    assert axes.get_legend() is None
+    assert len(axes.patches) == 24
+
+
 def test_the_choice_is_ringed_and_collapsed_fits_are_hollow():
     X = np.vstack([table(2), np.full((30, 2), 40.0)])
     found = GaussianMixture(random_state=0).select(X, (1, 2, 3), ("full", "tied"))

@@ -17,6 +17,24 @@ Array = np.ndarray
 BLOCK = 64
 
 
+@kernel(inline=True)
+def _turn(X: Array, start: int, m: int, x: Array) -> None:
+    """m rows from `start` on as columns."""
+    for b in range(m):
+        for j in range(X.shape[1]):
+            x[j, b] = X[start + b, j]
+
+
+@kernel(inline=True)
+def _take(shares: Array, start: int, m: int, k: int, r: Array) -> float:
+    """The shares of m rows in component k, zero for the rest of the block; their sum in return."""
+    total = 0.0
+    for b in range(BLOCK):
+        r[b] = shares[start + b, k] if b < m else 0.0
+        total += r[b]
+    return total
+
+
 @kernel
 def whitened_distances(X: Array, means: Array, whiten: Array, log_norm: Array, out: Array) -> None:
     """out[i, k] = log_norm[k] - |W_k (x_i - mu_k)|^2 / 2 for lower triangular W (one for all k, or one each)."""
@@ -25,9 +43,7 @@ def whitened_distances(X: Array, means: Array, whiten: Array, log_norm: Array, o
     x, z, y, q = np.zeros((p, BLOCK)), np.empty((p, BLOCK)), np.empty(BLOCK), np.empty(BLOCK)
     for start in range(0, n, BLOCK):
         m = min(BLOCK, n - start)
-        for b in range(m):
-            for j in range(p):
-                x[j, b] = X[start + b, j]
+        _turn(X, start, m, x)
         for k in range(K):
             W = whiten[min(k, whiten.shape[0] - 1)]
             for j in range(p):
@@ -56,9 +72,7 @@ def scaled_distances(X: Array, means: Array, scale: Array, log_norm: Array, out:
     x, q = np.zeros((p, BLOCK)), np.empty(BLOCK)
     for start in range(0, n, BLOCK):
         m = min(BLOCK, n - start)
-        for b in range(m):
-            for j in range(p):
-                x[j, b] = X[start + b, j]
+        _turn(X, start, m, x)
         for k in range(means.shape[0]):
             for b in range(BLOCK):
                 q[b] = 0.0
@@ -71,35 +85,49 @@ def scaled_distances(X: Array, means: Array, scale: Array, log_norm: Array, out:
                 out[start + b, k] = log_norm[k] - 0.5 * q[b]
 
 
-@kernel
 def normalise(scores: Array, log_weights: Array, w: Array, rows: Array) -> float:
     """Turn log densities into posterior probabilities times w (empty: 1), in place; sum_i w_i log p(x_i) in return.
 
-    rows[i] takes log p(x_i) unless it is empty. A row of density zero under every component gets no posterior.
+    rows[i] takes log p(x_i) unless it is empty. A row of density zero under every component gets no posterior. The
+    exponentials are numpy's, which takes several at once where the processor can.
     """
+    value, total = np.empty(len(scores)), np.empty(len(scores))
+    _below_top(scores, log_weights, value)
+    np.exp(scores, out=scores)
+    _share(scores, w, total)
+    value += np.log(total)
+    if rows.size:
+        rows[:] = value
+    return float(np.dot(w, value) if w.size else value.sum())
+
+
+@kernel
+def _below_top(scores: Array, log_weights: Array, top: Array) -> None:
+    """Add the log weights, and subtract the largest of each row, which goes to `top`."""
     n, K = scores.shape
-    total = 0.0
     for i in range(n):
-        top = -np.inf
+        largest = -np.inf
         for k in range(K):
             scores[i, k] += log_weights[k]
-            top = max(top, scores[i, k])
-        s = 0.0
-        if top > -np.inf:
+            largest = max(largest, scores[i, k])
+        top[i] = largest
+        if largest > -np.inf:
             for k in range(K):
-                e = np.exp(scores[i, k] - top)
-                scores[i, k] = e
-                s += e
-        weight = w[i] if w.size else 1.0
-        share = weight / s if s > 0.0 else 0.0
+                scores[i, k] -= largest
+
+
+@kernel
+def _share(scores: Array, w: Array, total: Array) -> None:
+    """Divide each row by its sum, which goes to `total` (1 for a row of zeros), and multiply it by its weight."""
+    n, K = scores.shape
+    for i in range(n):
+        s = 0.0
         for k in range(K):
-            scores[i, k] = share * scores[i, k] if s > 0.0 else 0.0
-        value = top + np.log(s) if s > 0.0 else -np.inf
-        if weight > 0.0:
-            total += weight * value
-        if rows.size:
-            rows[i] = value
-    return total
+            s += scores[i, k]
+        total[i] = s if s > 0.0 else 1.0
+        share = (w[i] if w.size else 1.0) / total[i]
+        for k in range(K):
+            scores[i, k] *= share
 
 
 @kernel
@@ -109,15 +137,9 @@ def add_products(X: Array, shares: Array, centre: Array, weight: Array, first: A
     x, z, r, rz = np.zeros((p, BLOCK)), np.empty((p, BLOCK)), np.empty(BLOCK), np.empty(BLOCK)
     for start in range(0, n, BLOCK):
         m = min(BLOCK, n - start)
-        for b in range(m):
-            for j in range(p):
-                x[j, b] = X[start + b, j]
+        _turn(X, start, m, x)
         for k in range(centre.shape[0]):
-            total = 0.0
-            for b in range(BLOCK):
-                r[b] = shares[start + b, k] if b < m else 0.0
-                total += r[b]
-            weight[k] += total
+            weight[k] += _take(shares, start, m, k, r)
             for j in range(p):
                 c = centre[k, j]
                 for b in range(BLOCK):
@@ -142,15 +164,9 @@ def add_squares(X: Array, shares: Array, centre: Array, weight: Array, first: Ar
     x, r = np.zeros((p, BLOCK)), np.empty(BLOCK)
     for start in range(0, n, BLOCK):
         m = min(BLOCK, n - start)
-        for b in range(m):
-            for j in range(p):
-                x[j, b] = X[start + b, j]
+        _turn(X, start, m, x)
         for k in range(centre.shape[0]):
-            total = 0.0
-            for b in range(BLOCK):
-                r[b] = shares[start + b, k] if b < m else 0.0
-                total += r[b]
-            weight[k] += total
+            weight[k] += _take(shares, start, m, k, r)
             for j in range(p):
                 c, one, two = centre[k, j], 0.0, 0.0
                 for b in range(BLOCK):

@@ -136,7 +136,7 @@ def density_of(model: GaussianMixture, columns: Any, X: Any) -> MixtureDensity:
     shown = np.array([every[j] for j in chosen], dtype=object)
     return MixtureDensity(
         params.weights, model.means_[:, at], np.ascontiguousarray(full[:, at[:, None], at]), shown,
-        model.covariance_type, model._size, points, labels,
+        params.law.kind, model._size, points, labels,
     )  # fmt: skip
 
 

@@ -50,7 +50,7 @@ __all__ = [
 
 Array = np.ndarray
 
-CHUNK = 512
+CHUNK = 1024
 """Rows that are done at once: they and their posteriors fit into the cache."""
 EMPTY = 1e-8
 """A component with less than this share of the weight is empty."""

@@ -35,6 +35,7 @@ from assay.constraints import array_like, boolean, integer, jobs, none, one_of, 
 from assay.errors import AssayWarning, CollinearityWarning, DataError, ParameterError
 from assay.latent._em import EMTrace, best_of, warn_of
 from assay.latent._gaussian import KINDS, Frame, Sums, frame_of, n_covariance_parameters
+from assay.latent._mixture_inference import summarize
 from assay.latent._mixture_results import MixtureDensity, MixtureSelection, density_of, select
 from assay.latent._mixture_start import Given, Starts, column_moments, given_start
 from assay.latent._mixture_steps import (
@@ -48,7 +49,8 @@ from assay.latent._mixture_steps import (
 )
 from assay.latent._table import Gapped
 from assay.numerics.seeds import generator, seed_sequence
-from assay.state import Specs, facts, floats, need, optional, part
+from assay.results import Summary
+from assay.state import Specs, facts, floats, optional, part
 
 __all__ = ["GaussianMixture"]
 
@@ -134,9 +136,6 @@ class GaussianMixture(DensityMixin, Gapped):
         **facts("starts_"),
     }
 
-    def _check_state(self) -> None:
-        need(self._params.law.kind == self.covariance_type)
-
     def __init__(
         self,
         n_components: int = 1,
@@ -191,11 +190,8 @@ class GaussianMixture(DensityMixin, Gapped):
         X, w = self._rows(X, sample_weight, reset=True)
         before = getattr(self, "_params", None) if self.warm_start else None
         frame: Frame = frame_of(X, self.covariance_type) if before is None else self._frame
-        if before is not None and before.law.means.shape != (self.n_components, X.shape[1]):
-            raise ParameterError(
-                f"warm_start: the last fit had {len(before.weights)} components of {before.law.means.shape[1]} columns",
-                remedy="set warm_start=False after changing n_components or the columns",
-            )
+        if before is not None:
+            self._refuse_other_shape(before, X.shape[1])
         model = self._model(X, w, frame)
         starts = [lambda: before] if before is not None else self._starts(model)
         fit = best_of(
@@ -208,6 +204,13 @@ class GaussianMixture(DensityMixin, Gapped):
             self.__dict__.pop(name, None)
         warn_of(fit.trace, stacklevel=4)
         self._warn_of_collapse(stacklevel=4)
+
+    def _refuse_other_shape(self, params: MixtureParams, p: int) -> None:
+        """To go on from earlier parameters, they must be of the kind that is asked for."""
+        K, columns = params.law.means.shape
+        if (K, columns, params.law.kind) != (self.n_components, p, self.covariance_type):
+            what = f"the last fit had {K} components of {columns} columns, covariance_type = {params.law.kind!r}"
+            raise ParameterError(what, remedy="start anew, clone(model).fit(X), after changing the model")
 
     def _rows(self, X: Any, sample_weight: Any, *, reset: bool) -> tuple[Array, Array | None]:
         """Rows that say something: with weight, and with a cell that is not missing."""
@@ -287,6 +290,7 @@ class GaussianMixture(DensityMixin, Gapped):
             self._online, self._batches = model.e_step(self._params)[1], 1
             return self
         self._check_parameters()
+        self._refuse_other_shape(self._params, self.n_features_in_)
         model = self._model(*self._rows(X, sample_weight, reset=False), self._frame, self._floor)
         before = getattr(self, "_online", None)
         t = getattr(self, "_batches", 1)
@@ -416,7 +420,7 @@ class GaussianMixture(DensityMixin, Gapped):
     def n_parameters(self) -> int:
         """How many numbers are free: shares, means and covariances."""
         K, p = self._fitted().law.means.shape
-        return K - 1 + K * p + n_covariance_parameters(self.covariance_type, K, p)
+        return K - 1 + K * p + n_covariance_parameters(self._params.law.kind, K, p)
 
     def bic(self, X: Any, sample_weight: Any = None) -> float:
         """-2 log-likelihood + (free parameters) log n."""
@@ -439,6 +443,21 @@ class GaussianMixture(DensityMixin, Gapped):
         return bic, fit + 2.0 * free, bic - 2.0 * float(w @ np.log(shares.max(axis=1)))
 
     # Results.
+
+    def summary(self, X: Any, sample_weight: Any = None, *, level: float = 0.95) -> Summary:
+        """Shares and means of the components with standard errors and limits, from the training rows.
+
+        | parameter     | default | range    | meaning                                                               |
+        |---------------|---------|----------|-----------------------------------------------------------------------|
+        | X             |         |          | the rows of the fit                                                   |
+        | sample_weight | None    |          | their weights                                                         |
+        | level         | 0.95    | in (0, 1) | confidence level of the Wald limits                                  |
+
+        >>> X = np.random.default_rng(0).normal(size=(400, 1))
+        >>> GaussianMixture().fit(X).summary(X).table.round(2).to_numpy().tolist()
+        [[-0.04, 0.05, -0.13, 0.06]]
+        """
+        return summarize(self, X, sample_weight, level)
 
     def select(
         self,

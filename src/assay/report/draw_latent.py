@@ -84,10 +84,8 @@ def _plane(result: MixtureDensity, ax: Axes | None, *, projected: bool) -> Axes:
         axes.set(xlabel=str(result.columns[0]), ylabel=str(result.columns[1]), title=_title(result))
         if projected:
             axes.set_xlabel(f"{result.columns[0]} of the plane in which the components lie farthest apart")
-        # Beside the axes: the components may fill every corner.
-        axes.legend(
-            title="50% and 95%", loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0, title_fontsize=9
-        )
+        if K <= NAMED:  # beside the axes: the components may fill every corner
+            axes.legend(title="50% and 95%", title_fontsize=9, **BESIDE)
         return axes
 
 
