@@ -369,7 +369,7 @@ class HiddenMarkov(Estimator):
     def predict(self, X: Any, *, lengths: Any = None) -> Any:
         """The most probable path (Viterbi), in the form in which the sequences came."""
         steps = self._steps(X, lengths)
-        return steps.sequences.split(self.states_[self._viterbi(steps)[0]])
+        return steps.sequences.split(np.take(self.states_, self._viterbi(steps)[0]))
 
     def _viterbi(self, steps: Steps) -> tuple[Array, Array]:
         params, first = self._params, steps.sequences.first
