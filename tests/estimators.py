@@ -49,6 +49,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "GaussianMixture": [{"n_components": 3}, {"n_components": 2, "covariance_type": "shared"}],
     "GradientBoostingClassifier": [{"subsample": 0.5}, {"early_stopping": True, "validation_fraction": 0.3}],
     "GradientBoostingRegressor": [{"loss": "huber", "growth": "depth"}],
+    "GaussianHMM": [{"covariance_type": "spherical"}],
     "KNeighborsClassifier": [
         {"n_neighbors": "loo", "weights": "kernel", "candidates": 5},
         {"metric": "manhattan", "smoothing": 1.0, "prior": "empirical"},
@@ -186,6 +187,11 @@ def takes_weights(estimator: Estimator) -> bool:
 def takes_target(estimator: Estimator) -> bool:
     """Whether a wrong y can be told: it is required."""
     return bool(get_tags(estimator).target_tags.required)
+
+
+def takes_sequences(estimator: Estimator) -> bool:
+    """Whether rows are steps in time: answers depend on the rows before and after."""
+    return "lengths" in inspect.signature(estimator.fit).parameters
 
 
 def takes_gaps(estimator: Estimator) -> bool:

@@ -111,7 +111,8 @@ SHORT_PATH = "LogisticRegressionCV(alphas=[0.1, 0.01], cv=3, l1_ratio=0.2)"
 ALL = [*QUICK, *SLOW]
 CLASSIFIERS = {label(estimator) for estimator in ALL if is_classifier(estimator)}
 TREES = {label(estimator) for estimator in ALL if type(estimator).__module__.startswith("assay.trees")}
-COUNTS = {"CategoricalNB", "MultinomialNB"}  # nothing below zero
+COUNTS = {"CategoricalNB", "MultinomialNB", "PoissonHMM"}  # nothing below zero
+STATES = {"GaussianHMM", "PoissonHMM"}  # two distinct rows for two states
 QDA = "QuadraticDiscriminantAnalysis"
 SATURATED = {f"{QDA}()", "Stepwise(direction='backward')"}  # more rows than coefficients
 GRADIENT = "LogisticRegression(penalty='l2', solver='gradient')"
@@ -120,7 +121,8 @@ UNDERFLOW |= {f"{QDA}(shrinkage=0.5)"}
 OVERFLOW = {"BayesianLinearRegression", "CategoricalNB"}
 EVERYONE = {label(estimator) for estimator in ALL}
 REFUSED: dict[str, set[str]] = {
-    "one row": CLASSIFIERS | FOLDS | {"BayesianLinearRegression()", "IterativeSIS", "RidgeCV", "SIS"},
+    **dict.fromkeys(("only constant columns", "only zeros", "all rows equal"), STATES),
+    "one row": CLASSIFIERS | FOLDS | STATES | {"BayesianLinearRegression()", "IterativeSIS", "RidgeCV", "SIS"},
     "two rows": CLASSIFIERS | FOLDS | {"RidgeCV(cv=3)"},
     "three rows": FOLDS | SATURATED | {
         SHORT_PATH, f"{QDA}(shrinkage=0.5)", f"{QDA}(covariance='diagonal')",

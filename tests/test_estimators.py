@@ -40,6 +40,7 @@ from tests.estimators import (
     frame,
     only_checked,
     takes_counts,
+    takes_sequences,
     takes_sparse,
     takes_weights,
     with_splits,
@@ -287,7 +288,7 @@ def test_sparse_input_is_not_modified(estimator):
 # Rows.
 
 
-@every()
+@every(lambda e: not takes_sequences(e))
 def test_answers_do_not_depend_on_the_rows_asked_with_them(estimator):
     X, y = easy(estimator)
     fitted = clone(estimator).fit(X, y)

@@ -26,6 +26,7 @@ from assay.errors import AssayError
 from assay.experiment.predict import predict_rows
 from assay.experiment.store import load_model, save_model
 from assay.generative import TextNB
+from assay.latent import CategoricalHMM, MarkovChain
 from tests import estimators
 from tests.experiment.malicious import Members, npy, sealed, zipped
 from tests.experiment.stored import make
@@ -41,13 +42,15 @@ METHODS = ("predict", "predict_proba", "decision_function", "transform")
 def bare(*, variants: bool = True) -> Iterator[tuple[str, Any, Any]]:
     """Every public estimator, fitted, with rows to ask it about; those that hold others are among the stored models."""
     quick, slow = estimators.instances()
-    for model in [*quick, *(slow if variants else []), TextNB()]:
+    for model in [*quick, *(slow if variants else []), TextNB(), MarkovChain(), CategoricalHMM(random_state=0)]:
         inside = [type(value).__module__.split(".")[0] for value in model.get_params(deep=False).values()]
         if {"sklearn", "scipy"} & set(inside):
             continue  # what another package made is not checked
         if isinstance(model, TextNB):
             X: Any = ["cheap pills", "cheap watches", "meeting at noon", "notes of a meeting"]
             y: Any = ["spam", "spam", "ham", "ham"]
+        elif isinstance(model, MarkovChain | CategoricalHMM):
+            X, y = list("abbabcabbbaaabcbabacbbabaaab"), None
         else:
             X, y = estimators.easy(model)
         for name, value in (("n_estimators", 3), ("alphas", 5), ("cv", 3)):

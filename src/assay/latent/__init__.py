@@ -9,6 +9,18 @@ _HOMES = {
     "mixture": ("GaussianMixture",),
     "_em": ("EMTrace",),
     "_mixture_results": ("MixtureDensity", "MixtureSelection"),
+    "markov_chain": ("MarkovChain",),
+    "hmm": ("CategoricalHMM",),
+    "table_hmm": ("GaussianHMM", "PoissonHMM"),
+    "_hmm_steps": ("ExpectedCounts",),
+    "_chain_results": (
+        "HiddenPath",
+        "NextStep",
+        "StateChoice",
+        "StateDiagram",
+        "StationaryLaws",
+        "TransitionIntervals",
+    ),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

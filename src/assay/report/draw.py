@@ -297,6 +297,7 @@ from assay.report import (  # noqa: E402, F401
     draw_compare,
     draw_evaluation_curves,
     draw_experiment,
+    draw_hmm,
     draw_inference,
     draw_inspect,
     draw_latent,
