@@ -19,13 +19,13 @@ exp(-|x - x'|^2) on [0] * #(common substrings of length 2) on [1] + 1
 
 from assay.margin.kernels._functions import FeatureMap, Precomputed, Product, Wrapped, named, wrap
 from assay.margin.kernels._kernel import (
-    Constant,
     Exp,
     Kernel,
     Normalized,
     On,
     Prepared,
     Scaled,
+    Shifted,
     Sum,
     Times,
     exp,
@@ -37,7 +37,6 @@ from assay.margin.kernels._vectors import RBF, Cosine, Laplacian, Linear, Polyno
 
 __all__ = [
     "RBF",
-    "Constant",
     "Cosine",
     "EditDistance",
     "Exp",
@@ -52,6 +51,7 @@ __all__ = [
     "Prepared",
     "Product",
     "Scaled",
+    "Shifted",
     "Sigmoid",
     "StringSpectrum",
     "Sum",

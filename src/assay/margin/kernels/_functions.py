@@ -111,7 +111,15 @@ class Precomputed(Kernel):
     ([[1.0, 3.0]], [[0.5, 0.7]])
     """
 
-    valid = symmetric = False
+    @property
+    def valid(self) -> bool:
+        """Not by construction."""
+        return False
+
+    @property
+    def symmetric(self) -> bool:
+        """Not by construction."""
+        return False
 
     def _hold(self, X: Any, like: Any = None) -> _Gram:
         rows = read_numbers(X.toarray() if sparse.issparse(X) else X, None if like is None else like.X.shape[1])
@@ -157,7 +165,15 @@ class Wrapped(Kernel):
     ([[0.3679]], False)
     """
 
-    valid = symmetric = False
+    @property
+    def valid(self) -> bool:
+        """Not by construction."""
+        return False
+
+    @property
+    def symmetric(self) -> bool:
+        """Not by construction."""
+        return False
 
     def __init__(
         self, function: Callable[..., Any] | str, pairs: bool = False, options: dict[str, Any] | None = None

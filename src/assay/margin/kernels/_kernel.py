@@ -29,13 +29,13 @@ from assay.numerics.threads import parallel
 from assay.state import Stateful
 
 __all__ = [
-    "Constant",
     "Exp",
     "Kernel",
     "Normalized",
     "On",
     "Prepared",
     "Scaled",
+    "Shifted",
     "Sum",
     "Times",
     "View",
@@ -78,10 +78,15 @@ class Kernel(Stateful):
     ([[1.0, 0.6065], [0.6065, 3.0]], True)
     """
 
-    valid: bool = True
-    """Whether every Gram matrix is positive semi-definite by construction."""
-    symmetric: bool = True
-    """Whether k(x, x') = k(x', x) by construction, to the last bit."""
+    @property
+    def valid(self) -> bool:
+        """Whether every Gram matrix is positive semi-definite by construction."""
+        return True
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether k(x, x') = k(x', x) by construction, to the last bit."""
+        return True
 
     # What a kernel defines.
 
@@ -137,7 +142,7 @@ class Kernel(Stateful):
     def __add__(self, other: Any) -> Kernel:
         if isinstance(other, Kernel):
             return Sum(self, other)
-        return Sum(self, Constant(_positive(other, "added to"))) if isinstance(other, Real) else NotImplemented
+        return Shifted(self, _positive(other, "added to")) if isinstance(other, Real) else NotImplemented
 
     def __mul__(self, other: Any) -> Kernel:
         if isinstance(other, Kernel):
@@ -278,8 +283,16 @@ class _Pair(Kernel):
 
     def __init__(self, left: Kernel, right: Kernel) -> None:
         self.left, self.right = _kernel(left), _kernel(right)
-        self.valid = self.left.valid and self.right.valid
-        self.symmetric = self.left.symmetric and self.right.symmetric
+
+    @property
+    def valid(self) -> bool:
+        """Whether both are."""
+        return self.left.valid and self.right.valid
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether both are."""
+        return self.left.symmetric and self.right.symmetric
 
     def resolve(self, X: Any) -> Kernel:
         """Both, resolved."""
@@ -318,7 +331,7 @@ class Times(_Pair):
     _sign, _ufunc, _order = " * ", np.multiply, 2
 
     def __repr__(self) -> str:
-        return " * ".join(f"({one!r})" if isinstance(one, Sum) else repr(one) for one in (self.left, self.right))
+        return f"{_bracketed(self.left)} * {_bracketed(self.right)}"
 
 
 class _Around(Kernel):
@@ -326,9 +339,15 @@ class _Around(Kernel):
 
     kernel: Kernel
 
-    def _wrap(self, kernel: Kernel) -> None:
-        self.kernel = _kernel(kernel)
-        self.valid, self.symmetric = kernel.valid, kernel.symmetric
+    @property
+    def valid(self) -> bool:
+        """Whether the inner one is."""
+        return self.kernel.valid
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether the inner one is."""
+        return self.kernel.symmetric
 
     def resolve(self, X: Any) -> Kernel:
         """The inner kernel, resolved."""
@@ -345,7 +364,7 @@ class Scaled(_Around):
     _order = 2
 
     def __init__(self, kernel: Kernel, factor: float) -> None:
-        self._wrap(kernel)
+        self.kernel = _kernel(kernel)
         self.factor = _positive(factor, "multiplied with")
 
     def _tile(self, a: Any, b: Any, out: Array) -> None:
@@ -353,52 +372,43 @@ class Scaled(_Around):
         out *= out.dtype.type(self.factor)
 
     def _diagonal(self, a: Any) -> Array:
-        return self.factor * self.kernel._diagonal(a)
+        return a.dtype.type(self.factor) * self.kernel._diagonal(a)
 
     def _formula(self) -> str:
         return f"{self.factor:g} {self.kernel._inside(2)}"
 
     def __repr__(self) -> str:
-        return f"{self.factor!r} * " + (f"({self.kernel!r})" if isinstance(self.kernel, Sum) else repr(self.kernel))
+        return f"{self.factor!r} * {_bracketed(self.kernel)}"
 
 
-class _Count(View):
-    """Rows of which only the number matters."""
+class Shifted(_Around):
+    """k(x, x') + c with c > 0: one more feature, sqrt(c); `k + 1` is what a column of ones adds to the features."""
 
-    dtype = np.dtype(np.float32)  # so that it never widens what it is added to
+    _order = 1
 
-    def __init__(self, n: int) -> None:
-        self.n = n
+    def __init__(self, kernel: Kernel, value: float) -> None:
+        self.kernel = _kernel(kernel)
+        self.value = _positive(value, "added to")
 
-    def take(self, rows: Any) -> _Count:
-        return _Count(len(range(self.n)[rows]) if isinstance(rows, slice) else _length(rows, self.n))
+    def _tile(self, a: Any, b: Any, out: Array) -> None:
+        self.kernel._tile(a, b, out)
+        out += out.dtype.type(self.value)
 
-
-class Constant(Kernel):
-    """c for every pair of rows, c > 0: one constant feature. `k + 1` is the kernel of rows with a column of ones."""
-
-    def __init__(self, value: float = 1.0) -> None:
-        self.value = _positive(value, "made of")
-
-    def _hold(self, X: Any, like: Any = None) -> _Count:
-        del like
-        return _Count(X.shape[0] if hasattr(X, "shape") else len(X))
-
-    def _tile(self, a: _Count, b: _Count, out: Array) -> None:
-        out[:] = self.value
-
-    def _diagonal(self, a: _Count) -> Array:
-        return np.full(a.n, self.value)
+    def _diagonal(self, a: Any) -> Array:
+        return self.kernel._diagonal(a) + a.dtype.type(self.value)
 
     def _formula(self) -> str:
-        return f"{self.value:g}"
+        return f"{self.kernel} + {self.value:g}"
+
+    def __repr__(self) -> str:
+        return f"{self.kernel!r} + {self.value!r}"
 
 
 class Exp(_Around):
     """e^k(x, x'): the sum of all powers k^d / d!."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self._wrap(kernel)
+        self.kernel = _kernel(kernel)
 
     def _hold(self, X: Any, like: Any = None) -> Any:
         view = self.kernel._hold(X, like)
@@ -437,7 +447,7 @@ class Normalized(_Around):
     """k(x, x') / sqrt(k(x, x) k(x', x')): the cosine of the angle between features; 0 with a row of length 0."""
 
     def __init__(self, kernel: Kernel) -> None:
-        self._wrap(kernel)
+        self.kernel = _kernel(kernel)
 
     def _hold(self, X: Any, like: Any = None) -> _Lengths:
         inner = self.kernel._hold(X, None if like is None else like.inner)
@@ -468,7 +478,7 @@ class On(_Around):
     """A kernel of some columns only."""
 
     def __init__(self, kernel: Kernel, columns: Columns) -> None:
-        self._wrap(kernel)
+        self.kernel = _kernel(kernel)
         self.columns = _column_key(columns)
 
     def resolve(self, X: Any) -> Kernel:
@@ -505,8 +515,7 @@ class On(_Around):
         return f"{self.kernel._inside(3)} on {list(self.columns)}"
 
     def __repr__(self) -> str:
-        inner = f"({self.kernel!r})" if isinstance(self.kernel, _Pair | Scaled) else repr(self.kernel)
-        return f"{inner}.on({list(self.columns)!r})"
+        return f"{_bracketed(self.kernel, 3)}.on({list(self.columns)!r})"
 
 
 def exp(kernel: Kernel) -> Exp:
@@ -576,6 +585,11 @@ def _kernel(value: Any) -> Kernel:
     return value
 
 
+def _bracketed(kernel: Kernel, order: int = 2) -> str:
+    """A kernel's expression as a factor (2), or with a method called on it (3)."""
+    return f"({kernel!r})" if kernel._order < order else repr(kernel)
+
+
 def _positive(value: Any, verb: str) -> float:
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real) or not 0 < float(value) < np.inf:
         what = f"a kernel can only be {verb} a positive finite number, got {value!r}"
@@ -602,8 +616,3 @@ def _within(columns: Sequence[Any], p: int) -> list[int]:
 def _is_plain(X: Any) -> bool:
     """Whether nested lists hold numbers alone; numpy would turn those beside text into text."""
     return np.asarray(X).dtype.kind in "biuf"
-
-
-def _length(rows: Any, n: int) -> int:
-    rows = np.asarray(rows)
-    return int(np.count_nonzero(rows)) if rows.dtype == bool else rows.size

@@ -116,7 +116,10 @@ class EditDistance(Kernel):
     [[0.0498]]
     """
 
-    valid = False
+    @property
+    def valid(self) -> bool:
+        """Not by construction."""
+        return False
 
     def __init__(self, scale: float = 1.0) -> None:
         if not real(0, open_low=True).accepts(scale):

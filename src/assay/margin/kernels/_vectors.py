@@ -165,7 +165,11 @@ class Polynomial(_WithGamma):
         _check_finite("coef0", coef0)
         self._set_gamma(gamma)
         self.degree, self.coef0 = degree, coef0
-        self.valid = coef0 >= 0
+
+    @property
+    def valid(self) -> bool:
+        """Whether no power of an inner product has a negative coefficient."""
+        return self.coef0 >= 0
 
     def _tile(self, a: Vectors, b: Vectors, out: Array) -> None:
         inner_products(a, b, out)
@@ -261,7 +265,10 @@ class Sigmoid(_WithGamma):
     (False, [[0.964, 0.9951], [0.9951, 0.9999]])
     """
 
-    valid = False
+    @property
+    def valid(self) -> bool:
+        """Not by construction."""
+        return False
 
     def __init__(self, gamma: float | str = "scale", coef0: float = 0.0) -> None:
         self._set_gamma(gamma)
@@ -294,8 +301,10 @@ class Cosine(Normalized):
     [[1.0, 0.7071], [0.7071, 1.0]]
     """
 
+    kernel = Linear()
+
     def __init__(self) -> None:
-        super().__init__(Linear())
+        """Nothing to choose."""
 
     def resolve(self, X: Any) -> Kernel:
         """Itself."""
