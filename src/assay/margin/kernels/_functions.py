@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from assay.errors import DataError, ParameterError
-from assay.margin.kernels._kernel import Kernel, View, read_numbers
+from assay.margin.kernels._kernel import Kernel, View, is_sparse, read_numbers
 from assay.margin.kernels._vectors import RBF, Cosine, Laplacian, Linear, Polynomial, Sigmoid, Vectors, inner_products
 from assay.margin.kernels._vectors import hold as hold_vectors
 
@@ -122,13 +122,14 @@ class Precomputed(Kernel):
         return False
 
     def _hold(self, X: Any, like: Any = None) -> _Gram:
-        rows = read_numbers(X.toarray() if sparse.issparse(X) else X, None if like is None else like.X.shape[1])
+        rows = read_numbers(X.toarray() if is_sparse(X) else X, None if like is None else like.X.shape[1])
         if like is None and rows.shape[0] != rows.shape[1]:
             what = f"Precomputed metric requires shape (n_queries, n_indexed): X is {rows.shape}, not a square matrix"
             raise DataError(what, remedy="pass the Gram matrix of the training rows with themselves")
         return _Gram(rows, np.arange(rows.shape[0]) if like is None else None)
 
     def _tile(self, a: _Gram, b: _Gram, out: Array) -> None:
+        assert b.own is not None  # training rows
         np.take(a.X, b.own, axis=1, out=out)
 
     def _diagonal(self, a: _Gram) -> Array:
@@ -200,7 +201,7 @@ class Wrapped(Kernel):
             given = [[self.function(x, z, **options) for z in _each(b.X)] for x in _each(a.X)]
         else:
             given = self.function(a.X, b.X, **options)
-        given = np.asarray(given.toarray() if sparse.issparse(given) else given, dtype=np.float64)
+        given = np.asarray(given.toarray() if is_sparse(given) else given, dtype=np.float64)
         if given.shape != out.shape:
             what = f"the kernel {self} gave an array of shape {given.shape} for {a.n} and {b.n} rows"
             raise DataError(
@@ -301,11 +302,11 @@ def _each(X: Any) -> Any:
     """One row after another."""
     if isinstance(X, pd.DataFrame):
         return [X.iloc[i] for i in range(len(X))]
-    return X.toarray() if sparse.issparse(X) else X
+    return X.toarray() if is_sparse(X) else X
 
 
 def _matrix(X: Any) -> Any:
-    return sparse.csr_matrix(X) if sparse.issparse(X) else X
+    return sparse.csr_matrix(X) if is_sparse(X) else X
 
 
 def _apply(function: Any, X: Any, rowwise: bool, name: str, ndim: int) -> Any:
@@ -313,7 +314,7 @@ def _apply(function: Any, X: Any, rowwise: bool, name: str, ndim: int) -> Any:
     table = X if hasattr(X, "shape") else _rows(X)
     n = table.shape[0]
     made = np.array([np.asarray(function(row)) for row in _each(table)]) if rowwise else function(table)
-    made = made if sparse.issparse(made) else np.asarray(made)
+    made = made if is_sparse(made) else np.asarray(made)
     if made.ndim == 1 and ndim == 2:
         made = made[:, None]
     good = made.shape[0] == n and (ndim == 2 or made.size == n)

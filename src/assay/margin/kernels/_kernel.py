@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from html import escape
 from numbers import Real
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -40,6 +40,7 @@ __all__ = [
     "Times",
     "View",
     "exp",
+    "is_sparse",
     "normalize",
     "read_numbers",
 ]
@@ -279,7 +280,7 @@ class _Both(View):
 class _Pair(Kernel):
     """Two kernels of the same rows, joined entry by entry."""
 
-    _sign, _ufunc = "", np.add
+    _sign, _ufunc = "", cast(Any, np.add)
 
     def __init__(self, left: Kernel, right: Kernel) -> None:
         self.left, self.right = _kernel(left), _kernel(right)
@@ -351,8 +352,9 @@ class _Around(Kernel):
 
     def resolve(self, X: Any) -> Kernel:
         """The inner kernel, resolved."""
-        others = list(inspect.signature(type(self)).parameters)[1:]
-        return type(self)(self.kernel.resolve(X), *(getattr(self, name) for name in others))
+        made: Any = type(self)
+        others = list(inspect.signature(made).parameters)[1:]
+        return cast(Kernel, made(self.kernel.resolve(X), *(getattr(self, name) for name in others)))
 
     def _hold(self, X: Any, like: Any = None) -> Any:
         return self.kernel._hold(X, like)
@@ -541,9 +543,14 @@ def normalize(kernel: Kernel) -> Normalized:
 # What kernels read.
 
 
+def is_sparse(X: Any) -> bool:
+    """Whether rows are sparse; unlike SciPy's, it tells type checkers nothing, whose idea of sparse has no methods."""
+    return bool(sparse.issparse(X))
+
+
 def read_numbers(X: Any, columns: int | None = None) -> Any:
     """Rows of numbers: a contiguous array or a CSR array, float32 where it was, else float64."""
-    if sparse.issparse(X):
+    if is_sparse(X):
         rows: Any = sparse.csr_array(X)
         rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
     else:
@@ -598,7 +605,7 @@ def _positive(value: Any, verb: str) -> float:
 
 
 def _column_key(columns: Any) -> tuple[int | str, ...]:
-    given = [columns] if isinstance(columns, str | int | np.integer) else list(columns)
+    given: list[Any] = [columns] if isinstance(columns, str | int | np.integer) else list(columns)
     if all(isinstance(one, str) for one in given) and given:
         return tuple(given)
     if given and all(isinstance(one, int | np.integer) and not isinstance(one, bool) for one in given):

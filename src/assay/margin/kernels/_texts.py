@@ -17,7 +17,7 @@ from scipy import sparse
 
 from assay.constraints import integer, real
 from assay.errors import DataError, DataTypeError, ParameterError
-from assay.margin.kernels._kernel import Kernel, View
+from assay.margin.kernels._kernel import Kernel, View, is_sparse
 from assay.margin.kernels._tiles import edit_distances
 
 __all__ = ["EditDistance", "StringSpectrum"]
@@ -27,7 +27,7 @@ Array = np.ndarray
 
 def read_texts(X: Any) -> list[str]:
     """Rows that are strings: a list, a vector, a Series, or a table with one column."""
-    if isinstance(X, str) or sparse.issparse(X):
+    if isinstance(X, str) or is_sparse(X):
         raise DataTypeError("this kernel reads a list of strings", remedy="pass one string per row")
     if isinstance(X, pd.DataFrame | np.ndarray) and X.ndim == 2:
         if X.shape[1] != 1:

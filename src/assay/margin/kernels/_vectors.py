@@ -15,7 +15,7 @@ from sklearn.metrics.pairwise import manhattan_distances
 
 from assay.constraints import integer, one_of, real
 from assay.errors import DataError, ParameterError
-from assay.margin.kernels._kernel import Kernel, Normalized, View, read_numbers
+from assay.margin.kernels._kernel import Kernel, Normalized, View, is_sparse, read_numbers
 from assay.margin.kernels._tiles import LOG2_E, exp_single, exp_tile, manhattan
 
 __all__ = ["RBF", "Cosine", "Laplacian", "Linear", "Polynomial", "Sigmoid", "Vectors"]
@@ -42,10 +42,10 @@ class Vectors(View):
 def hold(X: Any, like: Vectors | None = None, *, centred: bool = False) -> Vectors:
     """Read rows; new ones are centred as the training rows were, and sparse if those are."""
     rows = read_numbers(X, None if like is None else like.X.shape[1])
-    if like is not None and sparse.issparse(like.X) != sparse.issparse(rows):
-        rows = sparse.csr_array(rows) if sparse.issparse(like.X) else np.ascontiguousarray(rows.toarray())
+    if like is not None and is_sparse(like.X) != is_sparse(rows):
+        rows = sparse.csr_array(rows) if is_sparse(like.X) else np.ascontiguousarray(rows.toarray())
     mean = None if like is None else like.mean
-    if centred and like is None and not sparse.issparse(rows):
+    if centred and like is None and not is_sparse(rows):
         mean = rows.mean(axis=0, dtype=np.float64) if rows.size else np.zeros(rows.shape[1])
     if mean is not None:
         rows = np.subtract(rows, mean, dtype=np.float64).astype(rows.dtype, copy=False)
@@ -55,7 +55,7 @@ def hold(X: Any, like: Vectors | None = None, *, centred: bool = False) -> Vecto
 def squared_lengths(rows: Any) -> Array:
     """|x|^2 of dense or sparse rows."""
     with np.errstate(over="ignore"):
-        if sparse.issparse(rows):
+        if is_sparse(rows):
             squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel().astype(rows.dtype)
         else:
             squares = np.einsum("ij,ij->i", rows, rows)
@@ -67,7 +67,7 @@ def squared_lengths(rows: Any) -> Array:
 
 def inner_products(a: Vectors, b: Vectors, out: Array) -> None:
     """<x, x'>, by one matrix product."""
-    if sparse.issparse(a.X):
+    if is_sparse(a.X):
         (a.X @ b.X.T).toarray(out=out)
     else:
         np.matmul(a.X, b.X.T, out=out)
@@ -137,7 +137,7 @@ class _WithGamma(Kernel):
 def _rate(asked: str, X: Any) -> float:
     if asked == "auto" or X.shape[0] == 0:
         return 1.0 / X.shape[1]
-    if sparse.issparse(X):
+    if is_sparse(X):
         mean = float(X.sum(dtype=np.float64)) / (X.shape[0] * X.shape[1])
         squares = float((X.data.astype(np.float64) ** 2).sum()) / (X.shape[0] * X.shape[1])
         variance = max(squares - mean**2, 0.0)
@@ -239,7 +239,7 @@ class Laplacian(_WithGamma):
         self._set_gamma(gamma)
 
     def _tile(self, a: Vectors, b: Vectors, out: Array) -> None:
-        if sparse.issparse(a.X):
+        if is_sparse(a.X):
             out[:] = manhattan_distances(sparse.csr_matrix(a.X), sparse.csr_matrix(b.X))
         else:
             manhattan(a.X, b.X, out)
