@@ -24,17 +24,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pandas as pd
 from scipy.optimize import linprog
 
 from assay.checks import name_columns
-from assay.linear._logistic_rows import Rows
 from assay.results import Result
 
-__all__ = ["Separation", "find_separation"]
+__all__ = ["Labelled", "Separation", "find_separation"]
 
 Array = np.ndarray
 
@@ -47,6 +46,28 @@ LARGEST_PROGRAMME = 600
 ROUNDS = 60
 
 
+class Labelled(Protocol):
+    """Rows with their classes: X (n, p) dense or CSR, `codes` in 0 .. K - 1.
+
+    `first` is 1 where the rule has an intercept, `inverse` is what each column is multiplied with to be of order one.
+    """
+
+    @property
+    def X(self) -> Any: ...  # noqa: D102, N802 (as in the mathematics)
+    @property
+    def codes(self) -> Array: ...  # noqa: D102
+    @property
+    def K(self) -> int: ...  # noqa: D102, N802
+    @property
+    def first(self) -> int: ...  # noqa: D102
+    @property
+    def inverse(self) -> Array: ...  # noqa: D102
+    @property
+    def n(self) -> int: ...  # noqa: D102
+    @property
+    def is_sparse(self) -> bool: ...  # noqa: D102
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Separation(Result):
     """A linear rule without error on the training rows: why the likelihood has no maximum.
@@ -55,6 +76,8 @@ class Separation(Result):
     `kind` is "complete" or "quasi-complete", `tied` counts the rows that lie on the border of a quasi-complete one.
     `classes` are the names of the classes and `pairs` those of them that the rule tells apart.
     """
+
+    state_name: ClassVar[str] = "linear.Separation"  # where it lived when the first model files were written
 
     kind: str
     columns: tuple[str, ...]
@@ -92,7 +115,7 @@ class Separation(Result):
 
 
 def find_separation(
-    rows: Rows, eta: Array, rule: tuple[Array, Array], names: Sequence[str], free: Array, labels: Sequence[str]
+    rows: Labelled, eta: Array, rule: tuple[Array, Array], names: Sequence[str], free: Array, labels: Sequence[str]
 ) -> Separation | None:
     """A direction that separates the classes using the columns `free`, or None where they overlap.
 
@@ -126,7 +149,7 @@ def find_separation(
 class _Margins:
     """The inequalities of the programme: rows a = (1, x * inverse), uncentred so that zeros of the table stay zeros."""
 
-    def __init__(self, rows: Rows, usable: Array) -> None:
+    def __init__(self, rows: Labelled, usable: Array) -> None:
         self.rows, self.usable = rows, usable
         self.inverse = rows.inverse[usable]
         self.width = rows.first + int(usable.sum())
