@@ -1,5 +1,6 @@
 """Separating margins: kernels, the perceptron and single units, support vector machines (rows B2, B7, B8)."""
 
 from assay.margin import kernels
+from assay.margin.perceptron import MistakeTrace, Perceptron
 
-__all__ = ["kernels"]
+__all__ = ["MistakeTrace", "Perceptron", "kernels"]
