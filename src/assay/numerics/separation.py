@@ -156,7 +156,8 @@ class Overlap(Result):
             return f"no line through zero separates the classes: rows {shown} balance each other around zero"
         first, second = (self.rows[self.sides == side] for side in (1, -1))
         if first.size == second.size == 1:
-            return f"no line separates the classes: rows {first[0]} and {second[0]} are equal, their classes are not"
+            pair = f"rows {min(self.rows)} and {max(self.rows)}"
+            return f"no line separates the classes: {pair} are equal, their classes are not"
         return f"no line separates the classes: rows {shown} of both classes surround the same point"
 
 
@@ -224,7 +225,7 @@ def separate(
 def _column_sizes(X: Any) -> Array:
     top = abs(X).max(axis=0)
     large = np.asarray(top.toarray() if hasattr(top, "toarray") else top, dtype=np.float64).ravel()
-    return np.where(large > 0, large, 1.0)
+    return np.where(large > 1e-300, large, 1.0)  # the inverse of a smaller one would overflow
 
 
 def _overlap(A: _Margins, rows: Array, alpha: Array, names: tuple[str, ...]) -> Overlap:
