@@ -2,5 +2,6 @@
 
 from assay.margin import kernels
 from assay.margin.perceptron import MistakeTrace, Perceptron
+from assay.margin.units import DeltaRule, SigmoidUnit, UnitTrace
 
-__all__ = ["MistakeTrace", "Perceptron", "kernels"]
+__all__ = ["DeltaRule", "MistakeTrace", "Perceptron", "SigmoidUnit", "UnitTrace", "kernels"]

@@ -24,9 +24,10 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
 from assay.base import Constraint, Estimator, boolean, instance_of, integer, jobs, none, one_of, real, seed
-from assay.errors import ConvergenceWarning, DataError
-from assay.labels import class_codes, class_labels
+from assay.errors import ConvergenceWarning
+from assay.labels import class_codes
 from assay.margin._mistakes import MistakeTrace, longest, margin_of, signs_of, space_of
+from assay.margin._online import online_codes
 from assay.margin._perceptron import Dense, Gram, Rule, Run, Sparse, run
 from assay.margin._votes import Votes
 from assay.margin.kernels import Kernel, Linear, Precomputed, named
@@ -201,23 +202,12 @@ class Perceptron(ClassifierMixin, Estimator):
         before: Any = getattr(self, "trace_", None)
         first = before is None
         X = self._gate(X, sparse=["csr"], order="C", reset=first)
+        self.classes_, codes = online_codes(None if first else self.classes_, y, classes, X.shape[0])
         if first:
-            self.classes_ = np.unique(
-                class_labels(y if classes is None else classes, len(y if classes is None else classes))
-            )
-            if self.classes_.size < 2:
-                what = f"classes holds one class only, {self.classes_.tolist()[0]!r}"
-                raise DataError(what, remedy="pass all classes to the first call of partial_fit")
-            count = 1 if self.classes_.size == 2 else self.classes_.size
-            self._last, self._total = np.zeros((count, X.shape[1] + 1)), np.zeros((count, X.shape[1] + 1))
+            shape = (1 if self.classes_.size == 2 else self.classes_.size, X.shape[1] + 1)
+            self._last, self._total = np.zeros(shape), np.zeros(shape)
             self._seen, self.n_iter_ = 0, 0
-            self.mistakes_ = np.zeros(count, dtype=np.int64)
-        labels = class_labels(y, X.shape[0])
-        codes = np.minimum(np.searchsorted(self.classes_, labels), self.classes_.size - 1)
-        if (self.classes_[codes] != labels).any():
-            row = int(np.argmax(self.classes_[codes] != labels))
-            what = f"y holds the class {labels[row].item()!r} in row {row}, which the first call did not name"
-            raise DataError(what, remedy="pass all classes to the first call of partial_fit")
+            self.mistakes_ = np.zeros(shape[0], dtype=np.int64)
         made = []
         for k, sign in enumerate(signs_of(codes, self.classes_.size)):
             table = _linear_table(X, self._rule(), self._last[k], self._total[k], self._seen)
