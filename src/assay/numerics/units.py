@@ -61,7 +61,7 @@ def batch_steps(
     step: float,
     kind: int,
     limit: Array,
-    runaway: float,
+    lost: float,
     out: Array,
     path: Array,
 ) -> int:
