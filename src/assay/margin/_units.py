@@ -134,7 +134,7 @@ class Unit(Estimator):
             raise self._diverged(step, largest)
         if made < len(path):
             path[made] = w
-        message = self._message(converged, made, passes, step, largest, errors[:made], before)
+        message = self._message(converged, made, step, largest, errors[:made], before)
         return w, self._trace(errors[:made], converged, message, before, step, largest, path[: made + 1], "step")
 
     def _wander(self, A: Array, y: Array, v: Array, w: Array, passes: int, path: Array) -> tuple[Array, UnitTrace]:
@@ -167,20 +167,17 @@ class Unit(Estimator):
         kept = path[: len(errors) + 1]
         return w, self._trace(np.array(errors), converged, message, before, step, largest, kept, "pass")
 
-    def _message(
-        self, converged: bool, made: int, passes: int, step: float, largest: float, errors: Array, before: float
-    ) -> str:
-        if converged:
+    def _message(self, converged: bool, made: int, step: float, largest: float, errors: Array, before: float) -> str:
+        rose = step > largest and bool((np.diff(errors, prepend=before) > 0).any())
+        if converged and not rose:
             return f"what is left is not correlated with any column by more than tol = {self.tol:g}"
-        message = (
-            f"{type(self).__name__} made all of {passes:,} steps and some gradient is still above tol = {self.tol:g}"
-        )
-        if self.max_iter is not None and self.tol == 0:
+        message = f"{type(self).__name__} made {made:,} steps and some gradient is still above tol = {self.tol:g}"
+        remedy = "raise max_iter or tol, or standardise the columns"
+        if rose:
+            message = f"{type(self).__name__} made {made:,} steps with learning_rate = {step:g} and the error rose"
+            remedy = f"steps below {fmt(largest, 4)} make it fall each time"
+        elif self.max_iter is not None and self.tol == 0:
             return f"made the {made:,} steps asked for"
-        if step > largest and (np.diff(errors, prepend=before) > 0).any():
-            remedy = f"the error rose: steps below {fmt(largest, 4)} make it fall each time"
-        else:
-            remedy = "raise max_iter or tol, or standardise the columns"
         warnings.warn(f"{message}; {remedy}", ConvergenceWarning, stacklevel=6)
         return f"{message}; {remedy}"
 
