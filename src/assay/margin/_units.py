@@ -176,8 +176,8 @@ class Unit(Estimator):
         if rose:
             message = f"{type(self).__name__} made {made:,} steps with learning_rate = {step:g} and the error rose"
             remedy = f"steps below {fmt(largest, 4)} make it fall each time"
-        elif self.max_iter is not None and self.tol == 0:
-            return f"made the {made:,} steps asked for"
+        if self.max_iter is not None and self.tol == 0:
+            return f"made the {made:,} steps asked for" + (f"; the error rose, {remedy}" if rose else "")
         warnings.warn(f"{message}; {remedy}", ConvergenceWarning, stacklevel=6)
         return f"{message}; {remedy}"
 
