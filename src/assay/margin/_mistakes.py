@@ -24,7 +24,7 @@ from assay.constraints import text
 from assay.margin._perceptron import Gram, Run
 from assay.margin.kernels._kernel import is_sparse
 from assay.numbers import fmt
-from assay.numerics.separation import Overlap, Separation
+from assay.numerics.separation import Overlap, Separation, least
 from assay.results import Result
 from assay.state import Specs, several, values
 
@@ -48,7 +48,7 @@ def half_width(A: Any, signs: Array, w: Array, longest: float) -> float:
     length = float(np.sqrt(w @ w))
     margins = signs * np.asarray(A @ w).ravel() / (length * longest)
     best, columns = float(margins.min()), A.shape[1]
-    active = np.sort(np.argsort(margins, kind="stable")[: 2 * columns + 20])
+    active = least(margins, 2 * columns + 20)
     for _ in range(ROUNDS):
         if active.size * columns > LARGEST:
             break
@@ -63,8 +63,7 @@ def half_width(A: Any, signs: Array, w: Array, longest: float) -> float:
         best = max(best, float(margins.min()))
         if margins.min() >= size / total * (1.0 - TIGHT):
             break
-        worst = np.argsort(margins, kind="stable")[: columns + 20]
-        grown = np.union1d(active, worst)
+        grown = np.union1d(active, least(margins, columns + 20))
         if grown.size == active.size:
             break
         active = grown

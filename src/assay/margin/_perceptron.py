@@ -54,7 +54,8 @@ def dense_pass(
         if is_mistake(f, y[i], margin, strict):
             if counts[SURVIVED] > counts[LONGEST]:
                 counts[LONGEST] = counts[SURVIVED]
-                kept[:] = w
+                for j in range(p + 1):  # a slice would take longer to compile than all the rest
+                    kept[j] = w[j]
             change = step * y[i]
             late = change * counts[SEEN]
             for j in range(p):
@@ -95,7 +96,8 @@ def sparse_pass(
         if is_mistake(f, y[i], margin, strict):
             if counts[SURVIVED] > counts[LONGEST]:
                 counts[LONGEST] = counts[SURVIVED]
-                kept[:] = w
+                for j in range(p + 1):  # a slice would take longer to compile than all the rest
+                    kept[j] = w[j]
             change = step * y[i]
             late = change * counts[SEEN]
             for at in range(starts[i], starts[i + 1]):
@@ -181,7 +183,8 @@ class Sparse(_Explicit):
     def __init__(self, X: Any, rule: Rule, w: Array, total: Array, seen: int) -> None:
         super().__init__(X.shape[0], rule, w, total, seen)
         self.X = X
-        self.parts = (X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64))
+        # Unsigned: a compiled loop need not ask whether an index counts from the end.
+        self.parts = (X.data, X.indices.astype(np.uint32, copy=False), X.indptr.astype(np.int64))
 
     def sweep(self, y: Array, order: Array) -> int:
         """One pass; how many mistakes."""

@@ -42,7 +42,7 @@ from scipy.optimize import linprog, nnls
 from assay.checks import name_columns
 from assay.results import Result
 
-__all__ = ["Labelled", "Overlap", "Separation", "find_separation", "separate"]
+__all__ = ["Labelled", "Overlap", "Separation", "find_separation", "least", "separate"]
 
 Array = np.ndarray
 
@@ -388,7 +388,7 @@ class _Margins:
         batch = max(200, 10 * self.unknowns)
         cost = np.concatenate([np.zeros(self.unknowns), [-1.0]])
         limits = [*[(-1.0, 1.0)] * self.unknowns, (None, 1.0)]
-        chosen = np.sort(np.argsort(margins, kind="stable")[:batch])
+        chosen = least(margins, batch)
         for _ in range(ROUNDS):
             half = self._inequalities(np.column_stack([chosen, own[1][chosen]]))
             table = np.column_stack([half, np.ones(len(half))])
@@ -401,7 +401,7 @@ class _Margins:
                 return D
             if margins[chosen].min() <= POSITIVE:
                 return self._balance(half, chosen)
-            chosen = np.union1d(chosen, np.argsort(margins, kind="stable")[:batch])
+            chosen = np.union1d(chosen, least(margins, batch))
         return None
 
     def _balance(self, half: Array, chosen: Array) -> tuple[Array, Array] | None:
@@ -448,6 +448,19 @@ class _Margins:
         if self.rows.K == 2:
             return slopes[1:], intercept[1:]
         return slopes, intercept
+
+
+def least(margins: Array, count: int) -> Array:
+    """The places of the smallest margins, in order of place; of equal ones the first.
+
+    >>> least(np.array([3.0, 1.0, 2.0, 1.0]), 2).tolist()
+    [1, 3]
+    """
+    if count >= margins.size:
+        return np.arange(margins.size)
+    limit = np.partition(margins, count - 1)[count - 1]
+    below = np.flatnonzero(margins < limit)
+    return np.union1d(below, np.flatnonzero(margins == limit)[: count - below.size])
 
 
 def _smallest(margins: Array, count: int, below: float = np.inf) -> Array:

@@ -34,7 +34,8 @@ CURVATURE = 0.0770293
 @kernel
 def downhill(A: Array, y: Array, v: Array, w: Array, kind: int, g: Array) -> float:
     """Fill g with minus the gradient of the error at w; return the error."""
-    g[:] = 0.0
+    for j in range(w.size):
+        g[j] = 0.0
     error = 0.0
     for i in range(A.shape[0]):
         z = 0.0
@@ -74,7 +75,8 @@ def batch_steps(
     start = downhill(A, y, v, w, kind, g)
     for t in range(out.size):
         if t < path.shape[0]:
-            path[t] = w
+            for j in range(w.size):
+                path[t, j] = w[j]
         for j in range(w.size):
             w[j] += step * g[j]
         out[t] = downhill(A, y, v, w, kind, g)
