@@ -18,13 +18,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 from scipy import linalg, sparse
-from scipy.optimize import nnls
 
 from assay.constraints import text
 from assay.margin._perceptron import Gram, Run
 from assay.margin.kernels._kernel import is_sparse
 from assay.numbers import fmt
-from assay.numerics.separation import Overlap, Separation, least
+from assay.numerics.separation import Overlap, Separation, least, non_negative
 from assay.results import Result
 from assay.state import Specs, several, values
 
@@ -54,7 +53,9 @@ def half_width(A: Any, signs: Array, w: Array, longest: float) -> float:
             break
         part = A[active].toarray() if hasattr(A, "toarray") else A[active]
         B = signs[active][:, None] * part / longest
-        weights, _ = nnls(np.vstack([B.T, np.ones(active.size)]), np.append(np.zeros(columns), 1.0))
+        weights = non_negative(np.vstack([B.T, np.ones(active.size)]), np.append(np.zeros(columns), 1.0))
+        if weights is None:
+            break
         u = weights @ B
         size, total = float(np.sqrt(u @ u)), float(weights.sum())
         if total == 0.0 or size <= 1e-14 * total:

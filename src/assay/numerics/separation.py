@@ -42,7 +42,7 @@ from scipy.optimize import linprog, nnls
 from assay.checks import name_columns
 from assay.results import Result
 
-__all__ = ["Labelled", "Overlap", "Separation", "find_separation", "least", "separate"]
+__all__ = ["Labelled", "Overlap", "Separation", "find_separation", "least", "non_negative", "separate"]
 
 Array = np.ndarray
 
@@ -408,7 +408,9 @@ class _Margins:
         """Weights of some of the rows whose signed sum is zero; None where rounding does not let them be found."""
         table = np.vstack([half.T, np.ones(len(half))])
         target = np.concatenate([np.zeros(half.shape[1]), [1.0]])
-        alpha, _ = nnls(table, target, maxiter=30 * len(half))
+        alpha = non_negative(table, target)
+        if alpha is None:
+            return None
         used = np.flatnonzero(alpha > 1e-12 * alpha.max(initial=0.0))
         if used.size == 0:
             return None
@@ -448,6 +450,18 @@ class _Margins:
         if self.rows.K == 2:
             return slopes[1:], intercept[1:]
         return slopes, intercept
+
+
+def non_negative(A: Array, b: Array) -> Array | None:
+    """The x >= 0 of least |A x - b|; None where rounding keeps it from being found.
+
+    >>> non_negative(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([2.0, -1.0])).tolist()
+    [2.0, 0.0]
+    """
+    try:
+        return np.asarray(nnls(A, b, maxiter=30 * A.shape[1])[0])
+    except RuntimeError:  # it goes round in circles among columns that are nearly dependent
+        return None
 
 
 def least(margins: Array, count: int) -> Array:

@@ -23,7 +23,7 @@ __all__ = ["RBF", "Cosine", "Laplacian", "Linear", "Polynomial", "Sigmoid", "Vec
 Array = np.ndarray
 
 GAMMA = real(0, open_low=True) | one_of("scale", "auto")
-LARGEST_GAMMA = 1e300
+LARGEST_GAMMA = 1e307
 """Of columns that hardly vary; 1 / (p var) itself would overflow."""
 
 
