@@ -32,9 +32,9 @@ __all__ = ["MistakeTrace", "half_width", "longest", "margin_of", "signs_of", "sp
 Array = np.ndarray
 
 ROUNDS, TIGHT = 200, 1e-6
-LARGEST = 4_000_000
+LARGEST = 400_000
 """Cells of a least-squares problem beyond which the margin that the perceptron found itself is reported."""
-PROVABLE = 1500
+PROVABLE = 400
 """Rows beyond which the space of a kernel is not spelled out to prove anything about it."""
 
 
@@ -144,13 +144,13 @@ def longest(X: Any, intercept: bool) -> float:
     return float(np.sqrt(np.max(squares) + float(intercept))) or 1.0
 
 
-def space_of(table: Any, X: Any, intercept: bool) -> Any:
+def space_of(held: Any, X: Any) -> Any:
     """Rows whose inner products are those of the algorithm, the column of ones left out; None where too many."""
-    if not isinstance(table, Gram):
+    if held is None:
         return X
-    if table.n > PROVABLE:
+    if held.n > PROVABLE:
         return None
-    values, vectors = linalg.eigh(table.held.block().astype(np.float64))
+    values, vectors = linalg.eigh(held.block().astype(np.float64))
     used = values > 1e-12 * max(values[-1], 0.0)
     return np.ascontiguousarray(vectors[:, used] * np.sqrt(values[used]))
 

@@ -15,6 +15,7 @@ voted, kernels); Gallant (1990), IEEE Trans. Neural Networks 1, 179-191 (pocket)
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -184,16 +185,21 @@ class Perceptron(ClassifierMixin, Estimator):
         if before is not None and before.shape != (len(signs), X.shape[1] + 1):
             before = None
         seeds = seed_sequence(self.random_state).spawn(len(signs))
-        held = None if self._is_linear() or self.kernel is None else self._hold(X)
+        held = None if self.kernel is None else named(self.kernel).prepare(X)
+        space = space_of(held, X)
+        radius = longest(X, self.fit_intercept)
+        if held is not None:
+            radius = float(np.sqrt(held.diagonal.max() + self.fit_intercept))
 
-        def one(k: int) -> tuple[Any, Run]:
+        def one(k: int) -> tuple[Any, Run, float]:
             table = self._table(X, held, None if before is None else before[k])
-            return table, self._run(table, X, signs[k], np.random.default_rng(seeds[k]), k)
+            made = self._run(table, space, signs[k], np.random.default_rng(seeds[k]), radius, k)
+            return table, made, margin_of(table, made, space, signs[k], radius, self.fit_intercept)
 
         work = 20.0 * X.shape[0] * X.shape[1] if held is None else np.inf
-        done = parallel(one, range(len(signs)), n_jobs=self.n_jobs, work=work)
-        self._keep(X, signs, [table for table, _ in done], [made for _, made in done], held)
-        self._report(X, signs, [table for table, _ in done], [made for _, made in done], held, before is None)
+        tables, runs, margins = zip(*parallel(one, range(len(signs)), n_jobs=self.n_jobs, work=work), strict=True)
+        self._keep(X, signs, tables, runs, held)
+        self._report(runs, np.array(margins), radius, before is None)
         return self
 
     @available_if(_is_online)
@@ -228,30 +234,24 @@ class Perceptron(ClassifierMixin, Estimator):
     def _start(self) -> Array | None:
         return getattr(self, "_last", None)
 
-    def _hold(self, X: Array) -> Any:
-        return named(self.kernel).prepare(X)
-
     def _table(self, X: Any, held: Any, before: Array | None) -> Any:
         if held is not None:
             return Gram(held, self._rule())
         w = np.zeros(X.shape[1] + 1) if before is None else before.copy()
         return _linear_table(X, self._rule(), w, np.zeros(X.shape[1] + 1), 0)
 
-    def _run(self, table: Any, X: Any, signs: Array, random: np.random.Generator, k: int) -> Run:
-        n = X.shape[0]
-        given = np.arange(n)
+    def _run(self, table: Any, space: Any, signs: Array, random: np.random.Generator, radius: float, k: int) -> Run:
+        given = np.arange(signs.size)
 
         def prove(margins: Array) -> Separation | Overlap | None:
-            space = space_of(table, X, self.fit_intercept)
             if space is None:
                 return None
-            names = self._feature_names() if not isinstance(table, Gram) else ()
-            return separate(
-                space, signs > 0, intercept=self.fit_intercept, names=names, labels=self._pair(k), start=margins
-            )
+            names = () if isinstance(table, Gram) else self._feature_names()
+            labels, bias = self._pair(k), self.fit_intercept
+            return separate(space, signs > 0, intercept=bias, names=names, labels=labels, start=margins)
 
-        order = (lambda: random.permutation(n)) if self.shuffle else (lambda: given)
-        size = 1.0 if isinstance(table, Gram) else longest(X, self.fit_intercept)
+        order = (lambda: random.permutation(given)) if self.shuffle else (lambda: given)
+        size = 1.0 if isinstance(table, Gram) else radius
         return run(table, signs, order, self.max_iter, self.variant, prove, fixed=not self.shuffle, longest=size)
 
     def _pair(self, k: int) -> tuple[str, str]:
@@ -268,7 +268,7 @@ class Perceptron(ClassifierMixin, Estimator):
             return np.asarray(table.mean())
         return made.best if self.variant == "pocket" and made.best is not None else table.w
 
-    def _keep(self, X: Any, signs: Array, tables: list[Any], runs: list[Run], held: Any) -> None:
+    def _keep(self, X: Any, signs: Array, tables: Sequence[Any], runs: Sequence[Run], held: Any) -> None:
         """What predictions need."""
         weights = np.array([self._chosen(table, made) for table, made in zip(tables, runs, strict=True)])
         if self._is_linear():
@@ -288,46 +288,35 @@ class Perceptron(ClassifierMixin, Estimator):
         self.kernel_ = Linear() if held is None else held.kernel
         self._rows = np.zeros((used.size, 0)) if self._pairwise() else np.ascontiguousarray(X[used])
 
-    def _report(self, X: Any, signs: Array, tables: list[Any], runs: list[Run], held: Any, from_zero: bool) -> None:
+    def _report(self, runs: Sequence[Run], gamma: Array, radius: float, from_zero: bool) -> None:
         passes = max(len(made.mistakes) for made in runs)
-        mistakes = np.zeros((len(runs), passes), dtype=np.int64)
-        for k, made in enumerate(runs):
-            mistakes[k, : len(made.mistakes)] = made.mistakes
+        mistakes = np.array([[*made.mistakes, *[0] * (passes - len(made.mistakes))] for made in runs], dtype=np.int64)
         self.mistakes_, self.n_iter_ = mistakes.sum(axis=1), passes
-        rule = self._rule()
-        space = space_of(tables[0], X, self.fit_intercept)
-        radius = (
-            longest(X, self.fit_intercept) if held is None else float(np.sqrt(held.diagonal.max() + self.fit_intercept))
-        )
-        margin, bound = np.full(len(runs), np.nan), np.full(len(runs), np.nan)
-        separable = np.full(len(runs), -1)
-        for k, (table, made) in enumerate(zip(tables, runs, strict=True)):
-            gamma = margin_of(table, made, space, signs[k], radius, self.fit_intercept)
-            if gamma > 0:
-                separable[k], margin[k] = 1, gamma
-                if from_zero:
-                    bound[k] = (radius**2 + 2.0 * rule.margin / rule.step) / gamma**2
-            elif isinstance(made.answer, Overlap):
-                separable[k] = 0
         proofs = tuple(made.answer if isinstance(made.answer, Overlap) else None for made in runs)
+        separable = np.where(gamma > 0, 1, [-1 if proof is None else 0 for proof in proofs])
+        margin = np.where(gamma > 0, gamma, np.nan)
+        rule = self._rule()
+        bound = (radius**2 + 2.0 * rule.margin / rule.step) / margin**2 if from_zero else np.full(gamma.size, np.nan)
         converged, cycle = np.array([made.converged for made in runs]), np.array([made.cycle for made in runs])
         self.trace_ = MistakeTrace(self._names(), mistakes, radius, margin, bound, converged, separable, cycle, proofs)
         self._warn(passes)
 
     def _warn(self, passes: int) -> None:
+        """The last weights of an unfinished walk are those of no answer; the other variants have one."""
         trace = self.trace_
         stuck = np.flatnonzero(~trace.converged)
-        if stuck.size == 0:
+        if stuck.size == 0 or self.variant != "last":
             return
         proved = [k for k in stuck if trace.certificates[k] is not None]
         whom = "" if len(trace.names) == 1 else f" for the class {trace.names[(proved or stuck)[0]]!r}"
-        if proved and self.variant == "last":
+        if proved:
             what = f"the perceptron cannot finish{whom}: {trace.certificates[proved[0]]}"
-            warnings.warn(f"{what}; use variant='pocket' or 'averaged'", ConvergenceWarning, stacklevel=4)
-        elif not proved:
+            remedy = "use variant='pocket' or 'averaged'"
+        else:
             known = "although a line separates the classes, " if trace.separable[stuck[0]] == 1 else ""
             what = f"{known}the perceptron made mistakes{whom} in all of {passes} passes"
-            warnings.warn(f"{what}; raise max_iter or scale the columns", ConvergenceWarning, stacklevel=4)
+            remedy = "raise max_iter, scale the columns, or use variant='averaged'"
+        warnings.warn(f"{what}; {remedy}", ConvergenceWarning, stacklevel=4)
 
     def decision_function(self, X: Any) -> Array:
         """w'x + b of each row, one column per class for more than two; "voted": the balance of votes, -1 to 1."""

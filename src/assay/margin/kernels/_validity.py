@@ -81,12 +81,13 @@ def is_valid(k: Any, X: Any) -> Validity:
     >>> bool(is_valid(lambda A, B: A @ B.T, np.array([[1.0], [2.0]])))
     True
     """  # noqa: E501  (a sentence)
-    kernel: Kernel = wrap(k)
-    gram = kernel(X).astype(np.float64)
+    held = wrap(k).prepare(X)
+    kernel: Kernel = held.kernel
+    gram = held.block().astype(np.float64)
     asymmetry = float(np.abs(gram - gram.T).max(initial=0.0))
     K = 0.5 * (gram + gram.T)
     values, vectors = linalg.eigh(K)
-    eps = np.finfo(np.float32 if kernel.prepare(X).dtype == np.float32 else np.float64).eps
+    eps = float(np.finfo(held.dtype).eps)
     tolerance = float(10.0 * len(K) * eps * np.abs(values).max(initial=0.0))
     symmetric = asymmetry <= tolerance
     positive = bool(values.size == 0 or values[0] >= -tolerance)
