@@ -17,20 +17,9 @@ exp(-|x - x'|^2) on [0] * #(common substrings of length 2) on [1] + 1
 [[6.0, 2.104], [2.104, 3.0]]
 """
 
+from assay.margin.kernels._algebra import Exp, Normalized, On, Scaled, Shifted, Sum, Times, exp, normalize
 from assay.margin.kernels._functions import FeatureMap, Precomputed, Product, Wrapped, named, wrap
-from assay.margin.kernels._kernel import (
-    Exp,
-    Kernel,
-    Normalized,
-    On,
-    Prepared,
-    Scaled,
-    Shifted,
-    Sum,
-    Times,
-    exp,
-    normalize,
-)
+from assay.margin.kernels._kernel import Kernel, Prepared
 from assay.margin.kernels._texts import EditDistance, StringSpectrum
 from assay.margin.kernels._validity import Validity, is_valid
 from assay.margin.kernels._vectors import RBF, Cosine, Laplacian, Linear, Polynomial, Sigmoid

@@ -15,7 +15,8 @@ from sklearn.metrics.pairwise import manhattan_distances
 
 from assay.constraints import integer, one_of, real
 from assay.errors import DataError, ParameterError
-from assay.margin.kernels._kernel import Kernel, Normalized, View, is_sparse, read_numbers
+from assay.margin.kernels._algebra import Normalized
+from assay.margin.kernels._kernel import Kernel, View, is_sparse, read_numbers
 from assay.margin.kernels._tiles import LOG2_E, exp_single, exp_tile, manhattan
 
 __all__ = ["RBF", "Cosine", "Laplacian", "Linear", "Polynomial", "Sigmoid", "Vectors"]
@@ -146,7 +147,35 @@ def _rate(asked: str, X: Any) -> float:
     return min(1.0 / (X.shape[1] * variance), LARGEST_GAMMA) if variance > 1.0 / LARGEST_GAMMA else 1.0
 
 
-class Polynomial(_WithGamma):
+class _OfProduct(_WithGamma):
+    """A function of gamma <x, x'> + coef0."""
+
+    coef0: float
+
+    def _map(self, out: Array) -> None:
+        """Apply the function, in place."""
+        raise NotImplementedError
+
+    def _inner(self, out: Array) -> None:
+        out *= out.dtype.type(self._number())
+        out += out.dtype.type(self.coef0)
+        self._map(out)
+
+    def _tile(self, a: Vectors, b: Vectors, out: Array) -> None:
+        inner_products(a, b, out)
+        self._inner(out)
+
+    def _diagonal(self, a: Vectors) -> Array:
+        out = a.squares.copy()
+        self._inner(out)
+        return out
+
+    def _argument(self) -> str:
+        shift = "" if self.coef0 == 0 else f" {'+' if self.coef0 > 0 else '-'} {abs(self.coef0):g}"
+        return f"{self._say()}<x, x'>{shift}"
+
+
+class Polynomial(_OfProduct):
     """(gamma <x, x'> + coef0)^degree: all products of up to `degree` columns; valid unless coef0 is negative.
 
     | parameter | default | range                     | meaning                                                        |
@@ -171,19 +200,8 @@ class Polynomial(_WithGamma):
         """Whether no power of an inner product has a negative coefficient."""
         return self.coef0 >= 0
 
-    def _tile(self, a: Vectors, b: Vectors, out: Array) -> None:
-        inner_products(a, b, out)
-        self._map(out)
-
-    def _diagonal(self, a: Vectors) -> Array:
-        out = a.squares.copy()
-        self._map(out)
-        return out
-
     def _map(self, out: Array) -> None:
         """Horner over the bits of the degree: few products, which cost less than a power."""
-        out *= out.dtype.type(self._number())
-        out += out.dtype.type(self.coef0)
         bits = f"{self.degree:b}"[1:]
         base = out.copy() if "1" in bits else out
         for bit in bits:
@@ -192,8 +210,7 @@ class Polynomial(_WithGamma):
                 np.multiply(out, base, out=out)
 
     def _formula(self) -> str:
-        shift = "" if self.coef0 == 0 else f" {'+' if self.coef0 > 0 else '-'} {abs(self.coef0):g}"
-        return f"({self._say()}<x, x'>{shift})^{self.degree}"
+        return f"({self._argument()})^{self.degree}"
 
 
 class RBF(_WithGamma):
@@ -252,7 +269,7 @@ class Laplacian(_WithGamma):
         return f"exp(-{self._say()}|x - x'|_1)"
 
 
-class Sigmoid(_WithGamma):
+class Sigmoid(_OfProduct):
     """tanh(gamma <x, x'> + coef0): flagged, because it is not a kernel for most rows and parameters.
 
     | parameter | default | range                     | meaning                                                        |
@@ -275,23 +292,11 @@ class Sigmoid(_WithGamma):
         _check_finite("coef0", coef0)
         self.coef0 = coef0
 
-    def _tile(self, a: Vectors, b: Vectors, out: Array) -> None:
-        inner_products(a, b, out)
-        self._map(out)
-
-    def _diagonal(self, a: Vectors) -> Array:
-        out = a.squares.copy()
-        self._map(out)
-        return out
-
     def _map(self, out: Array) -> None:
-        out *= out.dtype.type(self._number())
-        out += out.dtype.type(self.coef0)
         np.tanh(out, out=out)
 
     def _formula(self) -> str:
-        shift = "" if self.coef0 == 0 else f" {'+' if self.coef0 > 0 else '-'} {abs(self.coef0):g}"
-        return f"tanh({self._say()}<x, x'>{shift})"
+        return f"tanh({self._argument()})"
 
 
 class Cosine(Normalized):
