@@ -44,6 +44,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "BestSubset": [{"criterion": "cv"}],
     "DecisionTreeClassifier": [{"splitter": "hist", "max_leaf_nodes": 6}, {"multiway": True, "criterion": "log_loss"}],
     "DecisionTreeRegressor": [{"splitter": "hist"}, {"criterion": "absolute_error"}],
+    "DeltaRule": [{"solver": "sgd", "order": "shuffled"}],
     "ElasticNet": [{"positive": True}],
     "GradientBoostingClassifier": [{"subsample": 0.5}, {"early_stopping": True, "validation_fraction": 0.3}],
     "GradientBoostingRegressor": [{"loss": "huber", "growth": "depth"}],

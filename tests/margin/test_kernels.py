@@ -127,6 +127,13 @@ def test_tiles_join_to_the_whole(dtype):
     rows = RNG.permutation(1100)[:400]
     np.testing.assert_allclose(held.block(rows), wanted[rows], **close)
     assert (held.block(rows)[np.arange(400), rows] == 1).all()
+    part = held.block(rows[:5], rows[3:9])
+    assert part[3, 0] == part[4, 1] == 1
+    np.testing.assert_allclose(part, wanted[np.ix_(rows[:5], rows[3:9])], **close)
+    mask = np.zeros(1100, dtype=bool)
+    mask[rows] = True
+    np.testing.assert_allclose(held.block(mask, mask), wanted[np.ix_(mask, mask)], **close)
+    np.testing.assert_allclose(held.block(None, mask), wanted[:, mask], **close)
     np.testing.assert_allclose(held.cross(X), wanted, **close)
     out = np.empty((1100, 1100), dtype=dtype)
     assert held.block(out=out) is out

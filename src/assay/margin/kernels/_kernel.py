@@ -187,10 +187,19 @@ class Prepared:
             return self._whole(out)
         a = self.view if rows is None else self.view.take(rows)
         out = _fill(self.kernel, a, self.view if columns is None else self.view.take(columns), out)
-        if columns is None:  # what rounding leaves of a distance of zero
-            at = np.arange(self.n)[rows]
-            out[np.arange(a.n), at] = self.diagonal[at]
+        self._exact_diagonal(out, rows, columns)
         return out
+
+    def _exact_diagonal(self, out: Array, rows: Any, columns: Any) -> None:
+        """Put k(x, x) where a row meets itself, instead of what rounding leaves of a distance of zero."""
+        every = np.arange(self.n)
+        own = every if rows is None else every[rows]
+        place = every
+        if columns is not None:
+            place = np.full(self.n, -1)
+            place[columns] = np.arange(out.shape[1])
+        met = np.flatnonzero(place[own] >= 0)
+        out[met, place[own[met]]] = self.diagonal[own[met]]
 
     def _whole(self, out: Array | None) -> Array:
         out = _fill(self.kernel, self.view, self.view, out, symmetric=self.kernel.symmetric)
