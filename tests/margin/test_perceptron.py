@@ -16,7 +16,7 @@ from sklearn.linear_model import Perceptron as Peer
 
 from assay.errors import ConvergenceWarning, DataError, ParameterError
 from assay.margin import Perceptron
-from assay.margin.kernels import RBF, Linear, Polynomial, Precomputed
+from assay.margin.kernels import RBF, Linear, Polynomial, Precomputed, StringSpectrum, normalize
 from assay.state import from_state, to_state
 from tests.naive import margin_units as naive
 
@@ -255,6 +255,16 @@ def test_a_kernel_separates_what_no_line_does():
     np.testing.assert_allclose(other.decision_function(gram), model.decision_function(X), rtol=1e-8)
     with pytest.warns(ConvergenceWarning, match="no line separates"):
         Perceptron(kernel="linear", max_iter=60).fit(X, y)
+
+
+def test_strings_through_their_gram_matrix():
+    names = ["anna", "hannah", "joanna", "susanna", "otto", "lotte", "charlotte", "scott"]
+    k = normalize(StringSpectrum(2) + StringSpectrum(1))
+    model = Perceptron(kernel=Precomputed()).fit(k(names), [0, 0, 0, 0, 1, 1, 1, 1])
+    assert model.trace_.converged.all()
+    assert model.predict(k(["joan", "pott"], names)).tolist() == [0, 1]
+    with pytest.raises(ParameterError, match=r"reads strings.*kernel=Precomputed\(\)"):
+        Perceptron(kernel=k).fit(names, [0, 0, 0, 0, 1, 1, 1, 1])
 
 
 # As an estimator.

@@ -25,7 +25,7 @@ from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
 from assay.base import Constraint, Estimator, boolean, instance_of, integer, jobs, none, one_of, real, seed
-from assay.errors import ConvergenceWarning
+from assay.errors import ConvergenceWarning, ParameterError
 from assay.labels import class_codes
 from assay.margin._mistakes import MistakeTrace, longest, margin_of, signs_of, space_of
 from assay.margin._online import online_codes
@@ -176,6 +176,9 @@ class Perceptron(ClassifierMixin, Estimator):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Pass over the rows until none is a mistake, or none of the ways to go on makes sense."""
+        if isinstance(self.kernel, Kernel) and not self.kernel.numeric:
+            what = f"the kernel {self.kernel} reads strings, and Perceptron rows of numbers"
+            raise ParameterError(what, remedy="pass kernel=Precomputed() and the Gram matrix k(texts) as X")
         before = self._start() if self.warm_start and self._is_linear() else None
         X = self._gate(X, sparse=["csr"] if self._is_linear() else False, order="C")
         for name in ("coef_", "intercept_", "support_", "dual_coef_", "kernel_", "_rows", "votes_", "_last", "_seen"):

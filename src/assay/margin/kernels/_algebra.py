@@ -67,6 +67,11 @@ class _Pair(Kernel):
         """Whether both are."""
         return self.left.symmetric and self.right.symmetric
 
+    @property
+    def numeric(self) -> bool:
+        """Whether both are."""
+        return self.left.numeric and self.right.numeric
+
     def resolve(self, X: Any) -> Kernel:
         """Both, resolved."""
         return type(self)(self.left.resolve(X), self.right.resolve(X))
@@ -121,6 +126,11 @@ class _Around(Kernel):
     def symmetric(self) -> bool:
         """Whether the inner one is."""
         return self.kernel.symmetric
+
+    @property
+    def numeric(self) -> bool:
+        """Whether the inner one is."""
+        return self.kernel.numeric
 
     def resolve(self, X: Any) -> Kernel:
         """The inner kernel, resolved."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import re
 import threading
-from functools import cached_property
+from functools import cached_property, reduce
 from html import escape
 from importlib import import_module
 from typing import Any, Self
@@ -21,7 +21,7 @@ import numpy as np
 from scipy import sparse
 
 from assay.base import refuse_not_finite
-from assay.errors import DataError, DataTypeError
+from assay.errors import DataError, DataTypeError, ParameterError
 from assay.margin.kernels._tiles import mirror
 from assay.numerics.threads import parallel
 from assay.state import Stateful
@@ -49,9 +49,9 @@ class Kernel(Stateful):
     """A symmetric function k(x, x') of two rows, to be used as an inner product.
 
     `k(A, B)` is the Gram matrix, `k(A)` that of rows with themselves, `k.diagonal(A)` its diagonal. Valid kernels,
-    whose Gram matrices have no negative eigenvalue, are closed under `k + k`, `k * k`, `2 * k`, `k + 1`, `exp(k)`,
-    `normalize(k)` and `k.on(columns)`; `k.valid` says whether a kernel is valid by construction. Kernels are values:
-    equal if they are built alike, never changed. float32 rows give a float32 Gram matrix, all others float64.
+    whose Gram matrices have no negative eigenvalue, are closed under `k + h`, `k * h`, `k ** 2`, `2 * k`, `k + 1`,
+    `exp(k)`, `normalize(k)` and `k.on(columns)`; `k.valid` says whether a kernel is valid by construction. Kernels are
+    values: equal if they are built alike, never changed. float32 rows give a float32 Gram matrix, all others float64.
 
     >>> from assay.margin.kernels import RBF, Linear
     >>> k = RBF(gamma=0.5) + 2 * Linear()
@@ -69,6 +69,11 @@ class Kernel(Stateful):
     @property
     def symmetric(self) -> bool:
         """Whether k(x, x') = k(x', x) by construction, to the last bit."""
+        return True
+
+    @property
+    def numeric(self) -> bool:
+        """Whether rows of numbers are all that it reads; otherwise strings, or columns of several kinds."""
         return True
 
     # What a kernel defines.
@@ -129,6 +134,20 @@ class Kernel(Stateful):
         return _algebra().multiply(self, other)
 
     __radd__, __rmul__ = __add__, __mul__
+
+    def __pow__(self, degree: int) -> Kernel:
+        if isinstance(degree, bool) or not isinstance(degree, int | np.integer) or degree < 1:
+            raise ParameterError(f"a kernel to the power of {degree!r}", remedy="use a whole number of at least 1")
+        return reduce(lambda made, _: made * self, range(int(degree) - 1), self)
+
+    def __sub__(self, other: Any) -> Kernel:
+        what = "the difference of two kernels is not a kernel in general"
+        raise ParameterError(what, remedy="use is_valid(lambda A, B: k(A, B) - h(A, B), X) to see whether it is on X")
+
+    def __neg__(self) -> Kernel:
+        return self.__sub__(self)
+
+    __rsub__ = __sub__
 
     def __eq__(self, other: Any) -> bool:
         return type(self) is type(other) and self._values() == other._values()

@@ -59,6 +59,11 @@ class StringSpectrum(Kernel):
     [[9.0, 7.0], [7.0, 8.0]]
     """
 
+    @property
+    def numeric(self) -> bool:
+        """It reads strings."""
+        return False
+
     def __init__(self, k: int = 3) -> None:
         if not integer(1).accepts(k):
             raise ParameterError(f"k = {k!r}", remedy="it must be a whole number of at least 1")
@@ -119,6 +124,11 @@ class EditDistance(Kernel):
     @property
     def valid(self) -> bool:
         """Not by construction."""
+        return False
+
+    @property
+    def numeric(self) -> bool:
+        """It reads strings."""
         return False
 
     def __init__(self, scale: float = 1.0) -> None:
