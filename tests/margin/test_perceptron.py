@@ -350,3 +350,31 @@ def test_bad_input():
         Perceptron().partial_fit(X, y, classes=[0, 1]).partial_fit(X, y + 1)
     with pytest.raises(AttributeError, match="partial_fit"):
         _ = Perceptron("pocket").partial_fit
+
+
+def test_augmentation_is_the_kernel_plus_one():
+    X, y = table(9, n=40, noise=0.3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        with_ones = Perceptron(kernel=RBF(0.5), max_iter=30).fit(X, y)
+        plus_one = Perceptron(kernel=RBF(0.5) + 1, fit_intercept=False, max_iter=30).fit(X, y)
+    np.testing.assert_allclose(plus_one.decision_function(X), with_ones.decision_function(X), rtol=1e-9)
+    assert plus_one.mistakes_ == with_ones.mistakes_
+
+
+def test_pieces_go_on_after_a_fit():
+    """Each class has seen its own number of rows: one that is done early stops early."""
+    X, y = load_iris(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(X))
+    X, y = X[order], y[order]
+    model = Perceptron("averaged", max_iter=6).fit(X, y)
+    passes = (model.trace_.mistakes > 0).sum(axis=1) + model.trace_.converged
+    assert len(set(passes)) > 1
+    model.partial_fit(X[:40], y[:40])
+    for k in range(3):
+        A, signs = naive.augmented(X), np.where(y == k, 1, -1)
+        w, total, seen = np.zeros(5), np.zeros(5), 0
+        for a, t in [*zip(A, signs, strict=True)] * int(passes[k]) + [*zip(A[:40], signs[:40], strict=True)]:
+            w = w + t * a if t * (w @ a) <= 0 else w
+            total, seen = total + w, seen + 1
+        np.testing.assert_allclose(np.append(model.coef_[k], model.intercept_[k]), total / seen, rtol=1e-9, atol=1e-12)

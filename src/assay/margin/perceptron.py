@@ -117,7 +117,7 @@ class Perceptron(ClassifierMixin, Estimator):
         "n_iter_": integer(1),
         "_last": optional(floats(contrasts, "p+1")),
         "_total": optional(floats(contrasts, "p+1")),
-        "_seen": optional(integer(0)),
+        "_seen": optional(ints(contrasts)),
     }
 
     def __init__(
@@ -215,16 +215,16 @@ class Perceptron(ClassifierMixin, Estimator):
         if first:
             shape = (1 if self.classes_.size == 2 else self.classes_.size, X.shape[1] + 1)
             self._last, self._total = np.zeros(shape), np.zeros(shape)
-            self._seen, self.n_iter_ = 0, 0
-            self.mistakes_ = np.zeros(shape[0], dtype=np.int64)
+            self._seen, self.mistakes_ = np.zeros(shape[0], dtype=np.int64), np.zeros(shape[0], dtype=np.int64)
+            self.n_iter_ = 0
         made = []
         for k, sign in enumerate(signs_of(codes, self.classes_.size)):
-            table = _linear_table(X, self._rule(), self._last[k], self._total[k], self._seen)
+            table = _linear_table(X, self._rule(), self._last[k], self._total[k], int(self._seen[k]))
             made.append(table.sweep(sign, np.arange(X.shape[0])))
-        self._seen += X.shape[0]
+        self._seen = self._seen + X.shape[0]
         self.n_iter_ += 1
         self.mistakes_ = self.mistakes_ + np.array(made, dtype=np.int64)
-        weights: Array = self._last - (self._total / self._seen if self.variant == "averaged" else 0.0)
+        weights: Array = self._last - (self._total / self._seen[:, None] if self.variant == "averaged" else 0.0)
         self.coef_, self.intercept_ = weights[:, :-1].copy(), weights[:, -1].copy()
         unknown = np.full(len(made), np.nan)
         old: Array = np.zeros((len(made), 0), dtype=np.int64) if first else before.mistakes
@@ -278,7 +278,7 @@ class Perceptron(ClassifierMixin, Estimator):
             self.coef_, self.intercept_ = weights[:, :-1].copy(), weights[:, -1].copy()
             self._last = np.array([table.w for table in tables])
             self._total = np.array([table.total for table in tables])
-            self._seen = int(tables[0].counts[0])
+            self._seen = np.array([table.counts[0] for table in tables], dtype=np.int64)
             return
         if self.variant == "voted":
             paths, seen = [np.concatenate(made.path) for made in runs], [int(table.counts[0]) for table in tables]
