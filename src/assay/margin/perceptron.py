@@ -40,6 +40,8 @@ from assay.state import Specs, classes, contrasts, floats, ints, need, optional,
 __all__ = ["MistakeTrace", "Perceptron"]
 
 Array = np.ndarray
+LINEAR, DUAL = ("coef_", "intercept_", "_last", "_total", "_seen"), ("support_", "dual_coef_", "kernel_", "_rows")
+FORMS = (*LINEAR, *DUAL, "votes_")
 
 
 def _is_online(estimator: Perceptron) -> bool:
@@ -148,9 +150,8 @@ class Perceptron(ClassifierMixin, Estimator):
         self.random_state = random_state
 
     def _check_state(self) -> None:
-        linear = hasattr(self, "coef_")
-        dual = [hasattr(self, name) for name in ("support_", "dual_coef_", "kernel_", "_rows")]
-        need(linear != all(dual) and any(dual) == all(dual))
+        linear, dual = ([hasattr(self, name) for name in names] for names in (LINEAR, DUAL))
+        need(all(linear) == any(linear) != any(dual) == all(dual))
         need(hasattr(self, "votes_") == (self.variant == "voted"))
         need(self.variant != "voted" or self.votes_.rows.max(initial=-1) < self.support_.size)
         if all(dual) and not self._pairwise():
@@ -181,7 +182,7 @@ class Perceptron(ClassifierMixin, Estimator):
             raise ParameterError(what, remedy="pass kernel=Precomputed() and the Gram matrix k(texts) as X")
         before = self._start() if self.warm_start and self._is_linear() else None
         X = self._gate(X, sparse=["csr"] if self._is_linear() else False, order="C")
-        for name in ("coef_", "intercept_", "support_", "dual_coef_", "kernel_", "_rows", "votes_", "_last", "_seen"):
+        for name in FORMS:  # what another form left behind
             self.__dict__.pop(name, None)
         self.classes_, codes = class_codes(y, X.shape[0])
         signs = signs_of(codes, self.classes_.size)
@@ -217,6 +218,7 @@ class Perceptron(ClassifierMixin, Estimator):
             self._last, self._total = np.zeros(shape), np.zeros(shape)
             self._seen, self.mistakes_ = np.zeros(shape[0], dtype=np.int64), np.zeros(shape[0], dtype=np.int64)
             self.n_iter_ = 0
+        self._last, self._total = self._last.copy(), self._total.copy()  # the pass writes into them
         made = []
         for k, sign in enumerate(signs_of(codes, self.classes_.size)):
             table = _linear_table(X, self._rule(), self._last[k], self._total[k], int(self._seen[k]))
