@@ -70,18 +70,24 @@ class StringSpectrum(Kernel):
         self.k = k
 
     def _hold(self, X: Any, like: Any = None) -> _Counts:
-        counted = [Counter(s[at : at + self.k] for at in range(len(s) - self.k + 1)) for s in read_texts(X)]
         known: dict[str, int] = {} if like is None else like.known
-        if like is None:
-            for one in counted:
-                for piece in one:
-                    known.setdefault(piece, len(known))
-        kept = [[(known[piece], times) for piece, times in one.items() if piece in known] for one in counted]
-        starts = np.cumsum([0, *map(len, kept)])
-        pairs = np.array([pair for one in kept for pair in one], dtype=np.int64).reshape(-1, 2)
-        shape = (len(counted), max(1, len(known)))
-        table = sparse.csr_array((pairs[:, 1].astype(np.float64), pairs[:, 0], starts), shape=shape)
-        squares = np.array([sum(times * times for times in one.values()) for one in counted], dtype=np.float64)
+        columns: list[int] = []
+        times: list[int] = []
+        ends = [0]
+        for s in read_texts(X):
+            counted = Counter([s[at : at + self.k] for at in range(len(s) - self.k + 1)])
+            if like is None:
+                columns += [known.setdefault(piece, len(known)) for piece in counted]
+            else:
+                columns += [known.get(piece, -1) for piece in counted]
+            times += counted.values()
+            ends.append(len(times))
+        place, count = np.array(columns, dtype=np.int64), np.array(times, dtype=np.float64)
+        row = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
+        squares = np.bincount(row, count * count, minlength=len(ends) - 1).astype(np.float64)
+        seen = place >= 0
+        shape = (len(ends) - 1, max(1, len(known)))
+        table = sparse.csr_array((count[seen], (row[seen], place[seen])), shape=shape)
         return _Counts(table, squares, known)
 
     def _tile(self, a: _Counts, b: _Counts, out: Array) -> None:
