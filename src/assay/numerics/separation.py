@@ -187,8 +187,9 @@ def separate(
 
 
 def _column_sizes(X: Any) -> Array:
-    top = abs(X).max(axis=0)
-    large = np.asarray(top.toarray() if hasattr(top, "toarray") else top, dtype=np.float64).ravel()
+    ends = (X.max(axis=0), -X.min(axis=0))  # no copy of the table, as its absolute value would be
+    both = [np.asarray(end.toarray() if hasattr(end, "toarray") else end, dtype=np.float64).ravel() for end in ends]
+    large = np.maximum(*both)
     return np.where(large > 1e-300, large, 1.0)  # the inverse of a smaller one would overflow
 
 
