@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 import tomllib
 from pathlib import Path
@@ -28,3 +29,11 @@ def test_errata_tables_are_whole():
         assert len(row) == 5, row
         assert row[2] != row[3]
         assert row[4] in ("yes", "no")
+
+
+def test_examples_of_the_methods_run():
+    options = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    path = ROOT / "docs" / "methods.md"
+    found = doctest.testfile(str(path), module_relative=False, optionflags=options, encoding="utf-8")
+    assert found.attempted >= 10
+    assert found.failed == 0

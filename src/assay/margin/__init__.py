@@ -1,3 +1,7 @@
 """Separating margins: kernels, the perceptron and single units, support vector machines (rows B2, B7, B8)."""
 
-__all__: list[str] = []
+from assay.margin import kernels
+from assay.margin.perceptron import MistakeTrace, Perceptron
+from assay.margin.units import DeltaRule, SigmoidUnit, UnitTrace
+
+__all__ = ["DeltaRule", "MistakeTrace", "Perceptron", "SigmoidUnit", "UnitTrace", "kernels"]

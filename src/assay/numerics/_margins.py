@@ -1,40 +1,19 @@
-"""Whether a linear rule separates the classes, proved by a direction that does, and which columns it needs.
+"""The inequalities of separating directions, and the linear programmes over them, grown row by row.
 
-The likelihood of a logistic regression has no maximum exactly when there is a direction D = (d_1, ..., d_K) with
-
-    (d_y(i) - d_k)' a_i >= 0   for every row i and every class k other than its own, and > 0 somewhere,   a = (1, x),
-
-because walking along D never lowers it (Albert and Anderson 1984). If all of them are positive the separation is
-complete, otherwise quasi-complete. Among all such directions with given sum of margins the one of least sum |d| over
-standardised columns is found by a linear programme,
-
-    minimise sum_kj |d_kj|   subject to   margins >= 0,   sum of margins = n,
-
-which has no solution exactly when the classes overlap. It starts from a few rows; rows that the answer violates are
-added until none is left, so most rows never enter. A programme without a solution on some rows has none on all. The
-direction is then checked on every row: it is the certificate, and its columns are the ones that separate.
-
-Whether it is complete is asked next: of the columns found, and of all of them.
-
-Albert and Anderson (1984), Biometrika 71, 1-10; Konis (2007), thesis, University of Oxford (linear programmes).
+A programme starts from the rows of smallest margin; rows that its answer violates are added until none is left. Most
+rows never enter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-import pandas as pd
-from scipy.optimize import linprog
+from scipy.optimize import linprog, nnls
 
-from assay.checks import name_columns
-from assay.linear._logistic_rows import Rows
-from assay.results import Result
-
-__all__ = ["Separation", "find_separation"]
+__all__ = ["LARGEST_PROGRAMME", "ZERO", "Labelled", "Margins", "least", "non_negative"]
 
 Array = np.ndarray
 
@@ -46,87 +25,39 @@ LARGEST_PROGRAMME = 600
 
 ROUNDS = 60
 
+POSITIVE = 1e-13
+"""A margin above this, relative to its row, is positive whatever rounding did to it."""
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Separation(Result):
-    """A linear rule without error on the training rows: why the likelihood has no maximum.
+BALANCED = 1e-9
+"""A signed sum of rows below this, relative to their size, counts as zero."""
 
-    `columns` are those the rule uses, `direction` (K or 1, p) and `intercept` the rule itself in the units of the data,
-    `kind` is "complete" or "quasi-complete", `tied` counts the rows that lie on the border of a quasi-complete one.
-    `classes` are the names of the classes and `pairs` those of them that the rule tells apart.
+
+class Labelled(Protocol):
+    """Rows with their classes: X (n, p) dense or CSR, `codes` in 0 .. K - 1.
+
+    `first` is 1 where the rule has an intercept, `inverse` is what each column is multiplied with to be of order one.
     """
 
-    kind: str
-    columns: tuple[str, ...]
-    direction: Array
-    intercept: Array
-    tied: int
-    n: int
-    classes: tuple[str, ...] = ()
-    pairs: tuple[tuple[str, str], ...] = ()
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row per column that separates: its weight in the rule of each class."""
-        heads = ["direction"] if len(self.direction) == 1 else [f"direction {name}" for name in self.classes]
-        used = np.abs(self.direction).max(axis=0) > 0
-        return pd.DataFrame(self.direction[:, used].T, index=list(self.columns), columns=heads)
-
-    def __str__(self) -> str:
-        said = name_columns(self.columns)
-        verb = "separates" if len(self.columns) == 1 else "separate"
-        if self.kind == "complete":
-            return f"{said} {verb} the classes completely"
-        if len(self.classes) > 2:
-            return f"{said} {verb} {self._whom()} (quasi-complete separation)"
-        ties = f", with {self.tied} of {self.n} rows on the border" if self.tied else ""
-        return f"{said} {verb} the classes in part (quasi-complete separation){ties}"
-
-    def _whom(self) -> str:
-        """Which of many classes are told apart."""
-        for name in self.classes:
-            if len(self.pairs) == len(self.classes) - 1 and all(name in pair for pair in self.pairs):
-                return f"the class {name!r} from all others"
-        if len(self.pairs) > 3:
-            return f"{len(self.pairs)} of {len(self.classes) * (len(self.classes) - 1) // 2} pairs of classes"
-        return " and ".join(f"{one!r} from {other!r}" for one, other in self.pairs)
+    @property
+    def X(self) -> Any: ...  # noqa: N802 (as in the mathematics)
+    @property
+    def codes(self) -> Array: ...
+    @property
+    def K(self) -> int: ...  # noqa: N802
+    @property
+    def first(self) -> int: ...
+    @property
+    def inverse(self) -> Array: ...
+    @property
+    def n(self) -> int: ...
+    @property
+    def is_sparse(self) -> bool: ...
 
 
-def find_separation(
-    rows: Rows, eta: Array, rule: tuple[Array, Array], names: Sequence[str], free: Array, labels: Sequence[str]
-) -> Separation | None:
-    """A direction that separates the classes using the columns `free`, or None where they overlap.
-
-    eta (without offsets) and `rule` (slopes and intercepts in the units of the table) are where Newton stood when its
-    steps stopped getting shorter; a complete separation shows there already.
-    """
-    A = _Margins(rows, free)
-    full = eta if rows.K > 2 else np.column_stack([np.zeros(rows.n), eta])
-    complete = bool(free.all()) and bool((A.margins_of(full)[A.others] > 0).all())
-    if A.unknowns > LARGEST_PROGRAMME:
-        every = tuple(combinations(labels, 2))
-        return Separation("complete", tuple(names), *rule, 0, rows.n, tuple(labels), every) if complete else None
-    D = A.sparsest(full)
-    if D is None:
-        return None
-    slopes, intercept = A.in_units(D)
-    strict = A.widest(full, np.abs(slopes).max(axis=0) > 0)
-    if strict is None and complete:
-        strict = A.sparsest(full, least=1.0)
-    if strict is not None:
-        D = strict
-        slopes, intercept = A.in_units(D)
-    margins = A.margins(D)
-    tied = int(np.count_nonzero(np.where(A.others, margins <= ZERO * A.sizes[:, None], True).all(axis=1)))
-    columns = tuple(name for name, used in zip(names, np.abs(slopes).max(axis=0) > 0, strict=True) if used)
-    kind = "quasi-complete" if strict is None else "complete"
-    tied = 0 if strict is not None else tied
-    return Separation(kind, columns, slopes, intercept, tied, rows.n, tuple(labels), A.apart(margins, labels))
-
-
-class _Margins:
+class Margins:
     """The inequalities of the programme: rows a = (1, x * inverse), uncentred so that zeros of the table stay zeros."""
 
-    def __init__(self, rows: Rows, usable: Array) -> None:
+    def __init__(self, rows: Labelled, usable: Array) -> None:
         self.rows, self.usable = rows, usable
         self.inverse = rows.inverse[usable]
         self.width = rows.first + int(usable.sum())
@@ -225,6 +156,53 @@ class _Margins:
 
         return self._grow(eta, solve)
 
+    def strict(self, eta: Array) -> Array | tuple[Array, Array] | None:
+        """A direction with all margins positive, or rows and weights that rule it out; None: undecided (two classes).
+
+        The largest least margin t of directions in a box is the least size of sum alpha_i s_i a_i over the simplex,
+        so the answer of the programme is a rule where t > 0, and its dual the certificate where t = 0.
+        """
+        own = (np.arange(self.rows.n), 1 - self.rows.codes)
+        margins = self.margins_of(eta)[own] / self.sizes
+        if self.unknowns > LARGEST_PROGRAMME:
+            return None
+        batch = max(200, 10 * self.unknowns)
+        cost = np.concatenate([np.zeros(self.unknowns), [-1.0]])
+        limits = [*[(-1.0, 1.0)] * self.unknowns, (None, 1.0)]
+        chosen = least(margins, batch)
+        for _ in range(ROUNDS):
+            half = self._inequalities(np.column_stack([chosen, own[1][chosen]]))
+            table = np.column_stack([half, np.ones(len(half))])
+            answer: Any = linprog(cost, A_ub=table, b_ub=np.zeros(len(half)), bounds=limits, method="highs")
+            if answer.status != 0:
+                return None
+            D = np.vstack([np.zeros(self.width), answer.x[:-1]])
+            margins = self.margins(D)[own] / self.sizes
+            if margins.min() > POSITIVE * max(float(np.abs(D).max()), 1e-300):
+                return D
+            if margins[chosen].min() <= POSITIVE:
+                return self._balance(half, chosen)
+            chosen = np.union1d(chosen, least(margins, batch))
+        return None
+
+    def _balance(self, half: Array, chosen: Array) -> tuple[Array, Array] | None:
+        """Weights of some of the rows whose signed sum is zero; None where rounding does not let them be found."""
+        table = np.vstack([half.T, np.ones(len(half))])
+        target = np.concatenate([np.zeros(half.shape[1]), [1.0]])
+        alpha = non_negative(table, target)
+        if alpha is None:
+            return None
+        used = np.flatnonzero(alpha > 1e-12 * alpha.max(initial=0.0))
+        if used.size == 0:
+            return None
+        # One more least-squares fit on the rows in use squeezes out the last digits.
+        polished = np.linalg.lstsq(table[:, used], target, rcond=None)[0]
+        alpha = polished if (polished > 0).all() else alpha[used]
+        if np.abs(table[:, used] @ alpha - target).max() > BALANCED:
+            return None
+        rows = chosen[used]
+        return rows, alpha / self.sizes[rows]
+
     def _grow(self, eta: Array, solve: Callable[[Array, Array], tuple[Array, float] | None]) -> Array | None:
         """Solve a programme on the rows of smallest margin adding those that its answer violates until none is left."""
         margins = np.where(self.others, self.margins_of(eta) / self.sizes[:, None], np.inf)
@@ -253,6 +231,31 @@ class _Margins:
         if self.rows.K == 2:
             return slopes[1:], intercept[1:]
         return slopes, intercept
+
+
+def non_negative(A: Array, b: Array) -> Array | None:
+    """The x >= 0 of least |A x - b|; None where rounding keeps it from being found.
+
+    >>> non_negative(np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([2.0, -1.0])).tolist()
+    [2.0, 0.0]
+    """
+    try:
+        return np.asarray(nnls(A, b, maxiter=30 * A.shape[1])[0])
+    except RuntimeError:  # it goes round in circles among columns that are nearly dependent
+        return None
+
+
+def least(margins: Array, count: int) -> Array:
+    """The places of the smallest margins, in order of place; of equal ones the first.
+
+    >>> least(np.array([3.0, 1.0, 2.0, 1.0]), 2).tolist()
+    [1, 3]
+    """
+    if count >= margins.size:
+        return np.arange(margins.size)
+    limit = np.partition(margins, count - 1)[count - 1]
+    below = np.flatnonzero(margins < limit)
+    return np.union1d(below, np.flatnonzero(margins == limit)[: count - below.size])
 
 
 def _smallest(margins: Array, count: int, below: float = np.inf) -> Array:

@@ -1,0 +1,1 @@
+"""Kernels, the perceptron and support vector machines beside their peers."""
