@@ -19,6 +19,7 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import LeaveOneGroupOut
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KernelDensity
+from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 import assay
@@ -47,6 +48,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "ElasticNet": [{"positive": True}],
     "GradientBoostingClassifier": [{"subsample": 0.5}, {"early_stopping": True, "validation_fraction": 0.3}],
     "GradientBoostingRegressor": [{"loss": "huber", "growth": "depth"}],
+    "HierarchicalClustering": [{"linkage": "single"}, {"linkage": "average", "metric": "gower"}],
     "KNeighborsClassifier": [
         {"n_neighbors": "loo", "weights": "kernel", "candidates": 5},
         {"metric": "manhattan", "smoothing": 1.0, "prior": "empirical"},
@@ -206,8 +208,13 @@ def answers(estimator: Estimator) -> list[Callable[[Any], Any]]:
 
 
 def answer(estimator: Estimator, X: Any) -> np.ndarray:
-    """The estimator's main answer for each row, as a dense array with two dimensions."""
-    given = answers(estimator)[0](X)
+    """The estimator's main answer for each row, as a dense array with two dimensions.
+
+    A clustering that labels no rows but those of its fit answers with their labels.
+    """
+    methods = answers(estimator)
+    last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    given = methods[0](X) if methods else last.labels_
     given = given.toarray() if hasattr(given, "toarray") else np.asarray(given)
     return given.reshape(len(given), -1)
 

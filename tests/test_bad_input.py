@@ -120,7 +120,9 @@ UNDERFLOW |= {f"{QDA}(shrinkage=0.5)"}
 OVERFLOW = {"BayesianLinearRegression", "CategoricalNB"}
 EVERYONE = {label(estimator) for estimator in ALL}
 REFUSED: dict[str, set[str]] = {
-    "one row": CLASSIFIERS | FOLDS | {"BayesianLinearRegression()", "IterativeSIS", "RidgeCV", "SIS"},
+    "one row": CLASSIFIERS | FOLDS | {
+        "BayesianLinearRegression()", "HierarchicalClustering", "IterativeSIS", "RidgeCV", "SIS",
+    },
     "two rows": CLASSIFIERS | FOLDS | {"RidgeCV(cv=3)"},
     "three rows": FOLDS | SATURATED | {
         SHORT_PATH, f"{QDA}(shrinkage=0.5)", f"{QDA}(covariance='diagonal')",

@@ -14,7 +14,7 @@ from sklearn.cluster import AgglomerativeClustering
 from sklearn.metrics import adjusted_rand_score
 
 from assay.clustering import Dendrogram, HierarchicalClustering, _agglomerate
-from assay.errors import DataError, ParameterError
+from assay.errors import AssayWarning, DataError, ParameterError
 from tests.naive import clustering_linkage as naive
 
 LINKAGES = ("single", "complete", "average", "weighted", "centroid", "median", "ward")
@@ -334,8 +334,9 @@ def test_few_rows_and_rows_without_a_direction():
         tree([[1.0, 2.0], [3.0, 3.0], [0.0, 1.0]], metric="correlation")
     with pytest.raises(DataError, match="row 0 is zero"):
         tree([[0.0, 0.0], [3.0, 3.0]], metric="cosine")
-    with pytest.raises(DataError, match="rows 0 and 1 share no column"):
-        tree(pd.DataFrame({"a": [1.0, np.nan], "b": [None, "x"]}), metric="gower")
+    with pytest.warns(AssayWarning, match="1 pairs of rows, such as 0 and 1, share no column"):
+        gaps = tree(pd.DataFrame({"a": [1.0, np.nan, 3.0], "b": [None, "x", "y"]}), metric="gower")
+    assert_allclose(gaps.distances_, [1.0, 1.0])
     with pytest.raises(DataError, match="members is 0 in row 1"):
         tree([[0.0], [1.0]]).fit([[0.0], [1.0]], members=[1, 0])
 

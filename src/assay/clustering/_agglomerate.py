@@ -62,7 +62,7 @@ def _agglomerate(D: Array, linkage: str, sizes: Array) -> Array:
     if n > 1:
         closest_pairs(D, sizes.copy(), LINKAGES.index(linkage), merges, heights)
     if linkage in SQUARED:
-        # The closest pair merges at d, all others are at least as far, so no square falls below 3/4 d^2: it stays positive.
+        # A merge at d leaves no square below 3/4 d^2, as all other pairs are at least as far: all stay positive.
         heights = np.sqrt(heights)
     return _labelled(merges, heights)[0]
 

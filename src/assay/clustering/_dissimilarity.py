@@ -4,12 +4,13 @@
     gower        sum_c delta_c(i, j) / number of columns that both rows have
 
 where delta_c is |x_ic - x_jc| / range_c for numbers and ordered categories (by their rank), and 0 or 1 for equal or
-different text, categories and truth values. A cell that is missing leaves its column out of that pair. Gower (1971),
-Biometrics 27, 857-871.
+different text, categories and truth values. A cell that is missing leaves its column out of that pair; a pair without a
+common column gets the mean distance of the others, with a warning. Gower (1971), Biometrics 27, 857-871.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ import pandas as pd
 from scipy.spatial.distance import pdist, squareform
 
 from assay.base import LARGEST
-from assay.errors import DataError, DataTypeError
+from assay.errors import AssayWarning, DataError, DataTypeError
 from assay.levels import as_numbers, as_places, refuse_objects, sorted_levels
 from assay.numerics.threads import parallel
 
@@ -26,7 +27,7 @@ __all__ = ["METRICS", "by_function", "by_name", "given", "gower", "mixed_columns
 
 Array = np.ndarray
 
-METRICS = {"manhattan": "cityblock", "l1": "cityblock", "chebyshev": "chebyshev"}
+METRICS: dict[str, Any] = {"manhattan": "cityblock", "l1": "cityblock", "chebyshev": "chebyshev"}
 DIRECTIONS = ("cosine", "correlation")
 BLOCK_CELLS = 1 << 22
 
@@ -154,9 +155,12 @@ def gower(frame: pd.DataFrame, n_jobs: int | None) -> Array:
             out[rows] = total / shared
 
     parallel(fill, range(0, n, height), n_jobs=n_jobs, work=n * table.size)
+    np.fill_diagonal(out, 0.0)
     lonely = np.isnan(out)
     if lonely.any():
         i, j = (int(at) for at in np.argwhere(lonely)[0])
-        what = f"row {i} has no cell" if i == j else f"rows {i} and {j} share no column in which both have a value"
-        raise DataError(what, remedy="drop one of them, or fill its missing cells")
+        out[lonely] = out[~lonely & ~np.eye(n, dtype=bool)].mean() if lonely.sum() < n * (n - 1) else 0.0
+        what = f"{lonely.sum() // 2:,} pairs of rows, such as {i} and {j}, share no column in which both have a value"
+        remedy = "they get the mean distance of the other pairs; fill or drop sparse rows to avoid it"
+        warnings.warn(f"{what}; {remedy}", AssayWarning, stacklevel=4)
     return out

@@ -263,7 +263,7 @@ def spanning_tree(points: Array, rows: Array, counts: Array, merges: Array, heig
     home, new = 0, 0
     for t in range(n):
         while t > 0:
-            home = np.argmin(bound)
+            home = int(np.argmin(bound))
             if fresh[home]:
                 break
             most = near[home, : counts[home]].max()
@@ -286,7 +286,7 @@ def spanning_tree(points: Array, rows: Array, counts: Array, merges: Array, heig
                         most = max(most, near[home, k])
             bound[home], fresh[home], seen[home] = near[home, : counts[home]].min(), True, t
         if t > 0:
-            new = np.argmin(near[home, : counts[home]])
+            new = int(np.argmin(near[home, : counts[home]]))
             merges[t - 1, 0], merges[t - 1, 1], heights[t - 1] = link[home, new], rows[home, new], near[home, new]
         counts[home] -= 1
         last, names[t] = counts[home], rows[home, new]

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from assay.numerics.warmup import Warmup
+from functools import partial
+
+from assay.clustering import HierarchicalClustering
+from assay.numerics.warmup import Warmup, small_table
 
 __all__ = ["WARMUPS"]
 
-WARMUPS: tuple[Warmup, ...] = ()
+
+def _link(linkage: str) -> None:
+    HierarchicalClustering(linkage=linkage).fit(small_table()[0])
+
+
+LINKED = tuple(
+    Warmup(f"HierarchicalClustering, {linkage}", partial(_link, linkage)) for linkage in ("average", "single", "ward")
+)
+
+WARMUPS: tuple[Warmup, ...] = (*LINKED,)
