@@ -96,3 +96,12 @@ def gower(rows, kinds):
         ]
         D[i, j] = D[j, i] = sum(parts) / len(both)
     return D
+
+
+def principal_components(X, scale=False):
+    """Variances and directions from the covariance (or correlation) matrix of the columns, largest first."""
+    C = np.atleast_2d(np.corrcoef(X.T) if scale else np.cov(X.T))
+    values, vectors = np.linalg.eigh(C)
+    vectors = vectors[:, ::-1].T
+    largest = np.abs(vectors).argmax(axis=1)
+    return values[::-1], vectors * np.sign(vectors[np.arange(len(vectors)), largest])[:, None]

@@ -60,12 +60,13 @@ class Spectrum:
 def exact(X: Any, w: Array, k: int, scaled: bool) -> Spectrum:
     """Singular values to full precision, whatever the condition."""
     is_sparse = sparse.issparse(X)
-    if is_sparse and min(X.shape) > GRAM:
-        found = _lanczos(_Centred(X, w, scaled), k)
-    elif X.shape[0] < X.shape[1]:
-        found = _rows(_Centred(X, w, scaled), k)
-    else:
-        found = (_sparse_columns if is_sparse else _columns)(X, w, k, scaled)
+    with triangle.blas_for(float(np.prod(X.shape)) * min(X.shape)):
+        if is_sparse and min(X.shape) > GRAM:
+            found = _lanczos(_Centred(X, w, scaled), k)
+        elif X.shape[0] < X.shape[1]:
+            found = _rows(_Centred(X, w, scaled), k)
+        else:
+            found = (_sparse_columns if is_sparse else _columns)(X, w, k, scaled)
     return _signed(found)
 
 
@@ -243,11 +244,11 @@ def randomized(
     table = _Centred(X, w, scaled)
     n, p = table.shape
     size = min(k + oversamples, n, p)
-    Q = table.times(rng.normal(size=(p, size)))
-    for _ in range(iterations):
-        Q = linalg.qr(Q, mode="economic", overwrite_a=True)[0]
-        Q = linalg.qr(table.transposed_times(Q), mode="economic", overwrite_a=True)[0]
-        Q = table.times(Q)
-    Q = linalg.qr(Q, mode="economic", overwrite_a=True)[0]
-    _, values, vectors = linalg.svd(table.transposed_times(Q).T, full_matrices=False)
+    Q = rng.normal(size=(p, size))
+    with triangle.blas_for(float(n) * p * size):
+        for _ in range(iterations):
+            Q = linalg.qr(table.times(Q), mode="economic", overwrite_a=True)[0]
+            Q = linalg.qr(table.transposed_times(Q), mode="economic", overwrite_a=True)[0]
+        Q = linalg.qr(table.times(Q), mode="economic", overwrite_a=True)[0]
+        _, values, vectors = linalg.svd(table.transposed_times(Q).T, full_matrices=False)
     return _signed(table.spectrum(values[:k], vectors[:k]))

@@ -8,6 +8,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from matplotlib.patheffects import withStroke
+from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from assay.clustering import Biplot, Dendrogram, ExplainedVariance, Loadings
@@ -30,8 +32,10 @@ def _dendrogram(result: Dendrogram, ax: Axes | None = None) -> Axes:
     """The tree, upright for few leaves and lying for names of many; beyond LEAVES rows its upper part."""
     Z, names = _truncated(result)
     n = len(Z) + 1
-    lying = n > 12 and n <= 4 * NAMED and bool(names)
-    size = (7.6, min(18.0, max(4.0, 0.16 * n + 1.2))) if lying else (min(16.0, max(7.0, 0.05 * n + 4.0)), 4.6)
+    lying = 12 < n <= (4 * NAMED if result.names else SHOWN)
+    size = (
+        (7.6, 1.2 + max(2.8, (0.16 if n <= 120 else 0.1) * n)) if lying else (min(16.0, max(7.0, 0.05 * n + 4.0)), 4.6)
+    )
     with _canvas(ax, size) as axes:
         lines, colours, places = _tree_lines(Z, result)
         lines = [np.flip(line, axis=1) for line in lines] if lying else lines
@@ -149,7 +153,8 @@ def _loadings(result: Loadings, ax: Axes | None = None) -> Axes:
         axes.imshow(table, cmap="RdBu_r", vmin=-top, vmax=top, aspect="auto")
         for i, j in np.ndindex(table.shape):
             ink = "white" if abs(table[i, j]) > 0.6 * top else INK
-            axes.text(j, i, fmt(table[i, j], 2), ha="center", va="center", fontsize=8, color=ink)
+            said = f"{table[i, j]:.2f}" if result.scaled else fmt(table[i, j], 2)
+            axes.text(j, i, said, ha="center", va="center", fontsize=8, color=ink)
         heads = [f"pc{j + 1}\n{100 * result.share[j]:.1f}%" for j in range(k)]
         axes.set_xticks(range(k), heads)
         axes.set_yticks(range(len(rows)), [result.names[i] for i in rows])
@@ -174,10 +179,9 @@ def _biplot(result: Biplot, ax: Axes | None = None) -> Axes:
                 axes.scatter(x[own], y[own], s=18, color=colour, alpha=0.85, linewidths=0, label=group)
         else:
             axes.scatter(x, y, s=12, color=MUTED, alpha=0.6 if len(x) < 2000 else 0.25, linewidths=0)
-        if result.rows and len(x) <= 60 and not groups:
-            for name, px, py in zip(result.rows, x, y, strict=True):
-                axes.annotate(name, (px, py), xytext=(3, 2), textcoords="offset points", fontsize=7, color=INK)
-        _arrows(axes, result)
+        taken = _arrows(axes, result)
+        if result.rows and not groups:
+            _name_points(axes, result, taken)
         labels = [f"pc{a + 1} ({100 * s:.1f}% of the variance)" for a, s in zip(result.axes, result.share, strict=True)]
         axes.set(xlabel=labels[0], ylabel=labels[1], title=f"{len(x):,} rows and {len(result.names):,} columns")
         axes.axhline(0.0, color=MUTED, linewidth=0.6)
@@ -187,38 +191,57 @@ def _biplot(result: Biplot, ax: Axes | None = None) -> Axes:
         return axes
 
 
-def _arrows(axes: Axes, result: Biplot) -> None:
-    """The longest arrows, stretched so that the longest reaches nine tenths of the picture; names pushed apart."""
+HALO = [withStroke(linewidth=2.5, foreground="white")]
+
+
+def _arrows(axes: Axes, result: Biplot) -> list[Text]:
+    """The longest arrows, the longest as long as the scores reach; their names, pushed apart."""
     length = np.hypot(*result.loadings.T)
-    if not length.max(initial=0.0) > 0:
-        return
-    chosen = np.argsort(-length, kind="stable")[:ARROWS]
-    chosen = chosen[length[chosen] > 1e-9 * length.max()]
-    # Many columns would hide the points: the strongest alone are drawn.
-    chosen = chosen if len(result.names) <= 4 * ARROWS else chosen[: ARROWS // 2]
-    stretch = 0.8 * float(np.abs(result.scores).max(initial=0.0) or 1.0) / length.max()
-    tips = result.loadings[chosen] * stretch
+    most = ARROWS if len(result.names) <= 4 * ARROWS else ARROWS // 2  # more would hide the points
+    chosen = np.argsort(-length, kind="stable")[:most]
+    chosen = chosen[length[chosen] > 1e-9 * length.max(initial=0.0)]
+    if chosen.size == 0:
+        return []
+    tips = result.loadings[chosen] * (0.8 * float(np.abs(result.scores).max(initial=0.0) or 1.0) / length.max())
     for tip in tips:
         axes.annotate("", tip, (0.0, 0.0), arrowprops={"arrowstyle": "->", "color": WARM, "linewidth": 1.1})
-    low, high = min(axes.get_ylim()[0], 1.15 * tips[:, 1].min()), max(axes.get_ylim()[1], 1.15 * tips[:, 1].max())
-    axes.set_ylim(low, high)
-    wide = max(abs(axes.get_xlim()[0]), abs(axes.get_xlim()[1]), 1.3 * float(np.abs(tips[:, 0]).max()))
-    axes.set_xlim(min(axes.get_xlim()[0], -wide if tips[:, 0].min() < 0 else 0.0), wide)
-    gap = 0.035 * (high - low)
-    for side in (-1, 1):
-        previous = -np.inf
-        for i in np.argsort(tips[:, 1], kind="stable"):
-            if (tips[i, 0] < 0) != (side < 0):
-                continue
-            level = max(tips[i, 1], previous + gap)
-            previous = level
-            axes.annotate(
-                result.names[chosen[i]],
-                (tips[i, 0], level),
-                xytext=(4 * side, 0),
-                textcoords="offset points",
-                ha="left" if side > 0 else "right",
-                va="center",
-                fontsize=8.5,
-                color=WARM,
-            )
+    for axis, limits, reach in ((0, axes.set_xlim, 1.4), (1, axes.set_ylim, 1.15)):
+        low, high = (axes.get_xlim, axes.get_ylim)[axis]()
+        limits(min(low, reach * tips[:, axis].min()), max(high, reach * tips[:, axis].max()))
+    gap, names = 0.035 * float(np.ptp(axes.get_ylim())), [result.names[i] for i in chosen]
+    return [text for side in (-1, 1) for text in _beside(axes, tips, names, gap, side)]
+
+
+def _beside(axes: Axes, tips: Array, names: list[str], gap: float, side: int) -> list[Text]:
+    """The names of the arrows that point to one side, from below upwards."""
+    style: Any = {"xytext": (4 * side, 0), "textcoords": "offset points", "fontsize": 8.5, "color": WARM}
+    style |= {"ha": "left" if side > 0 else "right", "va": "center", "path_effects": HALO}
+    previous = -np.inf
+    made: list[Text] = []
+    for i in np.argsort(tips[:, 1], kind="stable"):
+        if (tips[i, 0] < 0) == (side < 0):
+            previous = max(tips[i, 1], previous + gap)
+            made.append(axes.annotate(names[i], (tips[i, 0], previous), **style))
+    return made
+
+
+def _name_points(axes: Axes, result: Biplot, taken: list[Text]) -> None:
+    """Names of rows, the outermost first; one that would cover another name is left out."""
+    figure: Any = axes.get_figure(root=True)
+    figure.draw_without_rendering()
+    boxes = [one.get_window_extent() for one in taken]
+    outer = np.argsort(-np.abs(result.scores).max(axis=1), kind="stable")[:200]
+    for i in outer:
+        style: Any = {
+            "annotation_clip": True,
+            "xytext": (3, 2),
+            "textcoords": "offset points",
+            "fontsize": 7,
+            "color": INK,
+        }
+        name = axes.annotate(result.rows[i], tuple(result.scores[i]), **style)
+        box = name.get_window_extent()
+        if any(box.overlaps(other) for other in boxes):
+            name.remove()
+        else:
+            boxes.append(box)
