@@ -8,59 +8,52 @@ from assay.clustering._linkage import LINKAGES, SQUARED, closest_pairs, euclidea
 from assay.numerics.scale import power_of_two
 from assay.numerics.threads import parallel
 
-__all__ = ["LARGE", "from_distances", "from_points", "square_of_points"]
+__all__ = ["LARGE", "from_distances", "from_points"]
 
 Array = np.ndarray
 
-LARGE = 11_585
-"""Up to so many rows (1 GiB of distances) ties under single and Ward linkage are resolved in a square array."""
-WIDE = 32
-"""From so many columns on Ward's distances come from an array rather than from centres, while that fits."""
+LARGE = 16_384
+"""Up to so many rows (1 GiB) Ward works from distances, and ties under single linkage are resolved by them."""
 BLOCK = 128
-ROWS = 256
+ROWS = 64
 
 
 def from_points(X: Array, linkage: str, sizes: Array, n_jobs: int | None) -> Array:
     """Scipy's linkage matrix of rows under the Euclidean distance; each row stands for a cluster of its size."""
     unit = float(power_of_two(np.abs(X).max()))
     X = X / unit
-    lean = linkage == "single" or (linkage == "ward" and (X.shape[1] <= WIDE or len(X) > LARGE))
-    if lean and len(X) > 1:
-        Z, clear = _single(X) if linkage == "single" else _ward(X, sizes)
-        if clear or len(X) > LARGE:
+    n = len(X)
+    if n > 1 and linkage == "single":
+        Z, clear = _single(X)
+        if clear or n > LARGE:
             return _scaled(Z, unit)
-    D = square_of_points(X, n_jobs, squared=linkage in SQUARED, sizes=sizes if linkage == "ward" else None)
-    return _scaled(_agglomerate(D, linkage, sizes), unit)
+    if n > LARGE and linkage == "ward":
+        return _scaled(_ward(X, sizes), unit)
+    columns, out = np.ascontiguousarray(X.T), np.empty(n * (n - 1) // 2)
+    squared, ward = linkage in SQUARED, linkage == "ward"
+    edges = np.linspace(0, n * n, max(1, n // ROWS) + 1) ** 0.5  # as many distances each
+    bounds = np.r_[0, edges[1:-1].astype(np.int64), n]
+
+    def fill(part: int) -> None:
+        start, stop = bounds[part], bounds[part + 1]
+        held = out[start * (start - 1) // 2 : stop * (stop - 1) // 2]
+        euclidean(columns, sizes, start, stop, squared, ward, held)
+
+    parallel(fill, range(len(bounds) - 1), n_jobs=n_jobs, work=n * X.size)
+    return _scaled(_agglomerate(out, linkage, sizes), unit)
 
 
 def from_distances(D: Array, linkage: str, sizes: Array) -> Array:
-    """Scipy's linkage matrix from a square array of distances, which is destroyed."""
+    """Scipy's linkage matrix from a square array of distances."""
     unit = float(power_of_two(D.max(initial=0.0)))
-    D /= unit
-    if linkage in SQUARED:
-        np.square(D, out=D)
-    return _scaled(_agglomerate(D, linkage, sizes), unit)
+    triangle = np.concatenate([np.empty(0), *(D[i, :i] for i in range(1, len(D)))]) / unit
+    return _scaled(_agglomerate(triangle**2 if linkage in SQUARED else triangle, linkage, sizes), unit)
 
 
-def square_of_points(X: Array, n_jobs: int | None, *, squared: bool = False, sizes: Array | None = None) -> Array:
-    """Euclidean distances, squared or not; Ward's between clusters of given sizes. Threads share the rows."""
-    n = len(X)
-    columns, out = np.ascontiguousarray(X.T), np.empty((n, n))
-    held = np.ones(n) if sizes is None else sizes
-
-    def fill(start: int) -> None:
-        euclidean(columns, held, start, squared, sizes is not None, out[start : start + ROWS])
-
-    parallel(fill, range(0, n, ROWS), n_jobs=n_jobs, work=n * X.size)
-    return out
-
-
-def _agglomerate(D: Array, linkage: str, sizes: Array) -> Array:
-    n = len(D)
-    merges, heights = np.empty((n - 1, 2), dtype=np.int64), np.empty(n - 1)
-    np.fill_diagonal(D, np.inf)
-    if n > 1:
-        closest_pairs(D, sizes.copy(), LINKAGES.index(linkage), merges, heights)
+def _agglomerate(triangle: Array, linkage: str, sizes: Array) -> Array:
+    merges, heights = np.empty((len(sizes) - 1, 2), dtype=np.int64), np.empty(len(sizes) - 1)
+    if heights.size:
+        closest_pairs(triangle, sizes.copy(), LINKAGES.index(linkage), merges, heights)
     if linkage in SQUARED:
         # A merge at d leaves no square below 3/4 d^2, as all other pairs are at least as far: all stay positive.
         heights = np.sqrt(heights)
@@ -101,11 +94,10 @@ def _halves(X: Array, rows: Array) -> tuple[Array, Array]:
     return rows[order[: len(rows) // 2]], rows[order[len(rows) // 2 :]]
 
 
-def _ward(X: Array, sizes: Array) -> tuple[Array, bool]:
+def _ward(X: Array, sizes: Array) -> Array:
     merges, heights = np.empty((len(X) - 1, 2), dtype=np.int64), np.empty(len(X) - 1)
-    untied = ward_chain(np.array(X.T, order="C"), sizes.copy(), merges, heights)
-    Z, clear = _in_order(merges, heights)
-    return Z, clear and untied
+    ward_chain(np.array(X.T, order="C"), sizes.copy(), merges, heights)
+    return _in_order(merges, heights)[0]
 
 
 def _in_order(merges: Array, squares: Array) -> tuple[Array, bool]:

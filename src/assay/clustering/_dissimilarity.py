@@ -27,13 +27,19 @@ __all__ = ["METRICS", "by_function", "by_name", "given", "gower", "mixed_columns
 
 Array = np.ndarray
 
-METRICS: dict[str, Any] = {"manhattan": "cityblock", "l1": "cityblock", "chebyshev": "chebyshev"}
+METRICS: dict[str, Any] = {
+    "euclidean": "euclidean",
+    "l2": "euclidean",
+    "manhattan": "cityblock",
+    "l1": "cityblock",
+    "chebyshev": "chebyshev",
+}
 DIRECTIONS = ("cosine", "correlation")
 BLOCK_CELLS = 1 << 22
 
 
 def by_name(X: Array, metric: str) -> Array:
-    """The distances of a metric other than the Euclidean; rows without a direction have none under two of them."""
+    """The distances of a metric by name; rows without a direction have none under two of them."""
     if metric not in DIRECTIONS:
         return squareform(pdist(X, METRICS[metric]), checks=False)
     Z = X - X.mean(axis=1, keepdims=True) if metric == "correlation" else X

@@ -10,9 +10,9 @@ After clusters i and j have merged at d_ij, their distance to k follows from the
     ward      ((s_i + s_k) d_ik + (s_j + s_k) d_jk - s_k d_ij) / (s_i + s_j + s_k)
 
 A cluster stands in the place of its first row. `closest_pairs` merges the closest pair again and again, of several the
-first in the order of their places: the definition, with a lower bound of each row's distances to later rows that is
-corrected only when it becomes the least of all (Müllner 2011): O(n^2) but for contrived data. The array is square: rows
-are read in one piece, and clusters that are gone are squeezed out from time to time.
+first in the order of their places: the definition, with a lower bound of each row's distances to earlier rows that is
+corrected only when it becomes the least of all (Müllner 2011): O(n^2) but for contrived data. Distances are a triangle,
+row by row, d_10, d_20, d_21, ...; clusters that are gone are squeezed out from time to time.
 
 Two linkages need no array. `ward_chain` follows nearest centres until two are each other's nearest: under Ward a merge
 brings no other pair closer, so such pairs may merge in any order (Murtagh 1983), and there are at most 3n looks at the
@@ -25,6 +25,7 @@ from __future__ import annotations
 import numpy as np
 
 from assay.numerics.jit import kernel
+from assay.numerics.vector import prefetch
 
 __all__ = ["LINKAGES", "SQUARED", "closest_pairs", "euclidean", "label", "spanning_tree", "ward_chain"]
 
@@ -35,21 +36,23 @@ SQUARED = ("centroid", "median", "ward")
 SINGLE, COMPLETE, AVERAGE, WEIGHTED, CENTROID, MEDIAN, WARD = range(7)
 
 TIE = 1.0 + 1e-12
-SQUEEZE = 0.6
+SQUEEZE = 0.75
 """The share of clusters left at which the array is squeezed."""
 STRIP = 256
+AHEAD = 48
+"""How many rows ahead a column is fetched: its entries lie ever farther apart, which no processor foresees."""
 
 
 @kernel(exact=True)
-def euclidean(columns: Array, sizes: Array, start: int, squared: bool, ward: bool, out: Array) -> None:
-    """Fill rows start, start + 1, ... of the square array; `columns` is X transposed, `ward` weighs by sizes."""
-    p, n = columns.shape
-    for i in range(out.shape[0]):
-        row, own = out[i], start + i
+def euclidean(columns: Array, sizes: Array, start: int, stop: int, squared: bool, ward: bool, out: Array) -> None:
+    """Fill rows start .. stop - 1 of the triangle into `out`; `columns` is X transposed, `ward` weighs by sizes."""
+    base = start * (start - 1) // 2
+    for own in range(start, stop):
+        row = out[own * (own - 1) // 2 - base : own * (own + 1) // 2 - base]
         row[:] = 0.0
-        for at in range(0, n, STRIP):
-            end = min(n, at + STRIP)
-            for c in range(p):
+        for at in range(0, own, STRIP):
+            end = min(own, at + STRIP)
+            for c in range(columns.shape[0]):
                 x = columns[c, own]
                 for k in range(at, end):
                     step = columns[c, k] - x
@@ -62,60 +65,46 @@ def euclidean(columns: Array, sizes: Array, start: int, squared: bool, ward: boo
                     row[k] = np.sqrt(row[k])
 
 
-@kernel(exact=True)
-def _join(D: Array, sizes: Array, shut: Array, width: int, i: int, j: int, linkage: int) -> None:
-    """Let i take j in: row and column i become the distances of the new cluster, j is shut."""
-    one, two = D[i], D[j]
-    si, sj, d = sizes[i], sizes[j], one[j]
+@kernel(exact=True, inline=True)
+def _joined(linkage: int, ik: float, jk: float, ij: float, si: float, sj: float, sk: float) -> float:
+    """The distance of i and j together from k."""
     if linkage == SINGLE:
-        for k in range(width):
-            one[k] = two[k] if two[k] < one[k] else one[k]
-    elif linkage == COMPLETE:
-        for k in range(width):
-            one[k] = two[k] if two[k] > one[k] else one[k]
-    elif linkage == WARD:
-        for k in range(width):
-            sk = sizes[k]
-            one[k] = ((si + sk) * one[k] + (sj + sk) * two[k] - sk * d) / (si + sj + sk)
-    else:
-        if linkage in (WEIGHTED, MEDIAN):
-            si, sj = 1.0, 1.0
-        drop = si * sj * d / (si + sj) if linkage in (CENTROID, MEDIAN) else 0.0
-        for k in range(width):
-            one[k] = (si * one[k] + sj * two[k] - drop) / (si + sj)
-    one[i] = np.inf
-    shut[j] = np.inf
-    sizes[i] += sizes[j]
-    for k in range(width):
-        if shut[k] == 0.0:
-            D[k, i] = one[k]
+        return min(ik, jk)
+    if linkage == COMPLETE:
+        return max(ik, jk)
+    if linkage == WARD:
+        return ((si + sk) * ik + (sj + sk) * jk - sk * ij) / (si + sj + sk)
+    if linkage in (WEIGHTED, MEDIAN):
+        si, sj = 1.0, 1.0
+    drop = si * sj * ij / (si + sj) if linkage in (CENTROID, MEDIAN) else 0.0
+    return (si * ik + sj * jk - drop) / (si + sj)
 
 
 @kernel(exact=True)
 def _squeeze(D: Array, sizes: Array, shut: Array, first: Array, place: Array, width: int) -> int:
     """Close the places of clusters that are gone, in their order; `place` says where each has moved to."""
-    left = 0
+    left, to = 0, 0
     for k in range(width):
         place[k] = -1
         if shut[k] == 0.0:
             place[k] = left
             first[left], sizes[left] = first[k], sizes[k]
             left += 1
-    for k in range(width):
-        if place[k] >= 0:
-            source, target = D[k], D[place[k]]
-            for c in range(width):
-                if place[c] >= 0:
-                    target[place[c]] = source[c]
+            base = k * (k - 1) // 2
+            for c in range(k):
+                if place[c] >= 0:  # never ahead of what is still to be read
+                    D[to] = D[base + c]
+                    to += 1
     shut[:left] = 0.0
     return left
 
 
 @kernel(exact=True)
-def _nearest_later(row: Array, shut: Array, i: int, width: int) -> tuple[float, int]:
-    """The least distance to a later place, and the first place that has it."""
+def _nearest_earlier(D: Array, shut: Array, j: int) -> tuple[float, int]:
+    """The least distance to an earlier place, and the first place that has it."""
+    row = D[j * (j - 1) // 2 : j * (j + 1) // 2]
     least, near = np.inf, -1
-    for k in range(i + 1, width):
+    for k in range(row.size):
         d = row[k] + shut[k]
         if d < least:
             least, near = d, k
@@ -126,14 +115,14 @@ def _nearest_later(row: Array, shut: Array, i: int, width: int) -> tuple[float, 
 def closest_pairs(D: Array, sizes: Array, linkage: int, merges: Array, heights: Array) -> None:
     """Fill merges (two rows, one of each cluster) and heights in the order of the definition. D is destroyed.
 
-    low[k] is a lower bound of row k's distances to later places, reached first at near[k] unless that is -1.
+    low[k] is a lower bound of row k's distances to earlier places, reached first at near[k] unless that is -1.
     """
-    n = D.shape[0]
+    n = sizes.size
     width, left = n, n
     shut, first, place = np.zeros(n), np.arange(n), np.empty(n, np.int64)
     low, near = np.empty(n), np.empty(n, np.int64)
     for k in range(n):
-        low[k], near[k] = _nearest_later(D[k], shut, k, n)
+        low[k], near[k] = _nearest_earlier(D, shut, k)
     for t in range(n - 1):
         if left < SQUEEZE * width:
             before, width = width, _squeeze(D, sizes, shut, first, place, width)
@@ -142,32 +131,40 @@ def closest_pairs(D: Array, sizes: Array, linkage: int, merges: Array, heights: 
                     low[place[k]] = low[k]
                     near[place[k]] = place[near[k]] if near[k] >= 0 else -1
         while True:
-            i = 0
-            for k in range(1, width):
-                if low[k] < low[i]:
-                    i = k
-            if near[i] >= 0:
+            j = 0
+            for k in range(
+                1, width
+            ):  # the first pair: of equal bounds that with the earlier partner, unknown ones first
+                if low[k] < low[j] or (low[k] == low[j] and near[k] < near[j]):
+                    j = k
+            if near[j] >= 0:
                 break
-            low[i], near[i] = _nearest_later(D[i], shut, i, width)
-        j = near[i]
-        merges[t, 0], merges[t, 1], heights[t] = first[i], first[j], low[i]
-        _join(D, sizes, shut, width, i, j, linkage)
-        left -= 1
-        low[j], near[j] = np.inf, -1
-        row = D[i]
-        for k in range(i):
+            low[j], near[j] = _nearest_earlier(D, shut, j)
+        i, d = near[j], low[j]
+        merges[t, 0], merges[t, 1], heights[t] = first[i], first[j], d
+        shut[j], low[j], near[j] = np.inf, np.inf, n
+        si, sj = sizes[i], sizes[j]
+        row, other = D[i * (i - 1) // 2 : i * (i + 1) // 2], D[j * (j - 1) // 2 : j * (j + 1) // 2]
+        for k in range(row.size):
+            row[k] = _joined(linkage, row[k], other[k], d, si, sj, sizes[k])
+        low[i], near[i] = _nearest_earlier(D, shut, i)
+        at = i * (i + 1) // 2 + i  # down the column of i
+        for k in range(i + 1, width):
+            ahead = at + AHEAD * k + AHEAD * (AHEAD - 1) // 2
+            prefetch(D, ahead)
+            prefetch(D, ahead + j - i)
             if shut[k] == 0.0:
-                d = row[k]
-                if d < low[k]:
-                    low[k], near[k] = d, i
+                new = _joined(linkage, D[at], other[k] if k < j else D[at + j - i], d, si, sj, sizes[k])
+                D[at] = new
+                if new < low[k]:
+                    low[k], near[k] = new, i
                 elif near[k] == i or near[k] == j:
-                    near[k] = i if d == low[k] else -1
-                elif d == low[k] and near[k] > i:
+                    near[k] = i if new == low[k] else -1
+                elif new == low[k] and near[k] > i:
                     near[k] = i
-        for k in range(i + 1, j):
-            if near[k] == j:
-                near[k] = -1
-        low[i], near[i] = _nearest_later(row, shut, i, width)
+            at += k
+        sizes[i] += sj
+        left -= 1
 
 
 @kernel(exact=True)

@@ -11,8 +11,8 @@ Of several closest pairs the one whose clusters have the smallest first rows mer
 linkage follows chains, complete linkage makes balls of like diameter, Ward balls of like size; centroid and median may
 merge below an earlier merge (an inversion).
 
-Cost: O(n^2) time and memory (8 n^2 bytes) as a rule. Single linkage on points walks a minimum spanning tree over blocks
-of neighbours and Ward a chain of nearest centres: O(n p) memory, for a hundred thousand rows and more.
+Cost: O(n^2) time and 4 n^2 bytes as a rule. Single linkage on points walks a minimum spanning tree over blocks
+of neighbours; beyond 16,384 rows Ward follows a chain of nearest centres: O(n p) memory.
 
 Lance, Williams (1967), Computer J. 9, 373-380; Ward (1963), JASA 58, 236-244; Müllner (2011), arXiv:1109.2378.
 """  # noqa: E501  (a table)
@@ -30,7 +30,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from assay.base import Constraint, Estimator, integer, jobs, none, one_of, real
-from assay.clustering._agglomerate import from_distances, from_points, square_of_points
+from assay.clustering._agglomerate import from_distances, from_points
 from assay.clustering._dissimilarity import DIRECTIONS, METRICS, by_function, by_name, given, gower
 from assay.clustering._linkage import LINKAGES, SQUARED
 from assay.clustering.dendrogram import Dendrogram, check_linkage, flat_clusters, inner_heights
@@ -42,7 +42,7 @@ from assay.state import Specs, floats, ints, need, optional, several, size
 __all__ = ["HierarchicalClustering"]
 
 Array = np.ndarray
-NAMES = ("euclidean", "l2", *METRICS, *DIRECTIONS, "gower", "precomputed")
+NAMES = (*METRICS, *DIRECTIONS, "gower", "precomputed")
 
 
 class HierarchicalClustering(ClusterMixin, Estimator):
@@ -66,7 +66,7 @@ class HierarchicalClustering(ClusterMixin, Estimator):
     with a picture, `from_linkage` takes a tree from elsewhere. `fit(X, members=)` says for how many rows each row
     stands, as R's hclust does: centres of a first clustering can be merged on as the clusters that they are.
 
-    Ties: of several closest pairs that with the smallest first rows merges. Beyond 11,585 rows single and Ward linkage on
+    Ties: of several closest pairs that with the smallest first rows merges. Beyond 16,384 rows single and Ward linkage on
     points take ties as they come, the same in each run; under single linkage the clusters at a height do not depend on it.
     Ward, centroid and median need Euclidean distances, so they take no other metric by name; distances that are
     precomputed or come from a function are taken to be Euclidean.
@@ -170,7 +170,7 @@ class HierarchicalClustering(ClusterMixin, Estimator):
         return w
 
     def _distances(self, X: Any, *, reset: bool) -> Array:
-        """The square array of distances, which may be written to."""
+        """The square array of distances."""
         if self._is("precomputed"):
             if reset:
                 self._check_parameters()
@@ -180,8 +180,6 @@ class HierarchicalClustering(ClusterMixin, Estimator):
         if self._is("gower"):
             return gower(self._frame(X, reset=reset), self.n_jobs)
         points = self._gate(X, reset=reset)
-        if self._is("euclidean", "l2"):
-            return square_of_points(points, self.n_jobs)
         return by_function(points, self.metric) if callable(self.metric) else by_name(points, self.metric)
 
     def _frame(self, X: Any, *, reset: bool) -> pd.DataFrame:
