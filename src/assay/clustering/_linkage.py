@@ -43,6 +43,14 @@ AHEAD = 48
 """How many rows ahead a column is fetched: its entries lie ever farther apart, which no processor foresees."""
 
 
+@kernel(exact=True, inline=True)
+def _add_squares(column: Array, x: float, out: Array) -> None:
+    """Add the squared differences of a column from x. Slices start at 0, so that the loop is done several at a time."""
+    for k in range(out.size):
+        step = column[k] - x
+        out[k] += step * step
+
+
 @kernel(exact=True)
 def euclidean(columns: Array, sizes: Array, start: int, stop: int, squared: bool, ward: bool, out: Array) -> None:
     """Fill rows start .. stop - 1 of the triangle into `out`; `columns` is X transposed, `ward` weighs by sizes."""
@@ -51,18 +59,16 @@ def euclidean(columns: Array, sizes: Array, start: int, stop: int, squared: bool
         row = out[own * (own - 1) // 2 - base : own * (own + 1) // 2 - base]
         row[:] = 0.0
         for at in range(0, own, STRIP):
-            end = min(own, at + STRIP)
+            part, others = row[at : at + STRIP], sizes[at : at + STRIP]
             for c in range(columns.shape[0]):
-                x = columns[c, own]
-                for k in range(at, end):
-                    step = columns[c, k] - x
-                    row[k] += step * step
+                _add_squares(columns[c, at : at + STRIP], columns[c, own], part)
             if ward:
-                for k in range(at, end):
-                    row[k] *= 2.0 * sizes[own] * sizes[k] / (sizes[own] + sizes[k])
+                size = sizes[own]
+                for k in range(part.size):
+                    part[k] *= 2.0 * size * others[k] / (size + others[k])
             if not squared:
-                for k in range(at, end):
-                    row[k] = np.sqrt(row[k])
+                for k in range(part.size):
+                    part[k] = np.sqrt(part[k])
 
 
 @kernel(exact=True, inline=True)
@@ -197,19 +203,18 @@ def ward_chain(centres: Array, sizes: Array, merges: Array, heights: Array) -> b
             path[0], length = start, 1
         while True:
             own = path[length - 1]
+            size = sizes[own]
             least, second, near = np.inf, np.inf, -1
             if length > 1:
                 near = path[length - 2]
             for at in range(0, width, STRIP):
                 end = min(width, at + STRIP)
-                row[at:end] = 0.0
+                part, others, gone = row[at:end], sizes[at:end], shut[at:end]
+                part[:] = 0.0
                 for c in range(p):
-                    x = centres[c, own]
-                    for k in range(at, end):
-                        step = centres[c, k] - x
-                        row[k] += step * step
-                for k in range(at, end):
-                    row[k] = row[k] * (2.0 * sizes[own] * sizes[k] / (sizes[own] + sizes[k])) + shut[k]
+                    _add_squares(centres[c, at:end], centres[c, own], part)
+                for k in range(part.size):
+                    part[k] = part[k] * (2.0 * size * others[k] / (size + others[k])) + gone[k]
             row[own] = np.inf
             if near >= 0:
                 least = row[near]
@@ -272,10 +277,7 @@ def spanning_tree(points: Array, rows: Array, counts: Array, merges: Array, heig
                 if far < most:
                     row[:] = 0.0
                     for c in range(p):
-                        x = tree[s, c]
-                        for k in range(size):
-                            step = points[home, c, k] - x
-                            row[k] += step * step
+                        _add_squares(points[home, c], tree[s, c], row)
                     most, source = 0.0, names[s]
                     for k in range(counts[home]):
                         if row[k] < near[home, k]:
@@ -297,9 +299,9 @@ def spanning_tree(points: Array, rows: Array, counts: Array, merges: Array, heig
             bound[home] = near[home, :last].min()
         gap[:] = 0.0
         for c in range(p):
-            x = tree[t, c]
+            x, below, beyond = tree[t, c], lower[c], upper[c]
             for b in range(blocks):
-                step = max(lower[c, b] - x, x - upper[c, b], 0.0)
+                step = max(below[b] - x, x - beyond[b], 0.0)
                 gap[b] += step * step
         for b in range(blocks):
             fresh[b] = fresh[b] and gap[b] >= bound[b]
