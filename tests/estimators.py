@@ -63,6 +63,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "LogisticRegression": [{"penalty": "l2"}, {"penalty": "l1"}, {"penalty": "l2", "solver": "gradient"}],
     "LogisticRegressionCV": [{"alphas": [0.1, 0.01], "cv": 3, "l1_ratio": 0.2}],
     "PlugInClassifier": [{"bandwidth": 0.5}, {"density": KernelDensity()}],
+    "PrincipalComponents": [{"scale": True}, {"solver": "randomized"}],
     "QuadraticDiscriminantAnalysis": [{"shrinkage": 0.5}, {"covariance": "diagonal"}, {"pooling": 0.5}],
     "RandomForestClassifier": [{"n_estimators": 5, "splitter": "exact", "vote": "majority"}],
     "RandomForestRegressor": [{"n_estimators": 5, "splitter": "exact", "oob_score": False}],

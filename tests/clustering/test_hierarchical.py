@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,6 +17,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from assay.clustering import Dendrogram, HierarchicalClustering, _agglomerate
 from assay.errors import AssayWarning, DataError, ParameterError
+from assay.state import StateError, check_state, from_state, to_state
 from tests.naive import clustering_linkage as naive
 
 LINKAGES = ("single", "complete", "average", "weighted", "centroid", "median", "ward")
@@ -349,3 +352,29 @@ def test_heights_follow_the_scale(linkage):
         scaled = tree(X * factor, linkage).linkage_
         assert_array_equal(scaled[:, 2], Z[:, 2] * factor)
         assert_array_equal(scaled[:, :2], Z[:, :2])
+
+
+# Files.
+
+
+def no_guests(value):
+    raise AssertionError(f"{type(value).__name__} is not part of assay")
+
+
+def again(value):
+    tree_, arrays = to_state(value, no_guests)
+    return from_state(json.loads(json.dumps(tree_)), [np.array(one, order="C") for one in arrays], no_guests)
+
+
+def test_trees_come_back_from_their_state_and_broken_ones_do_not():
+    X = pd.DataFrame(np.random.default_rng(18).normal(size=(12, 2)), index=list("abcdefghijkl"), columns=["x", "y"])
+    fitted = HierarchicalClustering(3).fit(X)
+    for model in (fitted, HierarchicalClustering.from_linkage(fitted.linkage_, 3), fitted.dendrogram()):
+        back = again(model)
+        assert_array_equal(back.cut(4), model.cut(4))
+    assert again(fitted).merge_height("a", "b") == fitted.merge_height("a", "b")
+    for row, column, value in ((3, 0, 5.0), (3, 0, 99.0), (10, 3, 3.0), (0, 1, 0.5)):
+        broken = HierarchicalClustering.from_linkage(fitted.linkage_, 3)
+        broken.linkage_[row, column] = value
+        with pytest.raises(StateError):
+            check_state(broken)

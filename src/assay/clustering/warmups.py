@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
+
 from assay.clustering import HierarchicalClustering
+from assay.clustering._linkage import ward_chain
 from assay.numerics.warmup import Warmup, small_table
 
 __all__ = ["WARMUPS"]
@@ -14,8 +17,15 @@ def _link(linkage: str) -> None:
     HierarchicalClustering(linkage=linkage).fit(small_table()[0])
 
 
-LINKED = tuple(
-    Warmup(f"HierarchicalClustering, {linkage}", partial(_link, linkage)) for linkage in ("average", "single", "ward")
+def _many_rows() -> None:
+    """Ward from centres, which only large tables reach."""
+    ward_chain(np.ones((1, 3)), np.ones(3), np.empty((2, 2), dtype=np.int64), np.empty(2))
+
+
+LINKED = (
+    Warmup("HierarchicalClustering", partial(_link, "average")),
+    Warmup("HierarchicalClustering, single", partial(_link, "single")),
+    Warmup("HierarchicalClustering, many rows", _many_rows),
 )
 
 WARMUPS: tuple[Warmup, ...] = (*LINKED,)
