@@ -32,6 +32,8 @@ SQUARE_LOSS = 1e-8
 """Below this share of the largest an eigenvalue of squares has lost half its digits."""
 GRAM = 5_000
 """Up to so many rows or columns a sparse table gets its dense matrix of products."""
+ALL_AT_ONCE = 500
+"""Up to this size all eigenvectors take less time than some of them."""
 ROUNDING = 8 * np.finfo(float).eps
 EXTREME = (1e-200, 1e250)
 """Sums of squares outside are taken in another unit."""
@@ -89,6 +91,13 @@ def divisor(weight: float) -> float:
     return weight - 1.0 if weight > 1.0 else weight
 
 
+def _leading(C: Array, k: int) -> tuple[Array, Array]:
+    """The k largest eigenvalues of a symmetric matrix, largest first, and their directions as rows."""
+    few = len(C) > ALL_AT_ONCE and k < len(C) // 4
+    values, vectors = linalg.eigh(C, subset_by_index=[len(C) - k, len(C) - 1]) if few else np.linalg.eigh(C)
+    return values[::-1][:k], vectors[:, ::-1][:, :k].T
+
+
 # Dense tables.
 
 
@@ -102,8 +111,8 @@ def _columns(X: Array, w: Array, k: int, scaled: bool) -> Spectrum:
         return _rescaled(X, w, k, scaled)
     scale = _spread(found.mx, factor * squares, float(w.sum())) if scaled else np.ones(X.shape[1])
     C = found.xx / np.outer(scale, scale)
-    values, vectors = linalg.eigh(C, subset_by_index=[len(C) - k, len(C) - 1])
-    values, vectors, total = factor * values[::-1], vectors[:, ::-1].T, factor * float(np.trace(C))
+    values, vectors = _leading(C, k)
+    values, total = factor * values, factor * float(np.trace(C))
     if values[-1] > SQUARE_LOSS * values[0]:
         return Spectrum(found.mx, scale, np.sqrt(values), vectors, total, ROUNDING * len(X))
     R = triangle.summarize(X - found.mx, np.zeros(len(X)), None if even else w).factor[1 : len(C) + 1, 1 : len(C) + 1]
@@ -199,10 +208,10 @@ def _rows(table: _Centred, k: int) -> Spectrum:
     n = len(K)
     top = np.diag(K).max()
     if table.Z is None or EXTREME[0] < top < EXTREME[1]:
-        values, U = linalg.eigh(K, subset_by_index=[n - k, n - 1])
-        values, U = np.maximum(values[::-1], 0.0), U[:, ::-1]
+        values, U = _leading(K, k)
+        values = np.maximum(values, 0.0)
         if values[-1] > SQUARE_LOSS * values[0] and values[0] > 0:
-            vectors = (table.transposed_times(U) / np.sqrt(values)).T
+            vectors = (table.transposed_times(U.T) / np.sqrt(values)).T
             return table.spectrum(np.sqrt(values), vectors)
     Z = table.Z if table.Z is not None else table.transposed_times(np.eye(n)).T
     _, singular, vectors = linalg.svd(Z, full_matrices=False)
@@ -217,9 +226,8 @@ def _sparse_columns(X: Any, w: Array, k: int, scaled: bool) -> Spectrum:
     rooted = sparse.diags_array(table.root) @ X
     C = (rooted.T @ rooted).toarray() - float(w.sum()) * np.outer(table.mean, table.mean)
     C /= np.outer(table.scale, table.scale)
-    values, vectors = linalg.eigh(C, subset_by_index=[len(C) - k, len(C) - 1])
-    values = np.maximum(values[::-1], 0.0)
-    return table.spectrum(np.sqrt(values), vectors[:, ::-1].T)
+    values, vectors = _leading(C, k)
+    return table.spectrum(np.sqrt(np.maximum(values, 0.0)), vectors)
 
 
 def _lanczos(table: _Centred, k: int) -> Spectrum:
