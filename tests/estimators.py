@@ -19,6 +19,7 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import LeaveOneGroupOut
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KernelDensity
+from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 import assay
@@ -51,6 +52,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "GradientBoostingClassifier": [{"subsample": 0.5}, {"early_stopping": True, "validation_fraction": 0.3}],
     "GradientBoostingRegressor": [{"loss": "huber", "growth": "depth"}],
     "GaussianHMM": [{"covariance_type": "spherical"}],
+    "HierarchicalClustering": [{"linkage": "single"}, {"linkage": "average", "metric": "gower"}],
     "KNeighborsClassifier": [
         {"n_neighbors": "loo", "weights": "kernel", "candidates": 5},
         {"metric": "manhattan", "smoothing": 1.0, "prior": "empirical"},
@@ -67,6 +69,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "LogisticRegressionCV": [{"alphas": [0.1, 0.01], "cv": 3, "l1_ratio": 0.2}],
     "Perceptron": [{"variant": "averaged", "max_iter": 20, "shuffle": True}, {"variant": "voted", "kernel": "rbf"}],
     "PlugInClassifier": [{"bandwidth": 0.5}, {"density": KernelDensity()}],
+    "PrincipalComponents": [{"scale": True}, {"solver": "randomized"}],
     "QuadraticDiscriminantAnalysis": [{"shrinkage": 0.5}, {"covariance": "diagonal"}, {"pooling": 0.5}],
     "RandomForestClassifier": [{"n_estimators": 5, "splitter": "exact", "vote": "majority"}],
     "RandomForestRegressor": [{"n_estimators": 5, "splitter": "exact", "oob_score": False}],
@@ -218,8 +221,13 @@ def answers(estimator: Estimator) -> list[Callable[[Any], Any]]:
 
 
 def answer(estimator: Estimator, X: Any) -> np.ndarray:
-    """The estimator's main answer for each row, as a dense array with two dimensions."""
-    given = answers(estimator)[0](X)
+    """The estimator's main answer for each row, as a dense array with two dimensions.
+
+    A clustering that labels no rows but those of its fit answers with their labels.
+    """
+    methods = answers(estimator)
+    last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    given = methods[0](X) if methods else last.labels_
     given = given.toarray() if hasattr(given, "toarray") else np.asarray(given)
     return given.reshape(len(given), -1)
 

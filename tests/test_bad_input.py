@@ -122,7 +122,9 @@ OVERFLOW = {"BayesianLinearRegression", "CategoricalNB"}
 EVERYONE = {label(estimator) for estimator in ALL}
 REFUSED: dict[str, set[str]] = {
     **dict.fromkeys(("only constant columns", "only zeros", "all rows equal"), STATES),
-    "one row": CLASSIFIERS | FOLDS | STATES | {"BayesianLinearRegression()", "IterativeSIS", "RidgeCV", "SIS"},
+    "one row": CLASSIFIERS | FOLDS | STATES | {
+        "BayesianLinearRegression()", "HierarchicalClustering", "IterativeSIS", "RidgeCV", "SIS",
+    },
     "two rows": CLASSIFIERS | FOLDS | {"RidgeCV(cv=3)"},
     "three rows": FOLDS | SATURATED | {
         SHORT_PATH, f"{QDA}(shrinkage=0.5)", f"{QDA}(covariance='diagonal')",

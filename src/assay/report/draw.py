@@ -301,6 +301,7 @@ from assay.report import (  # noqa: E402, F401
     draw_inference,
     draw_inspect,
     draw_latent,
+    draw_linkage,
     draw_margin,
     draw_metrics,
     draw_neural,

@@ -1,0 +1,1 @@
+"""Clusters, trees and directions beside their peers."""
