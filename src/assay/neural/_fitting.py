@@ -396,7 +396,7 @@ def _split(rows: Rows, strata: Any, share: float, rng: np.random.Generator) -> t
     held = []
     for code in np.unique(strata):
         mine = order[strata[order] == code]
-        held.append(mine[: min(int(round(share * mine.size)), mine.size - 1)])
+        held.append(mine[: min(round(share * mine.size), mine.size - 1)])
     chosen = np.concatenate(held)
     if chosen.size == 0:
         chosen = order[:1]

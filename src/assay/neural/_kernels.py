@@ -20,8 +20,10 @@ __all__ = [
     "descend",
     "differentiate",
     "drop",
+    "give_largest",
     "huber",
     "im2col",
+    "keep_largest",
     "moments_of",
     "pool_back",
     "pool_forward",
@@ -65,26 +67,19 @@ def activate(z: Array, bias: Array, code: int) -> None:
 
 
 @kernel
-def differentiate(dy: Array, y: Array, gradient: Array, code: int) -> None:
-    """dy <- dy g'(z), from the output y = g(z); its column sums are added to `gradient` where that is not empty."""
-    n, k = dy.shape
+def differentiate(dy: Array, y: Array, code: int) -> None:
+    """dy <- dy g'(z), from the output y = g(z); both flat."""
     one = dy.dtype.type(1)
     zero = dy.dtype.type(0)
-    summed = gradient.size > 0
-    for i in range(n):
-        d, out = dy[i], y[i]
-        if code == 1:
-            for j in range(k):
-                d[j] = d[j] if out[j] > zero else zero
-        elif code == 2:
-            for j in range(k):
-                d[j] *= out[j] * (one - out[j])
-        elif code == 3:
-            for j in range(k):
-                d[j] *= one - out[j] * out[j]
-        if summed:
-            for j in range(k):
-                gradient[j] += d[j]
+    if code == 1:
+        for i in range(dy.size):
+            dy[i] = dy[i] if y[i] > zero else zero
+    elif code == 2:
+        for i in range(dy.size):
+            dy[i] *= y[i] * (one - y[i])
+    elif code == 3:
+        for i in range(dy.size):
+            dy[i] *= one - y[i] * y[i]
 
 
 @kernel
@@ -205,31 +200,38 @@ def im2col(x: Array, kernel_size: tuple[int, int], stride: tuple[int, int], pad:
     """The patch under each position of the filter as one row of `out`; outside of the image there are zeros."""
     n, height, width, channels = x.shape
     rows, columns = out.shape[1], out.shape[2]
-    run = kernel_size[1] * channels
+    run, step = kernel_size[1] * channels, stride[1] * channels
     flat = x.reshape(n, height, width * channels)
+    # Positions whose patch lies between the left and the right border.
+    inner = min(columns, max(0, -(-pad[1] // stride[1])))
+    outer = max(inner, min(columns, (width - kernel_size[1] + pad[1]) // stride[1] + 1))
+    start = (inner * stride[1] - pad[1]) * channels
     for i in range(n):
         for r in range(rows):
-            top = r * stride[0] - pad[0]
-            for c in range(columns):
-                left = c * stride[1] - pad[1]
-                patch = out[i, r, c]
-                inside = left >= 0 and left + kernel_size[1] <= width
-                for a in range(kernel_size[0]):
-                    to = a * run
-                    at = top + a
-                    if at < 0 or at >= height:
+            for a in range(kernel_size[0]):
+                at = r * stride[0] - pad[0] + a
+                patches = out[i, r, :, a * run : (a + 1) * run]
+                if at < 0 or at >= height:
+                    patches[:] = 0
+                    continue
+                line = flat[i, at]
+                for c in range(columns):
+                    if c < inner or c >= outer:
                         for t in range(run):
-                            patch[to + t] = 0
-                    elif inside:
-                        line = flat[i, at]
-                        first = left * channels
-                        for t in range(run):
-                            patch[to + t] = line[first + t]
-                    else:
-                        for b in range(kernel_size[1]):
-                            for ch in range(channels):
-                                there = 0 <= left + b < width
-                                patch[to + b * channels + ch] = x[i, at, left + b, ch] if there else 0
+                            source = c * step - pad[1] * channels + t
+                            patches[c, t] = line[source] if 0 <= source < line.size else 0
+                if outer == inner:
+                    continue
+                whole, source = patches[inner:outer], line[start:]
+                if run < 8:
+                    for t in range(run):
+                        for c in range(whole.shape[0]):
+                            whole[c, t] = source[c * step + t]
+                else:
+                    for c in range(whole.shape[0]):
+                        part = source[c * step : c * step + run]
+                        for t in range(part.size):
+                            whole[c, t] = part[t]
 
 
 @kernel
@@ -241,19 +243,45 @@ def col2im(d: Array, kernel_size: tuple[int, int], stride: tuple[int, int], pad:
     flat = dx.reshape(n, height, width * channels)
     for i in range(n):
         for r in range(rows):
-            top = r * stride[0] - pad[0]
-            for c in range(columns):
-                left = c * stride[1] - pad[1]
-                patch = d[i, r, c]
-                first = max(0, -left) * channels
-                last = min(kernel_size[1], width - left) * channels
-                for a in range(kernel_size[0]):
-                    at = top + a
-                    if 0 <= at < height:
-                        line = flat[i, at]
-                        shift = left * channels
-                        for t in range(first, last):
-                            line[shift + t] += patch[a * run + t]
+            for a in range(kernel_size[0]):
+                at = r * stride[0] - pad[0] + a
+                if at < 0 or at >= height:
+                    continue
+                patches = d[i, r, :, a * run : (a + 1) * run]
+                line = flat[i, at]
+                for c in range(columns):
+                    left = c * stride[1] - pad[1]
+                    first = max(0, -left) * channels
+                    last = min(kernel_size[1], width - left) * channels
+                    to = line[left * channels + first : left * channels + last]
+                    part = patches[c, first:last]
+                    for t in range(to.size):
+                        to[t] += part[t]
+
+
+@kernel
+def keep_largest(z: Array, out: Array, place: Array) -> None:
+    """The largest of each column of z (windows by their pixels), and which it was; all flat."""
+    best = z[0]
+    for j in range(out.size):
+        out[j] = best[j]
+        place[j] = 0
+    for q in range(1, z.shape[0]):
+        there, code = z[q], np.int32(q)
+        for j in range(out.size):
+            wins = there[j] > out[j]
+            out[j] = there[j] if wins else out[j]
+            place[j] = code if wins else place[j]
+
+
+@kernel
+def give_largest(d: Array, place: Array, dz: Array) -> None:
+    """The gradient of each column to the entry that was kept, zero to the others."""
+    zero = d.dtype.type(0)
+    for q in range(dz.shape[0]):
+        to, code = dz[q], np.int32(q)
+        for j in range(d.size):
+            to[j] = d[j] if place[j] == code else zero
 
 
 @kernel
@@ -268,30 +296,21 @@ def pool_forward(
         for r in range(rows):
             for c in range(columns):
                 best = out[i, r, c]
-                first = x[i, r * stride[0], c * stride[1]]
-                for ch in range(channels):
-                    best[ch] = first[ch]
-                if sign != 0:
-                    at = place[i, r, c]
-                    for ch in range(channels):
-                        at[ch] = 0
+                best[:] = x[i, r * stride[0], c * stride[1]]
+                if sign == 0:
+                    best[:] = 0
+                at = place[i, r, c]
+                at[:] = 0
                 for a in range(size[0]):
                     for b in range(size[1]):
-                        if a == 0 and b == 0:
-                            continue
                         there = x[i, r * stride[0] + a, c * stride[1] + b]
-                        if sign == 0:
-                            for ch in range(channels):
-                                best[ch] += there[ch]
-                        else:
-                            code = np.uint16(a * size[1] + b)
-                            for ch in range(channels):
-                                wins = turn * there[ch] > turn * best[ch]
-                                best[ch] = there[ch] if wins else best[ch]
-                                at[ch] = code if wins else at[ch]
-                if sign == 0:
-                    for ch in range(channels):
-                        best[ch] *= share
+                        code = np.int32(a * size[1] + b)
+                        for ch in range(channels):
+                            if sign == 0:
+                                best[ch] += share * there[ch]
+                            elif turn * there[ch] > turn * best[ch]:
+                                best[ch] = there[ch]
+                                at[ch] = code
 
 
 @kernel
@@ -302,19 +321,16 @@ def pool_back(d: Array, place: Array, size: tuple[int, int], stride: tuple[int, 
     for i in range(n):
         for r in range(rows):
             for c in range(columns):
-                given = d[i, r, c]
+                given, kept = d[i, r, c], place[i, r, c]
                 for a in range(size[0]):
                     for b in range(size[1]):
                         to = dx[i, r * stride[0] + a, c * stride[1] + b]
-                        if mean:
-                            for ch in range(channels):
+                        code = np.int32(a * size[1] + b)
+                        for ch in range(channels):
+                            if mean:
                                 to[ch] += share * given[ch]
-                        else:
-                            code = a * size[1] + b
-                            kept = place[i, r, c]
-                            for ch in range(channels):
-                                if kept[ch] == code:
-                                    to[ch] += given[ch]
+                            elif kept[ch] == code:
+                                to[ch] += given[ch]
 
 
 @kernel
@@ -364,34 +380,35 @@ def adam(
     corrections: tuple[float, float],
     decay: float,
 ) -> None:
-    """One step of Adam: theta <- prox(theta - step m / (sqrt(v) + epsilon)), m and v without the bias of their start."""
+    """One step of Adam: theta <- prox(theta - step m / (sqrt(v) + epsilon)), without the bias of their start."""
     number = theta.dtype.type
     b1, b2 = number(betas[0]), number(betas[1])
     c1, c2 = number(1.0 - betas[0]), number(1.0 - betas[1])
     rate, root, tiny = number(step / corrections[0]), number(1.0 / np.sqrt(corrections[1])), number(epsilon)
     factor, shrink, plain = number(scale), number(1.0 - step * decay), number(step)
     zero = number(0)
-    m, v = moments[0], moments[1]
     for block in range(ridge.size):
-        first, last = starts[block], starts[block + 1]
+        # Views of the block, counted from zero: a loop from a number that may be negative is not vectorised.
+        here = slice(starts[block], starts[block + 1])
+        p, g, m, v = theta[here], gradients[0, here], moments[0, here], moments[1, here]
         penalty, threshold = number(ridge[block]), number(lasso[block])
         for s in range(1, gradients.shape[0]):
-            for i in range(first, last):
-                gradients[0, i] += gradients[s, i]
-        g = gradients[0]
-        for i in range(first, last):
-            slope = (g[i] + penalty * theta[i]) * factor
+            more = gradients[s, here]
+            for i in range(g.size):
+                g[i] += more[i]
+        for i in range(g.size):
+            slope = (g[i] + penalty * p[i]) * factor
             m[i] = b1 * m[i] + c1 * slope
             v[i] = b2 * v[i] + c2 * slope * slope
         if threshold == zero:
-            for i in range(first, last):
-                theta[i] = theta[i] * shrink - rate * m[i] / (np.sqrt(v[i]) * root + tiny)
+            for i in range(g.size):
+                p[i] = p[i] * shrink - rate * m[i] / (np.sqrt(v[i]) * root + tiny)
         else:
-            for i in range(first, last):
+            for i in range(g.size):
                 scaled = np.sqrt(v[i]) * root + tiny
-                new = theta[i] * shrink - rate * m[i] / scaled
+                new = p[i] * shrink - rate * m[i] / scaled
                 cut = plain * threshold / scaled
-                theta[i] = max(new - cut, zero) + min(new + cut, zero)
+                p[i] = max(new - cut, zero) + min(new + cut, zero)
 
 
 @kernel
@@ -412,19 +429,29 @@ def descend(
     rate, factor, kept = number(step), number(scale), number(momentum)
     zero = number(0)
     for block in range(ridge.size):
+        here = slice(starts[block], starts[block + 1])
+        p, g, v = theta[here], gradients[0, here], velocity[here]
         penalty, cut = number(ridge[block]), number(step * lasso[block])
         for s in range(1, gradients.shape[0]):
-            for i in range(starts[block], starts[block + 1]):
-                gradients[0, i] += gradients[s, i]
-        for i in range(starts[block], starts[block + 1]):
-            slope = (gradients[0, i] + penalty * theta[i]) * factor
-            if momentum > 0:
-                velocity[i] = kept * velocity[i] + slope
-                slope = slope + kept * velocity[i] if nesterov else velocity[i]
-            theta[i] -= rate * slope
+            more = gradients[s, here]
+            for i in range(g.size):
+                g[i] += more[i]
+        for i in range(g.size):
+            g[i] = (g[i] + penalty * p[i]) * factor
+        if momentum > 0:
+            for i in range(g.size):
+                v[i] = kept * v[i] + g[i]
+            if nesterov:
+                for i in range(g.size):
+                    g[i] += kept * v[i]
+            else:
+                for i in range(g.size):
+                    g[i] = v[i]
+        for i in range(g.size):
+            p[i] -= rate * g[i]
         if cut > zero:
-            for i in range(starts[block], starts[block + 1]):
-                theta[i] = max(theta[i] - cut, zero) + min(theta[i] + cut, zero)
+            for i in range(g.size):
+                p[i] = max(p[i] - cut, zero) + min(p[i] + cut, zero)
 
 
 @kernel

@@ -26,7 +26,7 @@ import numpy as np
 
 from assay.constraints import Constraint, boolean, none, one_of
 from assay.errors import DataError, ParameterError
-from assay.neural._kernels import ACTIVATIONS, col2im, im2col, pool_back, pool_forward
+from assay.neural._kernels import ACTIVATIONS, col2im, give_largest, im2col, keep_largest, pool_back, pool_forward
 from assay.neural.layers import EMPTY, LARGEST, Layer, Parameter, Shape, Workspace, run, undo
 from assay.neural.penalties import Penalty
 from assay.state import Specs, part
@@ -101,7 +101,7 @@ class _Pool(Layer):
         """One number for each window."""
         x = np.ascontiguousarray(x)
         shape = (len(x), *self.output_shape(x.shape[1:]))
-        out, place = work.array("out", shape, x.dtype), work.array("place", shape, np.uint16)
+        out, place = work.array("out", shape, x.dtype), work.array("place", shape, np.int32)
         pool_forward(x, *self.steps(), SIGNS[self.how], out, place)
         work.kept = x.shape, place
         return out
@@ -257,16 +257,16 @@ class Conv2D(Layer):
 
     def forward(self, x: Array, values: Sequence[Array], work: Workspace) -> Array:
         """A channel for each filter."""
-        return _forward(self, None, x, values, work)
+        return _forward(self, (1, 1), x, values, work)
 
     def backward(self, dy: Array, values: Sequence[Array], gradients: Sequence[Array], work: Workspace) -> Array:
         """Through the patches."""
-        return _backward(self, None, dy, values, gradients, work)
+        return _backward(self, dy, values, gradients, work)
 
     def absorb(self, following: Layer) -> Layer | None:
         """Maxima first, then bias and activation, with the same result."""
-        fits = type(following) is MaxPool and self.activation != "softmax"
-        return _Pooled(self, following) if fits else None
+        apart = isinstance(following, MaxPool) and following.steps()[0] == following.steps()[1]
+        return _Pooled(self, following) if apart and self.activation != "softmax" else None
 
     @classmethod
     def examples(cls) -> list[tuple[Layer, Shape]]:
@@ -277,7 +277,7 @@ class Conv2D(Layer):
             (cls(3, 2, stride=2, bias=False), (5, 5, 2)),
             (cls(2, 3, stride=(2, 1), padding="same", activation="softmax"), (4, 3, 1)),
             (cls(2, 3, activation="tanh").absorb(MaxPool(2)) or cls(1), (6, 7, 2)),
-            (cls(2, 2, padding="same", activation="sigmoid").absorb(MaxPool(2, 1)) or cls(1), (4, 4, 1)),
+            (cls(2, 2, padding="same", activation="sigmoid").absorb(MaxPool((1, 3))) or cls(1), (4, 4, 1)),
         ]
 
 
@@ -298,76 +298,100 @@ class _Pooled(Layer):
         return self.conv.work(shape)
 
     def forward(self, x: Array, values: Sequence[Array], work: Workspace) -> Array:
-        return _forward(self.conv, self.pool, x, values, work)
+        return _forward(self.conv, pair_of(self.pool.size), x, values, work)
 
     def backward(self, dy: Array, values: Sequence[Array], gradients: Sequence[Array], work: Workspace) -> Array:
-        return _backward(self.conv, self.pool, dy, values, gradients, work)
+        return _backward(self.conv, dy, values, gradients, work)
 
 
-def _forward(conv: Conv2D, pooled: MaxPool | None, x: Array, values: Sequence[Array], work: Workspace) -> Array:
+@dataclass(frozen=True)
+class _Patches:
+    """Where the filter stands: pixels of pooling windows first (one without pooling), then images and positions.
+
+    Sorting positions by their place in a window makes pooling a comparison of whole matrices.
+    """
+
+    conv: Conv2D
+    shape: Shape
+    window: tuple[int, int]
+
+    @property
+    def positions(self) -> tuple[int, int]:
+        """Windows in each direction."""
+        rows, columns = self.conv.geometry(self.shape)[3]
+        return rows // self.window[0], columns // self.window[1]
+
+    @property
+    def width(self) -> int:
+        """Numbers under the filter."""
+        return prod(pair_of(self.conv.kernel)) * self.shape[2]
+
+    def blocks(self, work: Workspace, n: int, dtype: Any) -> Any:
+        """A few images at a time: the first, the one after the last, and room for their patches."""
+        each = prod(self.window) * prod(self.positions) * self.width
+        count = max(1, PATCHES // each)
+        for first in range(0, n, count):
+            last = min(n, first + count)
+            shape = (prod(self.window), last - first, *self.positions, self.width)
+            yield slice(first, last), work.array("patches", shape, dtype)
+
+    def each(self, run: Any, images: Array, patches: Array) -> None:
+        """im2col or its adjoint, for the windows' pixels one by one."""
+        size, stride, pad, _ = self.conv.geometry(self.shape)
+        far = (stride[0] * self.window[0], stride[1] * self.window[1])
+        for q in range(len(patches)):
+            a, b = divmod(q, self.window[1])
+            run_at = (pad[0] - a * stride[0], pad[1] - b * stride[1])
+            if run is im2col:
+                im2col(images, size, far, run_at, patches[q])
+            else:
+                col2im(patches[q], size, far, run_at, images)
+
+
+def _forward(conv: Conv2D, window: tuple[int, int], x: Array, values: Sequence[Array], work: Workspace) -> Array:
     x = np.ascontiguousarray(x)
-    n = len(x)
-    size, stride, pad, positions = conv.geometry(x.shape[1:])
+    where = _Patches(conv, x.shape[1:], window)
     weights = values[0].reshape(-1, conv.filters)
-    shape = (*positions, conv.filters)
-    out = work.array("out", (n, *(shape if pooled is None else pooled.output_shape(shape))), x.dtype)
-    place = work.array("place", out.shape if pooled is not None else (0, 0, 0, 0), np.uint16)
-    for first, last, patches in _blocks(work, n, positions, len(weights), x.dtype):
-        im2col(x[first:last], size, stride, pad, patches)
-        rows = patches.reshape(-1, len(weights))
-        if pooled is None:
-            np.dot(rows, weights, out=out[first:last].reshape(-1, conv.filters))
-        else:
-            full = work.array("full", (last - first, *shape), x.dtype)
-            np.dot(rows, weights, out=full.reshape(-1, conv.filters))
-            pool_forward(full, *pooled.steps(), 1.0, out[first:last], place[first:last])
+    out = work.array("out", (len(x), *where.positions, conv.filters), x.dtype)
+    pooled = window != (1, 1)
+    place = work.array("place", out.shape if pooled else (0,), np.int32)
+    for some, patches in where.blocks(work, len(x), x.dtype):
+        where.each(im2col, x[some], patches)
+        rows = patches.reshape(-1, where.width)
+        if not pooled:
+            np.dot(rows, weights, out=out[some].reshape(-1, conv.filters))
+            continue
+        full = work.array("full", (len(rows), conv.filters), x.dtype)
+        np.dot(rows, weights, out=full)
+        keep_largest(full.reshape(len(patches), -1), out[some].reshape(-1), place[some].reshape(-1))
     run(conv.activation, out, values[1] if conv.bias else EMPTY[x.dtype.name])
-    work.kept = x, out, place
+    work.kept = x, out, place, where
     return out
 
 
-def _backward(
-    conv: Conv2D,
-    pooled: MaxPool | None,
-    dy: Array,
-    values: Sequence[Array],
-    gradients: Sequence[Array],
-    work: Workspace,
-) -> Array:
-    x, out, place = work.kept
-    size, stride, pad, positions = conv.geometry(x.shape[1:])
+def _backward(conv: Conv2D, dy: Array, values: Sequence[Array], gradients: Sequence[Array], work: Workspace) -> Array:
+    x, out, place, where = work.kept
     weights, slopes = (one[0].reshape(-1, conv.filters) for one in (values, gradients))
-    bias = gradients[1] if conv.bias else EMPTY[dy.dtype.name]
-    bias[:] = 0
     dy = np.ascontiguousarray(dy).reshape(out.shape)
-    undo(conv.activation, dy, out, bias)
+    undo(conv.activation, dy, out, gradients[1] if conv.bias else EMPTY[dy.dtype.name], work)
     share = work.array("share", slopes.shape, x.dtype)
     slopes[:] = 0
     dx = work.array("dx", x.shape, x.dtype)
     if not work.first:
         dx[:] = 0
-    for first, last, patches in _blocks(work, len(x), positions, len(weights), x.dtype):
-        full = dy[first:last]
-        if pooled is not None:
-            full = work.array("full", (last - first, *positions, conv.filters), x.dtype)
-            full[:] = 0
-            pool_back(dy[first:last], place[first:last], *pooled.steps(), False, full)
-        rows = full.reshape(-1, conv.filters)
-        im2col(x[first:last], size, stride, pad, patches)
-        np.dot(patches.reshape(-1, len(weights)).T, rows, out=share)
+    for some, patches in where.blocks(work, len(x), x.dtype):
+        rows = dy[some].reshape(-1, conv.filters)
+        if place.size:
+            rows = work.array("full", (prod(patches.shape[:-1]), conv.filters), x.dtype)
+            give_largest(dy[some].reshape(-1), place[some].reshape(-1), rows.reshape(len(patches), -1))
+        where.each(im2col, x[some], patches)
+        flat = patches.reshape(-1, where.width)
+        np.dot(flat.T, rows, out=share)
         slopes += share
         if not work.first:
-            np.dot(rows, weights.T, out=patches.reshape(-1, len(weights)))
-            col2im(patches, size, stride, pad, dx[first:last])
+            np.dot(rows, weights.T, out=flat)
+            where.each(col2im, dx[some], patches)
     return dx
-
-
-def _blocks(work: Workspace, n: int, positions: tuple[int, int], width: int, dtype: Any) -> Any:
-    """A few images at a time: the first, the one after the last, and room for their patches."""
-    count = max(1, PATCHES // (prod(positions) * width))
-    for first in range(0, n, count):
-        last = min(n, first + count)
-        yield first, last, work.array("patches", (last - first, *positions, width), dtype)
 
 
 # The lecture notes' examples, on plain matrices.

@@ -89,6 +89,13 @@ class Workspace:
             found = self._arrays[name, shape] = np.empty(shape, dtype=dtype)
         return found
 
+    def ones(self, n: int, dtype: Any) -> Array:
+        """A vector of ones."""
+        found = self._arrays.get(n)
+        if found is None:
+            found = self._arrays[n] = np.ones(n, dtype=dtype)
+        return found
+
 
 class Layer(Declared):
     """What every layer is: settings, an output shape, parameters, a forward and a backward pass.
@@ -170,7 +177,7 @@ class Activation(Layer):
 
     def backward(self, dy: Array, values: Sequence[Array], gradients: Sequence[Array], work: Workspace) -> Array:
         """dy g'(x)."""
-        undo(self.function, dy, work.kept, EMPTY[dy.dtype.name])
+        undo(self.function, dy, work.kept, EMPTY[dy.dtype.name], work)
         return dy
 
     @classmethod
@@ -187,13 +194,16 @@ def run(name: str, z: Array, bias: Array) -> None:
         softmax(rows)
 
 
-def undo(name: str, dy: Array, y: Array, gradient: Array) -> None:
-    """dy <- dy g'(z), and its sums over the rows are added to the bias's gradient."""
-    d, out = dy.reshape(-1, dy.shape[-1]), y.reshape(-1, y.shape[-1])
+def undo(name: str, dy: Array, y: Array, bias: Array, work: Workspace) -> None:
+    """dy <- dy g'(z); its sums over the rows are the bias's gradient, where there is one."""
     if name == "softmax":
-        d -= (d * out).sum(axis=1, keepdims=True)
-        d *= out
-    differentiate(d, out, gradient, ACTIVATIONS.get(name, 0))
+        dy -= (dy * y).sum(axis=-1, keepdims=True)
+        dy *= y
+    elif name != "identity":
+        differentiate(dy.reshape(-1), y.reshape(-1), ACTIVATIONS[name])
+    if bias.size:
+        rows = dy.reshape(-1, dy.shape[-1])
+        np.dot(work.ones(len(rows), dy.dtype), rows, out=bias)
 
 
 @dataclass(frozen=True)
@@ -251,8 +261,7 @@ class Dense(Layer):
         """dW = x' dz, db = sum dz, dx = dz W'."""
         x, out, shape = work.kept
         bias = gradients[1] if self.bias else EMPTY[dy.dtype.name]
-        bias[:] = 0
-        undo(self.activation, dy, out, bias)
+        undo(self.activation, dy, out, bias, work)
         np.dot(x.T, dy, out=gradients[0])
         if work.first:
             return dy
