@@ -28,6 +28,7 @@ from assay.calibration import CalibratedClassifier
 from assay.evaluation import SearchCV
 from assay.linear import Ridge
 from assay.neighbors import KNeighborsRegressor
+from assay.neural import BatchNormalization, Dense
 from assay.trees import BaggingClassifier, GradientBoostingRegressor
 from tests.tiers import slow
 
@@ -36,6 +37,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "BaggingClassifier": {"n_estimators": 5},
     "BaggingRegressor": {"n_estimators": 5},
     "LogisticRegressionCV": {"alphas": 8},
+    "NeuralNetworkClassifier": {"hidden": (8,), "learning_rate": 0.02, "max_epochs": 100},
+    "NeuralNetworkRegressor": {"hidden": (8,), "learning_rate": 0.02, "max_epochs": 100},
 }
 
 # Settings beside the defaults, by class name: the slow tier.
@@ -60,6 +63,8 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "LocalRegression": [{"kernel": "tricube", "fraction": 0.6}],
     "LogisticRegression": [{"penalty": "l2"}, {"penalty": "l1"}, {"penalty": "l2", "solver": "gradient"}],
     "LogisticRegressionCV": [{"alphas": [0.1, 0.01], "cv": 3, "l1_ratio": 0.2}],
+    "NeuralNetworkClassifier": [{"layers": [Dense(6, "tanh"), BatchNormalization()], "binary_units": 2, "batch_size": 8}],
+    "NeuralNetworkRegressor": [{"hidden": (6,), "early_stopping": True, "loss": "huber", "dropout": 0.1}],
     "PlugInClassifier": [{"bandwidth": 0.5}, {"density": KernelDensity()}],
     "QuadraticDiscriminantAnalysis": [{"shrinkage": 0.5}, {"covariance": "diagonal"}, {"pooling": 0.5}],
     "RandomForestClassifier": [{"n_estimators": 5, "splitter": "exact", "vote": "majority"}],
@@ -78,7 +83,8 @@ def draws_rows(estimator: Estimator) -> bool:
     setting = estimator.get_params(deep=False)
     held_out = setting.get("early_stopping") is True  # a share of the rows, drawn at random
     drawn = setting.get("bootstrap", False) or setting.get("subsample", 1.0) < 1.0
-    return setting.get("solver") == "sgd" or drawn or held_out
+    network = "batch_size" in setting  # initial weights, and an order of the rows that is not forgotten
+    return setting.get("solver") == "sgd" or drawn or held_out or network
 
 
 def families() -> dict[str, ModuleType]:

@@ -167,6 +167,9 @@ WARNED: dict[str, set[str]] = {
 }
 
 
+SHARED = {"NeuralNetworkRegressor"}  # all columns of the target are made of the same hidden units
+
+
 def named(estimator: Any, names: set[str]) -> bool:
     return type(estimator).__name__ in names or label(estimator) in names
 
@@ -681,6 +684,9 @@ def test_many_targets_where_claimed(estimator):
     Y = np.column_stack([y, -y])
     if get_tags(estimator).target_tags.multi_output:
         given = answer(clone(estimator).fit(X, Y), X)
+        if named(estimator, SHARED):
+            assert given.shape == Y.shape
+            return
         assert_allclose(given[:, 0], fitted_on_clean(estimator)[1][:, 0], rtol=1e-8)
         if not getattr(estimator, "positive", False):
             assert_allclose(given[:, 1], -given[:, 0], rtol=1e-8)

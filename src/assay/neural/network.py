@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 from typing import Any, ClassVar
 
@@ -264,14 +263,11 @@ class Network(Stateful):
         need(self.statistics_.size == self.plan.n_statistics, "its layers have another number of running values")
         need(self.parameters_.dtype == self.dtype, "its parameters are of another type")
 
-    @cached_property
+    @property
     def plan(self) -> Plan:
         """The steps, layer by layer."""
         self._check_parameters()
         return Plan(list(self.layers), tuple(int(k) for k in self.input_shape))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "plan"}
 
     @property
     def n_parameters(self) -> int:
