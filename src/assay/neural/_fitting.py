@@ -11,7 +11,19 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from assay.base import Constraint, Estimator, boolean, instance_of, integer, jobs, none, one_of, real, seed
+from assay.base import (
+    Constraint,
+    Estimator,
+    boolean,
+    from_lists,
+    instance_of,
+    integer,
+    jobs,
+    none,
+    one_of,
+    real,
+    seed,
+)
 from assay.errors import DataError, ParameterError
 from assay.neural.checkpoints import Checkpoint, digest
 from assay.neural.convolution import Conv2D
@@ -142,8 +154,8 @@ class NeuralNetwork(Estimator):
     def _flat(self, X: Any, *, reset: bool) -> tuple[Any, tuple[int, ...] | None]:
         """Images as flat rows, and their shape; a table as it is, and None."""
         array = X if hasattr(X, "ndim") and hasattr(X, "reshape") else None
-        if array is None and isinstance(X, list | tuple) and np.ndim(_first(X)) >= 2:
-            array = np.asarray(X)
+        if array is None and isinstance(X, list | tuple):
+            array = from_lists(X)
         if array is None or array.ndim <= 2:
             return X, None
         if array.ndim != 4:
@@ -375,10 +387,6 @@ def center_and_scale(X: Array) -> tuple[Array, Array]:
     scale = np.sqrt(squares / len(X)) * spread
     flat = (low == high) | (scale <= 1e-14 * np.abs(mean)) | (scale < 1e-290)
     return np.where(low == high, low, mean), np.where(flat, 0.0, scale)
-
-
-def _first(X: Sequence[Any]) -> Any:
-    return X[0] if len(X) else None
 
 
 def _convolves(layers: Sequence[Layer]) -> bool:

@@ -437,12 +437,11 @@ def pool(image: Any, size: Any = 2, how: str = "max", *, stride: Any = None) -> 
     kinds = {"max": MaxPool, "min": MinPool, "mean": MeanPool}
     if how not in kinds:
         raise ParameterError(f"how = {how!r} is unknown", remedy='use "max", "min" or "mean"')
-    flat = np.ndim(image) == 2
     x = _numbers(image, "image")
     layer = kinds[how](size, stride)
     layer.output_shape(x.shape)
     out = layer.forward(x[None], (), Workspace())[0].copy()
-    return out[:, :, 0] if flat else out
+    return out[:, :, 0] if np.ndim(image) == 2 else out
 
 
 def _numbers(given: Any, name: str) -> Array:
