@@ -63,7 +63,9 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "LocalRegression": [{"kernel": "tricube", "fraction": 0.6}],
     "LogisticRegression": [{"penalty": "l2"}, {"penalty": "l1"}, {"penalty": "l2", "solver": "gradient"}],
     "LogisticRegressionCV": [{"alphas": [0.1, 0.01], "cv": 3, "l1_ratio": 0.2}],
-    "NeuralNetworkClassifier": [{"layers": [Dense(6, "tanh"), BatchNormalization()], "binary_units": 2, "batch_size": 8}],
+    "NeuralNetworkClassifier": [
+        {"layers": [Dense(6, "tanh"), BatchNormalization()], "binary_units": 2, "batch_size": 8},
+    ],
     "NeuralNetworkRegressor": [{"hidden": (6,), "early_stopping": True, "loss": "huber", "dropout": 0.1}],
     "PlugInClassifier": [{"bandwidth": 0.5}, {"density": KernelDensity()}],
     "QuadraticDiscriminantAnalysis": [{"shrinkage": 0.5}, {"covariance": "diagonal"}, {"pooling": 0.5}],

@@ -75,7 +75,9 @@ def test_maxima_before_the_activation_are_the_same(activation):
 
 
 def test_errors_name_the_layer_and_both_shapes():
-    with pytest.raises(ParameterError, match=r"layer 1 \(Conv2D\) with input of shape \(64,\): expected images.*image_shape"):
+    with pytest.raises(
+        ParameterError, match=r"layer 1 \(Conv2D\) with input of shape \(64,\): expected images.*image_shape"
+    ):
         Network([Conv2D(2, 3)], (64,)).summary()
     with pytest.raises(ParameterError, match=r"layer 2 \(MaxPool\).*2 x 2 do not fit into images of shape \(1, 1, 2\)"):
         Network([Conv2D(2, 3), MaxPool(2)], (3, 3, 1)).summary()

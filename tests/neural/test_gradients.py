@@ -13,7 +13,9 @@ from assay.neural.network import Pass, Plan
 from assay.neural.training import Recipe, Rows, Trainer
 from tests.naive import neural as naive
 
-KINDS = [kind for kind in vars(neural).values() if isinstance(kind, type) and issubclass(kind, Layer) and kind is not Layer]
+KINDS = [
+    kind for kind in vars(neural).values() if isinstance(kind, type) and issubclass(kind, Layer) and kind is not Layer
+]
 CASES = [(layer, shape) for kind in KINDS for layer, shape in kind.examples()]
 
 
@@ -96,7 +98,9 @@ def test_penalties(on, scale, per_layer):
     network = Network(layers, (2,), dtype="float64", random_state=0).initialize()
     network.parameters_[:] = rng.normal(size=network.n_parameters)
     rows = Rows(rng.normal(size=(5, 2)), rng.normal(size=(5, 1)), np.empty(0))
-    recipe = Recipe(LOSSES["squared"], neural.SGD(0.0), neural.Constant(), 0.1, 5, 1, penalties=() if per_layer else (penalty,))
+    recipe = Recipe(
+        LOSSES["squared"], neural.SGD(0.0), neural.Constant(), 0.1, 5, 1, penalties=() if per_layer else (penalty,)
+    )
     trainer = Trainer(network, rows, recipe, np.random.SeedSequence(0))
     chosen = [
         array for name, array in network.arrays().items()

@@ -41,10 +41,12 @@ from assay.neural.training import (
     Trainer,
     TrainingTrace,
     forward_rows,
+    quiet,
     train,
 )
 from assay.numerics.scale import power_of_two
 from assay.numerics.seeds import seed_sequence
+from assay.numerics.threads import one_blas_thread
 from assay.state import Specs, floats, left_out, need, part, several, size
 
 __all__ = ["NeuralNetwork", "center_and_scale"]
@@ -144,6 +146,7 @@ class NeuralNetwork(Estimator):
     checkpoint: Any
     random_state: Any
     n_jobs: int | None
+    _memory: Any
 
     def _check_state(self) -> None:
         need(prod(self.network_.input_shape) == self.n_features_in_, "the network takes rows of another length")
@@ -330,11 +333,12 @@ class NeuralNetwork(Estimator):
             trainer.memory, trainer.count, trainer.rngs[0] = self._memory
         trainer.losses, trainer.rates = losses, rates
         trainer.best_epoch = len(losses) + 1
-        trainer.advance()
+        with one_blas_thread(), quiet():
+            trainer.advance()
         trainer.finished = "" if recipe.optimizer.monotone else trainer.finished
         trace = replace(trainer.trace(), held_out=None, message="partial_fit")
         self.trace_, self.n_iter_ = trace, trace.n_epochs
-        self._memory: Any = (trainer.memory, trainer.count, trainer.rngs[0])
+        self._memory = (trainer.memory, trainer.count, trainer.rngs[0])
         self.starts_ = [trace.loss[-1].item()]
 
     def _find(self, X: Array, y: Array, w: Array | None, layers: list[Layer], loss: Loss, sizes: Any) -> StepSizes:

@@ -35,10 +35,10 @@ def digest(words: str, *arrays: Array) -> str:
 class Checkpoint:
     """A file that holds the latest state of one fit.
 
-    | parameter | meaning                                       |
-    |-----------|-----------------------------------------------|
-    | path      | the file; its folder must exist               |
-    | belongs   | fingerprint of the fit it belongs to          |
+    | parameter | meaning                              |
+    |-----------|--------------------------------------|
+    | path      | the file; its folder must exist      |
+    | belongs   | fingerprint of the fit it belongs to |
     """
 
     def __init__(self, path: Any, belongs: str = "", entropy: Any = None) -> None:
@@ -60,7 +60,7 @@ class Checkpoint:
 
     def _read(self) -> tuple[dict[str, Any], dict[str, Array]]:
         try:
-            with np.load(self.path, allow_pickle=False) as archive:
+            with self.path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
             facts = json.loads(bytes(arrays.pop(FACTS)).decode())
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:

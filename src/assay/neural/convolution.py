@@ -9,8 +9,8 @@ The filter is not flipped, as in the lecture notes and every network library (a 
     pool    floor((h - k) / s) + 1     rows and columns that do not fill a window are left out
 
 Patches under the filter become rows of a matrix, a few images at a time so that they stay in the cache, and the
-convolution is a matrix product; the backward pass makes them again instead of keeping them. A filter's maxima are taken
-before its bias and activation are applied, which gives the same numbers (both are increasing) for a quarter of the work.
+convolution is a matrix product; the backward pass makes them again instead of keeping them. Maxima are taken before
+bias and activation are applied, which gives the same numbers (both are increasing) for a quarter of the work.
 
 Cost: n h w k^2 c f multiply-adds forward, twice that backward. LeCun, Bottou, Bengio, Haffner (1998), Proc. IEEE 86.
 """
@@ -124,10 +124,10 @@ class _Pool(Layer):
 class MaxPool(_Pool):
     """The largest number of each window.
 
-    | parameter | default | range                   | meaning                                                     |
-    |-----------|---------|-------------------------|-------------------------------------------------------------|
-    | size      | 2       | from 1 on, or a pair    | rows and columns of a window                                |
-    | stride    | None    | from 1 on, or a pair    | from one window to the next; None: its size, no overlap     |
+    | parameter | default | range                | meaning                                                 |
+    |-----------|---------|----------------------|---------------------------------------------------------|
+    | size      | 2       | from 1 on, or a pair | rows and columns of a window                            |
+    | stride    | None    | from 1 on, or a pair | from one window to the next; None: its size, no overlap |
 
     >>> MaxPool(2).output_shape((5, 4, 3))
     (2, 2, 3)
@@ -191,15 +191,15 @@ class GlobalMeanPool(Layer):
 class Conv2D(Layer):
     """Filters moved over an image: each gives one channel of the output, g(sum of products + bias).
 
-    | parameter  | default    | range                          | meaning                                               |
-    |------------|------------|--------------------------------|-------------------------------------------------------|
-    | filters    |            | from 1 on                      | how many                                              |
-    | kernel     | 3          | from 1 on, or a pair           | rows and columns of a filter                          |
-    | stride     | 1          | from 1 on, or a pair           | from one position to the next                         |
-    | padding    | "valid"    | "valid", "same"                | positions inside the image only, or zeros around it   |
-    | activation | "identity" | "relu", "sigmoid", "tanh", "softmax" | g, of each channel; softmax over the channels   |
-    | bias       | True       | True, False                    | whether there is one                                  |
-    | penalty    | None       | `Penalty`                      | of this layer alone, beside that of the whole network |
+    | parameter  | default    | range                                | meaning                                               |
+    |------------|------------|--------------------------------------|-------------------------------------------------------|
+    | filters    |            | from 1 on                            | how many                                              |
+    | kernel     | 3          | from 1 on, or a pair                 | rows and columns of a filter                          |
+    | stride     | 1          | from 1 on, or a pair                 | from one position to the next                         |
+    | padding    | "valid"    | "valid", "same"                      | positions inside the image only, or zeros around it   |
+    | activation | "identity" | "relu", "sigmoid", "tanh", "softmax" | g, of each channel; softmax over the channels         |
+    | bias       | True       | True, False                          | whether there is one                                  |
+    | penalty    | None       | `Penalty`                            | of this layer alone, beside that of the whole network |
 
     >>> Conv2D(16, 3).output_shape((28, 28, 1)), Conv2D(16, 3, padding="same").output_shape((28, 28, 1))
     ((26, 26, 16), (28, 28, 16))
@@ -400,12 +400,12 @@ def _backward(conv: Conv2D, dy: Array, values: Sequence[Array], gradients: Seque
 def convolve(image: Any, filter: Any, *, stride: Any = 1, padding: str = "valid") -> Array:
     """Sums of products of a filter with every patch of an image; the filter is not flipped.
 
-    | parameter | default | range                                     | meaning                                         |
-    |-----------|---------|-------------------------------------------|-------------------------------------------------|
-    | image     |         | (rows, columns) or (rows, columns, channels) | numbers                                      |
-    | filter    |         | a matrix, with channels where the image has | a x b of r x c gives (r - a + 1) x (c - b + 1) |
-    | stride    | 1       | from 1 on, or a pair                      | from one position to the next                   |
-    | padding   | "valid" | "valid", "same"                           | inside only, or zeros around the image          |
+    | parameter | default | range                                        | meaning                                   |
+    |-----------|---------|----------------------------------------------|-------------------------------------------|
+    | image     |         | (rows, columns) or (rows, columns, channels) | numbers                                   |
+    | filter    |         | a matrix, with channels where the image has  | a x b of r x c: (r - a + 1) x (c - b + 1) |
+    | stride    | 1       | from 1 on, or a pair                         | from one position to the next             |
+    | padding   | "valid" | "valid", "same"                              | inside only, or zeros around the image    |
 
     >>> convolve([[1, 2, 3], [4, 5, 6], [7, 8, 9], [10, 11, 12]], [[1, 0], [0, 1]]).tolist()
     [[6.0, 8.0], [12.0, 14.0], [18.0, 20.0]]
@@ -424,12 +424,12 @@ def pool(image: Any, size: Any = 2, how: str = "max", *, stride: Any = None) -> 
 
     Rows and columns at the end that do not fill a window are left out: 2 x 2 windows of a 5 x 4 image give 2 x 2.
 
-    | parameter | default | range                                       | meaning                                        |
-    |-----------|---------|---------------------------------------------|------------------------------------------------|
-    | image     |         | (rows, columns) or (rows, columns, channels) | numbers                                       |
-    | size      | 2       | from 1 on, or a pair                        | rows and columns of a window                   |
-    | how       | "max"   | "max", "min", "mean"                        | what is kept of a window                       |
-    | stride    | None    | from 1 on, or a pair                        | from one window to the next; None: its size    |
+    | parameter | default | range                                        | meaning                                     |
+    |-----------|---------|----------------------------------------------|---------------------------------------------|
+    | image     |         | (rows, columns) or (rows, columns, channels) | numbers                                     |
+    | size      | 2       | from 1 on, or a pair                         | rows and columns of a window                |
+    | how       | "max"   | "max", "min", "mean"                         | what is kept of a window                    |
+    | stride    | None    | from 1 on, or a pair                         | from one window to the next; None: its size |
 
     >>> pool([[1, 2, 5, 3], [3, 0, 1, 2], [2, 1, 3, 4], [1, 1, 2, 0]]).tolist()
     [[3.0, 5.0], [2.0, 4.0]]

@@ -39,39 +39,39 @@ Array = np.ndarray
 class NeuralNetworkClassifier(ClassifierMixin, NeuralNetwork):
     """Feed-forward or convolutional network with a probability for each class.
 
-    | parameter           | default    | range                          | meaning                                            |
-    |---------------------|------------|--------------------------------|----------------------------------------------------|
-    | hidden              | (64, 32)   | tuple                          | units of each hidden layer; () for none            |
-    | layers              | None       | list of layers                 | instead of `hidden`; an output layer of the right size is added unless it ends with one |
-    | activation          | "relu"     | "tanh", "sigmoid", "identity"  | of the hidden units                                |
-    | image_shape         | None       | (rows, columns, channels)      | of flat rows that are images                       |
-    | loss                | "cross_entropy" | "squared"                 | squared: of sigmoid or softmax outputs and indicators of the classes |
-    | binary_units        | 1          | 1, 2                           | output units for two classes: a sigmoid, or two of a softmax |
-    | class_weight        | None       | "balanced", dict               | factors of the weights of each class               |
-    | alpha               | 1e-4       | from 0 on                      | ridge: alpha / 2 times the sum of squared weights, beside the mean loss |
-    | penalty             | None       | `Penalty`                      | another penalty beside it: lasso, all parameters, on sums |
-    | dropout             | 0.0        | [0, 1)                         | of hidden units                                    |
-    | input_dropout       | 0.0        | [0, 1)                         | of inputs                                          |
-    | optimizer           | "adam"     | "adamw", "sgd", "gradient_descent", `Optimizer` | how gradients become steps        |
-    | learning_rate       | 1e-3       | above 0                        | step size; `find_learning_rate` suggests one       |
-    | schedule            | "constant" | "decay", "cosine", "plateau", `Schedule` | step size by epoch                       |
-    | clip                | None       | above 0                        | longest gradient; longer ones are shortened        |
-    | batch_size          | "auto"     | from 1 on, "full"              | rows per update; "auto": all up to 128, then about n / 64, from 32 to 256 |
-    | sampling            | "epoch"    | "replacement"                  | each row once an epoch, or draws with replacement  |
-    | max_epochs          | "auto"     | from 1 on                      | "auto": for 3,000 updates, at least 50             |
-    | tol                 | 1e-4       | from 0 on                      | what counts as an improvement of the loss          |
-    | patience            | 10         | from 1 on                      | epochs without one before training stops           |
-    | early_stopping      | False      | True, False                    | hold rows out, and keep the weights best on them   |
-    | validation_fraction | 0.1        | (0, 1)                         | share of rows held out                             |
-    | n_starts            | 1          | from 1 on                      | initial weights tried; the best by (held-out) loss is kept |
-    | standardize         | True       | True, False                    | inputs to mean 0 and standard deviation 1, images by channel |
-    | augment             | None       | `Augmentation`                 | images changed a little in training                |
-    | initialisation      | "auto"     | "glorot", "he"                 | of the weights; "auto": He's before ReLU, else Glorot's |
-    | dtype               | "float32"  | "float64"                      | precision of training                              |
-    | warm_start          | False      | True, False                    | `fit` goes on from the weights it has              |
-    | checkpoint          | None       | path                           | a file renewed after every epoch; the same `fit` goes on from it after a kill |
-    | random_state        | None       | seed                           | of weights, batches, dropout and the held-out part |
-    | n_jobs              | None       | threads                        | never changes a result                             |
+    | parameter           | default         | range                                           | meaning                                                                                 |
+    |---------------------|-----------------|-------------------------------------------------|-----------------------------------------------------------------------------------------|
+    | hidden              | (64, 32)        | tuple                                           | units of each hidden layer; () for none                                                 |
+    | layers              | None            | list of layers                                  | instead of `hidden`; an output layer of the right size is added unless it ends with one |
+    | activation          | "relu"          | "tanh", "sigmoid", "identity"                   | of the hidden units                                                                     |
+    | image_shape         | None            | (rows, columns, channels)                       | of flat rows that are images                                                            |
+    | loss                | "cross_entropy" | "squared"                                       | squared: of sigmoid or softmax outputs and indicators of the classes                    |
+    | binary_units        | 1               | 1, 2                                            | output units for two classes: a sigmoid, or two of a softmax                            |
+    | class_weight        | None            | "balanced", dict                                | factors of the weights of each class                                                    |
+    | alpha               | 1e-4            | from 0 on                                       | ridge: alpha / 2 times the sum of squared weights, beside the mean loss                 |
+    | penalty             | None            | `Penalty`                                       | another penalty beside it: lasso, all parameters, on sums                               |
+    | dropout             | 0.0             | [0, 1)                                          | of hidden units                                                                         |
+    | input_dropout       | 0.0             | [0, 1)                                          | of inputs                                                                               |
+    | optimizer           | "adam"          | "adamw", "sgd", "gradient_descent", `Optimizer` | how gradients become steps                                                              |
+    | learning_rate       | 1e-3            | above 0                                         | step size; `find_learning_rate` suggests one                                            |
+    | schedule            | "constant"      | "decay", "cosine", "plateau", `Schedule`        | step size by epoch                                                                      |
+    | clip                | None            | above 0                                         | longest gradient; longer ones are shortened                                             |
+    | batch_size          | "auto"          | from 1 on, "full"                               | rows per update; "auto": all up to 128, then about n / 64, from 32 to 256               |
+    | sampling            | "epoch"         | "replacement"                                   | each row once an epoch, or draws with replacement                                       |
+    | max_epochs          | "auto"          | from 1 on                                       | "auto": for 3,000 updates, at least 50                                                  |
+    | tol                 | 1e-4            | from 0 on                                       | what counts as an improvement of the loss                                               |
+    | patience            | 10              | from 1 on                                       | epochs without one before training stops                                                |
+    | early_stopping      | False           | True, False                                     | hold rows out, and keep the weights best on them                                        |
+    | validation_fraction | 0.1             | (0, 1)                                          | share of rows held out                                                                  |
+    | n_starts            | 1               | from 1 on                                       | initial weights tried; the best by (held-out) loss is kept                              |
+    | standardize         | True            | True, False                                     | inputs to mean 0 and standard deviation 1, images by channel                            |
+    | augment             | None            | `Augmentation`                                  | images changed a little in training                                                     |
+    | initialisation      | "auto"          | "glorot", "he"                                  | of the weights; "auto": He's before ReLU, else Glorot's                                 |
+    | dtype               | "float32"       | "float64"                                       | precision of training                                                                   |
+    | warm_start          | False           | True, False                                     | `fit` goes on from the weights it has                                                   |
+    | checkpoint          | None            | path                                            | a file renewed after every epoch; the same `fit` goes on from it after a kill           |
+    | random_state        | None            | seed                                            | of weights, batches, dropout and the held-out part                                      |
+    | n_jobs              | None            | threads                                         | never changes a result                                                                  |
 
     Fitted: `classes_`, `network_` (a `Network`), `trace_` (a `TrainingTrace`: `plot()`), `starts_` (loss of each start),
     `n_iter_` (epochs), `n_features_in_`, `feature_names_in_`. `summary()`, `filters()` and `feature_maps(X)` show what was
@@ -266,37 +266,37 @@ class NeuralNetworkClassifier(ClassifierMixin, NeuralNetwork):
 class NeuralNetworkRegressor(RegressorMixin, NeuralNetwork):
     """Feed-forward or convolutional network with one output for each column of the target.
 
-    | parameter           | default    | range                          | meaning                                            |
-    |---------------------|------------|--------------------------------|----------------------------------------------------|
-    | hidden              | (64, 32)   | tuple                          | units of each hidden layer; () for none            |
-    | layers              | None       | list of layers                 | instead of `hidden`; an output layer of the right size is added unless it ends with one |
-    | activation          | "relu"     | "tanh", "sigmoid", "identity"  | of the hidden units                                |
-    | image_shape         | None       | (rows, columns, channels)      | of flat rows that are images                       |
-    | loss                | "squared"  | "absolute", "huber", `Loss`    | in standard deviations of the target               |
-    | alpha               | 1e-4       | from 0 on                      | ridge: alpha / 2 times the sum of squared weights, beside the mean loss |
-    | penalty             | None       | `Penalty`                      | another penalty beside it: lasso, all parameters, on sums |
-    | dropout             | 0.0        | [0, 1)                         | of hidden units                                    |
-    | input_dropout       | 0.0        | [0, 1)                         | of inputs                                          |
-    | optimizer           | "adam"     | "adamw", "sgd", "gradient_descent", `Optimizer` | how gradients become steps        |
-    | learning_rate       | 1e-3       | above 0                        | step size; `find_learning_rate` suggests one       |
-    | schedule            | "constant" | "decay", "cosine", "plateau", `Schedule` | step size by epoch                       |
-    | clip                | None       | above 0                        | longest gradient; longer ones are shortened        |
-    | batch_size          | "auto"     | from 1 on, "full"              | rows per update; "auto": all up to 128, then about n / 64, from 32 to 256 |
-    | sampling            | "epoch"    | "replacement"                  | each row once an epoch, or draws with replacement  |
-    | max_epochs          | "auto"     | from 1 on                      | "auto": for 3,000 updates, at least 50             |
-    | tol                 | 1e-4       | from 0 on                      | what counts as an improvement of the loss          |
-    | patience            | 10         | from 1 on                      | epochs without one before training stops           |
-    | early_stopping      | False      | True, False                    | hold rows out, and keep the weights best on them   |
-    | validation_fraction | 0.1        | (0, 1)                         | share of rows held out                             |
-    | n_starts            | 1          | from 1 on                      | initial weights tried; the best by (held-out) loss is kept |
-    | standardize         | True       | True, False                    | inputs and target to mean 0 and standard deviation 1, images by channel |
-    | augment             | None       | `Augmentation`                 | images changed a little in training                |
-    | initialisation      | "auto"     | "glorot", "he"                 | of the weights; "auto": He's before ReLU, else Glorot's |
-    | dtype               | "float32"  | "float64"                      | precision of training                              |
-    | warm_start          | False      | True, False                    | `fit` goes on from the weights it has              |
-    | checkpoint          | None       | path                           | a file renewed after every epoch; the same `fit` goes on from it after a kill |
-    | random_state        | None       | seed                           | of weights, batches, dropout and the held-out part |
-    | n_jobs              | None       | threads                        | never changes a result                             |
+    | parameter           | default    | range                                           | meaning                                                                                 |
+    |---------------------|------------|-------------------------------------------------|-----------------------------------------------------------------------------------------|
+    | hidden              | (64, 32)   | tuple                                           | units of each hidden layer; () for none                                                 |
+    | layers              | None       | list of layers                                  | instead of `hidden`; an output layer of the right size is added unless it ends with one |
+    | activation          | "relu"     | "tanh", "sigmoid", "identity"                   | of the hidden units                                                                     |
+    | image_shape         | None       | (rows, columns, channels)                       | of flat rows that are images                                                            |
+    | loss                | "squared"  | "absolute", "huber", `Loss`                     | in standard deviations of the target                                                    |
+    | alpha               | 1e-4       | from 0 on                                       | ridge: alpha / 2 times the sum of squared weights, beside the mean loss                 |
+    | penalty             | None       | `Penalty`                                       | another penalty beside it: lasso, all parameters, on sums                               |
+    | dropout             | 0.0        | [0, 1)                                          | of hidden units                                                                         |
+    | input_dropout       | 0.0        | [0, 1)                                          | of inputs                                                                               |
+    | optimizer           | "adam"     | "adamw", "sgd", "gradient_descent", `Optimizer` | how gradients become steps                                                              |
+    | learning_rate       | 1e-3       | above 0                                         | step size; `find_learning_rate` suggests one                                            |
+    | schedule            | "constant" | "decay", "cosine", "plateau", `Schedule`        | step size by epoch                                                                      |
+    | clip                | None       | above 0                                         | longest gradient; longer ones are shortened                                             |
+    | batch_size          | "auto"     | from 1 on, "full"                               | rows per update; "auto": all up to 128, then about n / 64, from 32 to 256               |
+    | sampling            | "epoch"    | "replacement"                                   | each row once an epoch, or draws with replacement                                       |
+    | max_epochs          | "auto"     | from 1 on                                       | "auto": for 3,000 updates, at least 50                                                  |
+    | tol                 | 1e-4       | from 0 on                                       | what counts as an improvement of the loss                                               |
+    | patience            | 10         | from 1 on                                       | epochs without one before training stops                                                |
+    | early_stopping      | False      | True, False                                     | hold rows out, and keep the weights best on them                                        |
+    | validation_fraction | 0.1        | (0, 1)                                          | share of rows held out                                                                  |
+    | n_starts            | 1          | from 1 on                                       | initial weights tried; the best by (held-out) loss is kept                              |
+    | standardize         | True       | True, False                                     | inputs and target to mean 0 and standard deviation 1, images by channel                 |
+    | augment             | None       | `Augmentation`                                  | images changed a little in training                                                     |
+    | initialisation      | "auto"     | "glorot", "he"                                  | of the weights; "auto": He's before ReLU, else Glorot's                                 |
+    | dtype               | "float32"  | "float64"                                       | precision of training                                                                   |
+    | warm_start          | False      | True, False                                     | `fit` goes on from the weights it has                                                   |
+    | checkpoint          | None       | path                                            | a file renewed after every epoch; the same `fit` goes on from it after a kill           |
+    | random_state        | None       | seed                                            | of weights, batches, dropout and the held-out part                                      |
+    | n_jobs              | None       | threads                                         | never changes a result                                                                  |
 
     Fitted: `network_` (a `Network`), `trace_` (a `TrainingTrace`: `plot()`), `starts_` (loss of each start), `n_iter_`
     (epochs), `n_features_in_`, `feature_names_in_`. Losses are those of the standardised target. Columns of y share the
@@ -434,7 +434,7 @@ class NeuralNetworkRegressor(RegressorMixin, NeuralNetwork):
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """One epoch on these rows; the first call fixes the standardisation, so give it rows that look like the rest."""
+        """One epoch on these rows; the first call fixes the standardisation, so let it see rows like the rest."""
         first = not hasattr(self, "network_")
         rows, images, target, w = self._prepare(X, y, sample_weight, reset=first)
         if first:

@@ -67,12 +67,12 @@ class Parameter:
 class Workspace:
     """Scratch arrays of one layer in one thread, what its forward pass keeps, and where random numbers come from.
 
-    | field      | meaning                                                                          |
-    |------------|----------------------------------------------------------------------------------|
-    | training   | whether dropout drops and batch normalisation uses the batch                     |
-    | first      | whether nobody asks for the gradient of the input                                |
-    | statistics | running values of the layer, one vector                                          |
-    | inner      | the workspaces of the layers inside                                              |
+    | field      | meaning                                                      |
+    |------------|--------------------------------------------------------------|
+    | training   | whether dropout drops and batch normalisation uses the batch |
+    | first      | whether nobody asks for the gradient of the input            |
+    | statistics | running values of the layer, one vector                      |
+    | inner      | the workspaces of the layers inside                          |
     """
 
     def __init__(self, rng: np.random.Generator | None = None, *, training: bool = False, first: bool = False) -> None:
@@ -100,12 +100,12 @@ class Workspace:
 class Layer(Declared):
     """What every layer is: settings, an output shape, parameters, a forward and a backward pass.
 
-    | method                                      | meaning                                                          |
-    |---------------------------------------------|------------------------------------------------------------------|
-    | output_shape(shape)                         | shape of one row of output for one of input, or `ParameterError` |
-    | parameters(shape)                           | what it learns, a tuple of `Parameter`                           |
-    | forward(x, values, work)                    | output for a batch; keeps in `work` what `backward` needs        |
-    | backward(dy, values, gradients, work)       | fills `gradients`, returns the input's gradient; may overwrite dy |
+    | method                                | meaning                                                           |
+    |---------------------------------------|-------------------------------------------------------------------|
+    | output_shape(shape)                   | shape of one row of output for one of input, or `ParameterError`  |
+    | parameters(shape)                     | what it learns, a tuple of `Parameter`                            |
+    | forward(x, values, work)              | output for a batch; keeps in `work` what `backward` needs         |
+    | backward(dy, values, gradients, work) | fills `gradients`, returns the input's gradient; may overwrite dy |
     """
 
     penalty: Any = None
@@ -154,9 +154,9 @@ def check_rows(layer: Layer, shape: Shape) -> None:
 class Activation(Layer):
     """A function of each unit: g(z) = z, max(0, z), 1 / (1 + exp(-z)), tanh(z), or exp(z) over its sum in a row.
 
-    | parameter | default | range                                                    | meaning            |
-    |-----------|---------|----------------------------------------------------------|--------------------|
-    | function  | "relu"  | "identity", "relu", "sigmoid", "tanh", "softmax"         | which one          |
+    | parameter | default | range                                            | meaning   |
+    |-----------|---------|--------------------------------------------------|-----------|
+    | function  | "relu"  | "identity", "relu", "sigmoid", "tanh", "softmax" | which one |
 
     >>> from assay.neural import Network
     >>> Network([Activation("relu")], (3,)).forward([[-1.0, 0.0, 2.0]]).tolist()
@@ -210,12 +210,12 @@ def undo(name: str, dy: Array, y: Array, bias: Array, work: Workspace) -> None:
 class Dense(Layer):
     """Every unit from every input: y = g(x W + b), with (p + 1) k parameters; images are taken as one long row.
 
-    | parameter  | default    | range                          | meaning                                               |
-    |------------|------------|--------------------------------|-------------------------------------------------------|
-    | units      |            | from 1 on                      | k                                                     |
-    | activation | "identity" | "relu", "sigmoid", "tanh", "softmax" | g                                               |
-    | bias       | True       | True, False                    | whether there is a b                                  |
-    | penalty    | None       | `Penalty`                      | of this layer alone, beside that of the whole network |
+    | parameter  | default    | range                                | meaning                                               |
+    |------------|------------|--------------------------------------|-------------------------------------------------------|
+    | units      |            | from 1 on                            | k                                                     |
+    | activation | "identity" | "relu", "sigmoid", "tanh", "softmax" | g                                                     |
+    | bias       | True       | True, False                          | whether there is a b                                  |
+    | penalty    | None       | `Penalty`                            | of this layer alone, beside that of the whole network |
 
     >>> from assay.neural import Network
     >>> Network([Dense(3, "relu"), Dense(1)], (4,)).n_parameters
@@ -308,9 +308,9 @@ class Flatten(Layer):
 class Dropout(Layer):
     """In training each number is 0 with probability `rate`, else divided by 1 - rate; its mean is what it was.
 
-    | parameter | default | range  | meaning                                                           |
-    |-----------|---------|--------|-------------------------------------------------------------------|
-    | rate      | 0.5     | [0, 1) | probability to be dropped; on inputs when it is the first layer   |
+    | parameter | default | range  | meaning                                                         |
+    |-----------|---------|--------|-----------------------------------------------------------------|
+    | rate      | 0.5     | [0, 1) | probability to be dropped; on inputs when it is the first layer |
 
     Srivastava et al. (2014), JMLR 15, 1929-1958.
 
@@ -351,10 +351,10 @@ class BatchNormalization(Layer):
     In prediction m and v are running means of those seen in training. A batch is then worked on in one piece, on one
     thread, since every row depends on all others.
 
-    | parameter | default | range     | meaning                                    |
-    |-----------|---------|-----------|--------------------------------------------|
-    | momentum  | 0.9     | [0, 1)    | share of the running values that is kept   |
-    | epsilon   | 1e-5    | above 0   | added to the variance                      |
+    | parameter | default | range   | meaning                                  |
+    |-----------|---------|---------|------------------------------------------|
+    | momentum  | 0.9     | [0, 1)  | share of the running values that is kept |
+    | epsilon   | 1e-5    | above 0 | added to the variance                    |
 
     Ioffe, Szegedy (2015), ICML.
 
@@ -425,9 +425,9 @@ class BatchNormalization(Layer):
 class Residual(Layer):
     """A way around some layers: y = x + h(x), so that gradients reach what stands before.
 
-    | parameter | default | range                                        | meaning          |
-    |-----------|---------|----------------------------------------------|------------------|
-    | layers    |         | list of layers whose output is of the input's shape | h         |
+    | parameter | default | range                                               | meaning |
+    |-----------|---------|-----------------------------------------------------|---------|
+    | layers    |         | list of layers whose output is of the input's shape | h       |
 
     He, Zhang, Ren, Sun (2016), CVPR.
 

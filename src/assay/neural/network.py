@@ -3,8 +3,8 @@
     f(x) = h_L(... h_2(h_1(x; theta_1); theta_2) ...; theta_L)
 
 The forward pass keeps each layer's output; the backward pass carries dL/dz from the last layer to the first and leaves
-each layer's share of dL/dtheta in one vector (the chain rule, read from the outside in). For one hidden layer and squared
-error these are the updates of the lecture notes: dL/dbeta_m = -(y - f) g(z_m), dL/dw_mj = -(y - f) beta_m g'(z_m) x_j.
+each layer's share of dL/dtheta in one vector (the chain rule, read from the outside in). For one hidden layer and
+squared error these are the lecture notes': dL/dbeta_m = -(y - f) g(z_m), dL/dw_mj = -(y - f) beta_m g'(z_m) x_j.
 
 A dense network of p inputs, hidden layers of K1 and K2 units and O outputs has (p + 1) K1 + (K1 + 1) K2 + (K2 + 1) O
 parameters. Weights start from Glorot's or He's distribution, biases at zero. Cost: about three forward passes for a
@@ -127,15 +127,15 @@ def _shapes(layer: Layer, position: int, shape: Shape) -> tuple[Shape, tuple[Par
 class Pass:
     """One thread's way through a network, forward and back, with scratch arrays of its own.
 
-    | parameter  | default | meaning                                                                      |
-    |------------|---------|------------------------------------------------------------------------------|
-    | plan       |         | the steps                                                                    |
-    | theta      |         | all parameters                                                               |
-    | statistics |         | running values; renewed in training                                          |
-    | gradient   | None    | a vector like theta that `backward` fills                                    |
-    | rng        | None    | for dropout; None drops nothing                                              |
-    | training   | False   | whether this is a pass of training                                           |
-    | inputs     | False   | whether the gradient of the input is wanted                                  |
+    | parameter  | default | meaning                                     |
+    |------------|---------|---------------------------------------------|
+    | plan       |         | the steps                                   |
+    | theta      |         | all parameters                              |
+    | statistics |         | running values; renewed in training         |
+    | gradient   | None    | a vector like theta that `backward` fills   |
+    | rng        | None    | for dropout; None drops nothing             |
+    | training   | False   | whether this is a pass of training          |
+    | inputs     | False   | whether the gradient of the input is wanted |
     """
 
     def __init__(
@@ -190,13 +190,13 @@ class Pass:
 class Network(Stateful):
     """Layers, an input shape, and the parameters in one vector.
 
-    | parameter      | default   | range                        | meaning                                                  |
-    |----------------|-----------|------------------------------|----------------------------------------------------------|
-    | layers         |           | list of layers               | from the input to the output                             |
-    | input_shape    |           | (p,) or (rows, columns, channels) | shape of one row                                    |
-    | initialisation | "auto"    | "auto", "glorot", "he"       | "auto": He's before ReLU units, Glorot's elsewhere       |
-    | dtype          | "float32" | "float32", "float64"         | of parameters and arithmetic                             |
-    | random_state   | None      | seed                         | of the initial weights                                   |
+    | parameter      | default   | range                             | meaning                                            |
+    |----------------|-----------|-----------------------------------|----------------------------------------------------|
+    | layers         |           | list of layers                    | from the input to the output                       |
+    | input_shape    |           | (p,) or (rows, columns, channels) | shape of one row                                   |
+    | initialisation | "auto"    | "auto", "glorot", "he"            | "auto": He's before ReLU units, Glorot's elsewhere |
+    | dtype          | "float32" | "float32", "float64"              | of parameters and arithmetic                       |
+    | random_state   | None      | seed                              | of the initial weights                             |
 
     Attributes: `parameters_` (all of them in one vector), `statistics_` (running values of batch normalisation),
     `n_parameters`, `output_shape`. Both vectors are made when they are first needed and may be written into;
@@ -347,7 +347,7 @@ class Network(Stateful):
         return Pass(self.plan, self.parameters_, self.statistics_).forward(self.rows(X)).copy()
 
     def backward(self, X: Any, output_gradient: Any) -> tuple[Array, Array]:
-        """Gradients of all parameters (one vector) and of X, given that of the output; as in training, without dropout."""
+        """Gradients of all parameters (one vector) and of X, given that of the output; nothing is dropped."""
         self._ready()
         slope = np.zeros_like(self.parameters_)
         run = Pass(self.plan, self.parameters_, self.statistics_.copy(), gradient=slope, training=True, inputs=True)

@@ -5,8 +5,8 @@
     Adam               m <- b1 m + (1 - b1) g;  v <- b2 v + (1 - b2) g^2;  theta <- theta - eta m^ / (sqrt(v^) + eps)
     AdamW              Adam, and theta <- (1 - eta decay) theta beside it
 
-m^ and v^ are without the bias of their start at zero. A lasso follows as a proximal step, scaled like the step itself. The
-whole network is one vector, so an update is one pass over memory.
+m^ and v^ are without the bias of their start at zero. A lasso follows as a proximal step, scaled like the step itself.
+The whole network is one vector, so an update is one pass over memory.
 
 Polyak (1964); Kingma, Ba (2015), ICLR; Loshchilov, Hutter (2019), ICLR; Loshchilov, Hutter (2017) for the cosine.
 """
@@ -77,9 +77,9 @@ def _descend(
 class GradientDescent(Optimizer):
     """A constant step down the gradient, on the whole batch until the objective fails to decrease.
 
-    | parameter | default | range       | meaning                                                                       |
-    |-----------|---------|-------------|-------------------------------------------------------------------------------|
-    | monotone  | True    | True, False | stop when a step fails to decrease the objective of all rows, and take it back |
+    | parameter | default | range       | meaning                                                            |
+    |-----------|---------|-------------|--------------------------------------------------------------------|
+    | monotone  | True    | True, False | stop when a step fails to decrease the objective, and take it back |
 
     >>> GradientDescent().monotone
     True
@@ -100,9 +100,9 @@ class GradientDescent(Optimizer):
 class SGD(Optimizer):
     """Stochastic gradient descent with momentum.
 
-    | parameter | default | range       | meaning                                            |
-    |-----------|---------|-------------|----------------------------------------------------|
-    | momentum  | 0.9     | [0, 1)      | mu                                                 |
+    | parameter | default | range       | meaning                                             |
+    |-----------|---------|-------------|-----------------------------------------------------|
+    | momentum  | 0.9     | [0, 1)      | mu                                                  |
     | nesterov  | False   | True, False | look ahead: the step is g + mu v after v is renewed |
 
     >>> SGD(momentum=0.5).momentum
@@ -126,11 +126,11 @@ class SGD(Optimizer):
 class Adam(Optimizer):
     """Steps divided by the root of each parameter's mean squared gradient.
 
-    | parameter | default | range   | meaning                              |
-    |-----------|---------|---------|--------------------------------------|
-    | beta_1    | 0.9     | [0, 1)  | memory of the gradient               |
-    | beta_2    | 0.999   | [0, 1)  | memory of its square                 |
-    | epsilon   | 1e-8    | above 0 | added to the root                    |
+    | parameter | default | range   | meaning                |
+    |-----------|---------|---------|------------------------|
+    | beta_1    | 0.9     | [0, 1)  | memory of the gradient |
+    | beta_2    | 0.999   | [0, 1)  | memory of its square   |
+    | epsilon   | 1e-8    | above 0 | added to the root      |
 
     >>> Adam(beta_1=0.8).beta_2
     0.999
@@ -178,12 +178,12 @@ class Adam(Optimizer):
 class AdamW(Adam):
     """Adam with weight decay that is not divided by the root of the squared gradients.
 
-    | parameter    | default | range     | meaning                                              |
-    |--------------|---------|-----------|------------------------------------------------------|
-    | beta_1       | 0.9     | [0, 1)    | memory of the gradient                               |
-    | beta_2       | 0.999   | [0, 1)    | memory of its square                                 |
-    | epsilon      | 1e-8    | above 0   | added to the root                                    |
-    | weight_decay | 0.01    | from 0 on | theta shrinks by rate times this at every step       |
+    | parameter    | default | range     | meaning                                        |
+    |--------------|---------|-----------|------------------------------------------------|
+    | beta_1       | 0.9     | [0, 1)    | memory of the gradient                         |
+    | beta_2       | 0.999   | [0, 1)    | memory of its square                           |
+    | epsilon      | 1e-8    | above 0   | added to the root                              |
+    | weight_decay | 0.01    | from 0 on | theta shrinks by rate times this at every step |
 
     >>> AdamW(weight_decay=0.1).decay
     0.1
@@ -224,9 +224,9 @@ class Constant(Schedule):
 class Decay(Schedule):
     """1 / (1 + rate t): step sizes whose sum diverges and whose squares' sum does not.
 
-    | parameter | default | range     | meaning                  |
-    |-----------|---------|-----------|--------------------------|
-    | rate      | 0.1     | from 0 on | how fast                 |
+    | parameter | default | range     | meaning  |
+    |-----------|---------|-----------|----------|
+    | rate      | 0.1     | from 0 on | how fast |
 
     Robbins, Monro (1951), Annals of Mathematical Statistics 22, 400-407.
 

@@ -26,12 +26,12 @@ __all__ = ["Penalty"]
 class Penalty(Declared):
     """ridge sum theta^2 + lasso sum |theta|.
 
-    | parameter | default   | range               | meaning                                                        |
-    |-----------|-----------|---------------------|----------------------------------------------------------------|
-    | ridge     | 0.0       | from 0 on           | strength of the squares                                        |
-    | lasso     | 0.0       | from 0 on           | strength of the absolute values                                |
-    | on        | "weights" | "weights", "all"    | weights and filters, or also biases and scales                 |
-    | scale     | "mean"    | "mean", "sum"       | whether it is added to the mean or to the sum of the losses    |
+    | parameter | default   | range            | meaning                                                     |
+    |-----------|-----------|------------------|-------------------------------------------------------------|
+    | ridge     | 0.0       | from 0 on        | strength of the squares                                     |
+    | lasso     | 0.0       | from 0 on        | strength of the absolute values                             |
+    | on        | "weights" | "weights", "all" | weights and filters, or also biases and scales              |
+    | scale     | "mean"    | "mean", "sum"    | whether it is added to the mean or to the sum of the losses |
 
     >>> Penalty(ridge=2.0, scale="sum").strengths("weights", 100.0), Penalty(lasso=1.0).strengths("bias", 100.0)
     ((0.02, 0.0), (0.0, 0.0))

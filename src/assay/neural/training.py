@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from math import ceil, isfinite
 from typing import Any, ClassVar
 
@@ -52,11 +53,11 @@ BLOCK = 1 << 20
 class Augmentation(Declared):
     """Images changed a little each time they are seen in training.
 
-    | parameter | default | range       | meaning                                                                  |
-    |-----------|---------|-------------|--------------------------------------------------------------------------|
-    | shift     | 0       | from 0 on   | moved by up to so many pixels in each direction, the border is repeated  |
-    | flip      | False   | True, False | mirrored left to right, every second one at random                       |
-    | noise     | 0.0     | from 0 on   | standard deviation of normal noise, after standardisation                |
+    | parameter | default | range       | meaning                                                                 |
+    |-----------|---------|-------------|-------------------------------------------------------------------------|
+    | shift     | 0       | from 0 on   | moved by up to so many pixels in each direction, the border is repeated |
+    | flip      | False   | True, False | mirrored left to right, every second one at random                      |
+    | noise     | 0.0     | from 0 on   | standard deviation of normal noise, after standardisation               |
 
     >>> Augmentation(shift=1, noise=0.1).shift
     1
@@ -188,6 +189,11 @@ def forward_rows(plan: Plan, theta: Array, statistics: Array, X: Array, n_jobs: 
     return out
 
 
+def quiet() -> Any:
+    """Overflow is answered by one sentence, when the loss is looked at."""
+    return np.errstate(over="ignore", invalid="ignore", divide="ignore")
+
+
 class Trainer:
     """One training run: its parameters, the memory of its optimizer, and all that a checkpoint needs."""
 
@@ -243,7 +249,12 @@ class Trainer:
             return self._shard(0, rows, size)
         half = (size + 1) // 2
         parts = (rows[:half], rows[half:])
-        return sum(parallel(lambda s: self._shard(s, parts[s], size), (0, 1), n_jobs=self.recipe.n_jobs))
+
+        def one(s: int) -> float:
+            with quiet():  # a thread has settings of its own
+                return self._shard(s, parts[s], size)
+
+        return sum(parallel(one, (0, 1), n_jobs=self.recipe.n_jobs))
 
     def update(self, rate: float) -> None:
         """One step of the optimizer."""
@@ -339,7 +350,7 @@ class Trainer:
 
     def run(self, save: Callable[[Trainer], None] | None = None) -> TrainingTrace:
         """Epochs until something ends them; `save` is called after each."""
-        with one_blas_thread():
+        with one_blas_thread(), quiet():
             left = range(len(self.losses), self.recipe.max_epochs)
             for _ in track(left, self._words):
                 if self.finished:
@@ -379,7 +390,8 @@ class Trainer:
             if not all(np.isfinite(one).all() for one in (out, *step.views(self.theta))):
                 where = f"layer {step.at + 1} ({type(step.layer).__name__.lstrip('_')})"
                 break
-        what = f"the loss is not a finite number in epoch {len(self.losses) + 1} (update {self.count}): {where} overflows first"
+        when = f"in epoch {len(self.losses) + 1} (update {self.count})"
+        what = f"the loss is not a finite number {when}: {where} overflows first"
         return DivergenceError(what, remedy=f"use a smaller step, learning_rate={rate / 10:.2g}, or clip=1.0")
 
     # Checkpoints.
@@ -417,7 +429,7 @@ class Trainer:
         rates = np.geomspace(low, high, steps)
         losses: list[float] = []
         order = self.order()
-        with one_blas_thread(), np.errstate(all="ignore"):
+        with one_blas_thread(), quiet():
             for k, rate in enumerate(rates):
                 at = np.arange(k * self.batch, (k + 1) * self.batch) % self.rows.n
                 value = self.gradient(order[at])
@@ -433,7 +445,9 @@ class Trainer:
 
 def _blocks(plan: Plan, penalties: tuple[Penalty, ...], total: float) -> Blocks:
     """The parameter vector cut where penalties change; the ridge as the factor of theta in the gradient."""
-    starts, ridge, lasso = [0], [], []
+    starts: list[int] = [0]
+    ridge: list[float] = []
+    lasso: list[float] = []
     for step, one, start in plan.arrays():
         own = getattr(getattr(step.layer, "conv", step.layer), "penalty", None)
         squares = sizes = 0.0
@@ -464,15 +478,15 @@ def train(
 ) -> tuple[Network, TrainingTrace, list[float], Trainer]:
     """The best of several starts: `make(k)` gives the network of the k-th; a checkpoint is taken up where it is.
 
-    | parameter  | default | meaning                                                     |
-    |------------|---------|-------------------------------------------------------------|
-    | make       |         | initialised network of each start                           |
-    | rows       |         | training rows                                               |
-    | recipe     |         | how to train                                                |
-    | seeds      |         | where random numbers come from                              |
-    | held       | None    | rows for early stopping                                     |
-    | starts     | 1       | how many                                                    |
-    | checkpoint | None    | a file that is renewed after every epoch                    |
+    | parameter  | default | meaning                                  |
+    |------------|---------|------------------------------------------|
+    | make       |         | initialised network of each start        |
+    | rows       |         | training rows                            |
+    | recipe     |         | how to train                             |
+    | seeds      |         | where random numbers come from           |
+    | held       | None    | rows for early stopping                  |
+    | starts     | 1       | how many                                 |
+    | checkpoint | None    | a file that is renewed after every epoch |
     """
     spawned = seeds.spawn(starts)
     found = checkpoint.load() if checkpoint is not None else None
@@ -489,15 +503,7 @@ def train(
         if found and found[0]["start"] == k:
             trainer.go_on_from(found[0]["current"], _part(found[1], "current "))
 
-        def save(now: Trainer, k: int = k) -> None:
-            if checkpoint is not None:
-                facts, arrays = now.facts()
-                named = {f"current {name}": one for name, one in arrays.items()}
-                named |= {f"champion {name}": one for name, one in champion.get("arrays", {}).items()}
-                both = {"start": k, "scores": scores, "current": facts, "champion": champion.get("facts")}
-                checkpoint.save(both, named)
-
-        trace = trainer.run(save)
+        trace = trainer.run(None if checkpoint is None else partial(_save, checkpoint, k, scores, champion))
         scores.append(trainer.score)
         if best is None or scores[-1] < min(scores[:-1]):
             best = (trainer.network, trace, trainer)
@@ -507,6 +513,14 @@ def train(
     if checkpoint is not None:
         checkpoint.remove()
     return best[0], best[1], scores, best[2]
+
+
+def _save(checkpoint: Checkpoint, start: int, scores: list[float], champion: dict[str, Any], now: Trainer) -> None:
+    """The state of the start that runs, and that of the best one so far."""
+    facts, arrays = now.facts()
+    named = {f"current {name}": one for name, one in arrays.items()}
+    named |= {f"champion {name}": one for name, one in champion.get("arrays", {}).items()}
+    checkpoint.save({"start": start, "scores": scores, "current": facts, "champion": champion.get("facts")}, named)
 
 
 def _part(arrays: dict[str, Array], prefix: str) -> dict[str, Array]:
