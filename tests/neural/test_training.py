@@ -340,7 +340,7 @@ def test_step_sizes():
 # Checkpoints.
 
 
-class Killed(BaseException):  # noqa: N818 (as a signal would)
+class Killed(BaseException):
     pass
 
 

@@ -191,15 +191,15 @@ class GlobalMeanPool(Layer):
 class Conv2D(Layer):
     """Filters moved over an image: each gives one channel of the output, g(sum of products + bias).
 
-    | parameter  | default    | range                                | meaning                                               |
-    |------------|------------|--------------------------------------|-------------------------------------------------------|
-    | filters    |            | from 1 on                            | how many                                              |
-    | kernel     | 3          | from 1 on, or a pair                 | rows and columns of a filter                          |
-    | stride     | 1          | from 1 on, or a pair                 | from one position to the next                         |
-    | padding    | "valid"    | "valid", "same"                      | positions inside the image only, or zeros around it   |
-    | activation | "identity" | "relu", "sigmoid", "tanh", "softmax" | g, of each channel; softmax over the channels         |
-    | bias       | True       | True, False                          | whether there is one                                  |
-    | penalty    | None       | `Penalty`                            | of this layer alone, beside that of the whole network |
+    | parameter  | default    | range                                | meaning                                |
+    |------------|------------|--------------------------------------|----------------------------------------|
+    | filters    |            | from 1 on                            | how many                               |
+    | kernel     | 3          | from 1 on, or a pair                 | rows and columns of a filter           |
+    | stride     | 1          | from 1 on, or a pair                 | from one position to the next          |
+    | padding    | "valid"    | "valid", "same"                      | inside the image only, or zeros around |
+    | activation | "identity" | "relu", "sigmoid", "tanh", "softmax" | g; softmax is over the channels        |
+    | bias       | True       | True, False                          | whether there is one                   |
+    | penalty    | None       | `Penalty`                            | of this layer, beside the network's    |
 
     >>> Conv2D(16, 3).output_shape((28, 28, 1)), Conv2D(16, 3, padding="same").output_shape((28, 28, 1))
     ((26, 26, 16), (28, 28, 16))

@@ -210,12 +210,12 @@ def undo(name: str, dy: Array, y: Array, bias: Array, work: Workspace) -> None:
 class Dense(Layer):
     """Every unit from every input: y = g(x W + b), with (p + 1) k parameters; images are taken as one long row.
 
-    | parameter  | default    | range                                | meaning                                               |
-    |------------|------------|--------------------------------------|-------------------------------------------------------|
-    | units      |            | from 1 on                            | k                                                     |
-    | activation | "identity" | "relu", "sigmoid", "tanh", "softmax" | g                                                     |
-    | bias       | True       | True, False                          | whether there is a b                                  |
-    | penalty    | None       | `Penalty`                            | of this layer alone, beside that of the whole network |
+    | parameter  | default    | range                                | meaning                             |
+    |------------|------------|--------------------------------------|-------------------------------------|
+    | units      |            | from 1 on                            | k                                   |
+    | activation | "identity" | "relu", "sigmoid", "tanh", "softmax" | g                                   |
+    | bias       | True       | True, False                          | whether there is a b                |
+    | penalty    | None       | `Penalty`                            | of this layer, beside the network's |
 
     >>> from assay.neural import Network
     >>> Network([Dense(3, "relu"), Dense(1)], (4,)).n_parameters

@@ -190,13 +190,13 @@ class Pass:
 class Network(Stateful):
     """Layers, an input shape, and the parameters in one vector.
 
-    | parameter      | default   | range                             | meaning                                            |
-    |----------------|-----------|-----------------------------------|----------------------------------------------------|
-    | layers         |           | list of layers                    | from the input to the output                       |
-    | input_shape    |           | (p,) or (rows, columns, channels) | shape of one row                                   |
-    | initialisation | "auto"    | "auto", "glorot", "he"            | "auto": He's before ReLU units, Glorot's elsewhere |
-    | dtype          | "float32" | "float32", "float64"              | of parameters and arithmetic                       |
-    | random_state   | None      | seed                              | of the initial weights                             |
+    | parameter      | default   | range                             | meaning                                 |
+    |----------------|-----------|-----------------------------------|-----------------------------------------|
+    | layers         |           | list of layers                    | from the input to the output            |
+    | input_shape    |           | (p,) or (rows, columns, channels) | shape of one row                        |
+    | initialisation | "auto"    | "auto", "glorot", "he"            | "auto": He's before ReLU, else Glorot's |
+    | dtype          | "float32" | "float32", "float64"              | of parameters and arithmetic            |
+    | random_state   | None      | seed                              | of the initial weights                  |
 
     Attributes: `parameters_` (all of them in one vector), `statistics_` (running values of batch normalisation),
     `n_parameters`, `output_shape`. Both vectors are made when they are first needed and may be written into;
