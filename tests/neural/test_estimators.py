@@ -14,7 +14,6 @@ from sklearn.neural_network import MLPClassifier
 from assay.errors import DataError, ParameterError
 from assay.neural import (
     SGD,
-    Augmentation,
     BinaryCrossEntropy,
     Conv2D,
     Dense,
@@ -28,9 +27,9 @@ from assay.neural import (
 
 CONVOLUTIONS = [
     Conv2D(16, 3, padding="same", activation="relu"),
+    Conv2D(32, 3, activation="relu"),
     MaxPool(2),
-    Conv2D(32, 3, padding="same", activation="relu"),
-    MaxPool(2),
+    Dropout(0.25),
     Dense(64, "relu"),
     Dropout(0.3),
 ]
@@ -48,7 +47,7 @@ def convolutional(seed, **more):
 
 def test_digits_in_few_epochs():
     train, test, y, truth = digits(0)
-    model = convolutional(0, max_epochs=8).fit(train, y)
+    model = convolutional(0, max_epochs=6).fit(train, y)
     assert model.score(test, truth) > 0.96
 
 
@@ -58,7 +57,7 @@ def test_digits_with_a_small_convolutional_network():
     scores = {"conv": [], "dense": []}
     for seed in range(5):
         train, test, y, truth = digits(seed)
-        model = convolutional(seed, max_epochs=40, augment=Augmentation(shift=1)).fit(train, y)
+        model = convolutional(seed, max_epochs=30).fit(train, y)
         scores["conv"].append(model.score(test, truth))
         dense = NeuralNetworkClassifier(hidden=(64, 32), random_state=seed).fit(train, y)
         scores["dense"].append(dense.score(test, truth))
@@ -155,13 +154,13 @@ def test_filters_and_feature_maps():
     filters = model.filters()
     assert filters.weights.shape == (16, 3, 3, 1)
     assert str(filters) == "16 filters of 3 x 3 x 1 in layer 1 (Conv2D)"
-    assert model.filters(2).weights.shape == (32, 3, 3, 16)
-    maps = model.feature_maps(X[:5], layer=2)
-    assert maps.maps.shape == (4, 4, 32)
+    assert model.filters(1).weights.shape == (32, 3, 3, 16)
+    maps = model.feature_maps(X[:5], layer=1)
+    assert maps.maps.shape == (6, 6, 32)
     assert_array_equal(maps.image[:, :, 0], X[0].reshape(8, 8))
     assert maps.to_frame()["active"].between(0, 1).all()
-    with pytest.raises(ParameterError, match=r"layer 2 \(MaxPool\) has no filters"):
-        model.filters(1)
+    with pytest.raises(ParameterError, match=r"layer 3 \(MaxPool\) has no filters"):
+        model.filters(2)
     with pytest.raises(ParameterError, match="not images"):
         model.feature_maps(X[:1], layer=4)
     with pytest.raises(ParameterError, match="has no convolution"):
