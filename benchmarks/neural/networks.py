@@ -1,7 +1,7 @@
 """Networks of the same architecture, batch, epochs and data beside scikit-learn's and PyTorch's.
 
-PyTorch runs as its tutorials have it (tensors in memory, batches by a random permutation), on both cores, its images also
-with channels last where that is quicker for it.
+PyTorch runs as its tutorials have it (tensors in memory, batches by a random permutation), on both cores; its images
+also with channels last, where that is quicker for it.
 """
 
 from __future__ import annotations
@@ -165,11 +165,6 @@ def torch_run(kind: str, epochs: int, batch: int, last: bool = False) -> Callabl
     return run
 
 
-def with_torch(peers: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """The peers, PyTorch among them where it is installed."""
-    return {**peers, **more} if find_spec("torch") else peers
-
-
 # Quality: loss on the training data, as trained.
 
 
@@ -195,6 +190,15 @@ def trained() -> dict[str, Any]:
     return {"X": X, "y": y, "ours": convolutional(1)((X, y)), "torch": peers}
 
 
+def torch_predictions(last: bool) -> Callable[[Any], Any]:
+    def run(data: dict[str, Any]) -> np.ndarray:
+        import torch  # noqa: F401  (says that it is not installed)
+
+        return data["torch"][last](data["X"])
+
+    return run
+
+
 def predicted_loss(p: np.ndarray, data: dict[str, Any]) -> float:
     return log_loss(lambda _: p, (data["X"], data["y"]))
 
@@ -204,7 +208,7 @@ CASES = [
         "network 784-256-128-10, 20,000 rows, batch 128, Adam, 5 epochs",
         data=lambda: flat(20_000),
         ours=dense(5),
-        peers=with_torch({"scikit-learn": dense_sklearn(5)}, PyTorch=torch_run("dense", 5, 128)),
+        peers={"scikit-learn": dense_sklearn(5), "PyTorch": torch_run("dense", 5, 128)},
         quality=log_loss,
         quality_name="training log loss",
         goals={"scikit-learn": 2.0, "PyTorch": 1.2},
@@ -216,7 +220,7 @@ CASES = [
         "network 20-32-1, 10,000 rows, batch 32, Adam, 10 epochs",
         data=table,
         ours=small(10),
-        peers=with_torch({"scikit-learn": small_sklearn(10)}, PyTorch=torch_run("small", 10, 32)),
+        peers={"scikit-learn": small_sklearn(10), "PyTorch": torch_run("small", 10, 32)},
         quality=squared_loss,
         quality_name="training mean squared error",
         goals={"scikit-learn": 3.0, "PyTorch": 3.0},
@@ -227,11 +231,10 @@ CASES = [
         "convolutional network, 28 x 28 images, 10,000 rows, batch 128, SGD, 2 epochs",
         data=lambda: pictures(10_000),
         ours=convolutional(2),
-        peers=with_torch(
-            {},
-            PyTorch=torch_run("images", 2, 128),
-            **{"PyTorch, channels last": torch_run("images", 2, 128, last=True)},
-        ),
+        peers={
+            "PyTorch": torch_run("images", 2, 128),
+            "PyTorch, channels last": torch_run("images", 2, 128, last=True),
+        },
         quality=log_loss,
         quality_name="training log loss",
         goals={"PyTorch": 1.1},
@@ -243,11 +246,7 @@ CASES = [
         "convolutional network, prediction of 5,000 images",
         data=trained,
         ours=lambda data: data["ours"](data["X"]),
-        peers=with_torch(
-            {},
-            PyTorch=lambda data: data["torch"][False](data["X"]),
-            **{"PyTorch, channels last": lambda data: data["torch"][True](data["X"])},
-        ),
+        peers={"PyTorch": torch_predictions(False), "PyTorch, channels last": torch_predictions(True)},
         quality=predicted_loss,
         quality_name="log loss",
         goals={"PyTorch": 1.0},
