@@ -126,7 +126,10 @@ def torch_inputs(kind: str, X: np.ndarray, last: bool) -> Any:
 
 
 def torch_run(kind: str, epochs: int, batch: int, last: bool = False) -> Callable[[Any], Any]:
-    """Train as PyTorch's tutorials do; returns its predictions as a function of the rows."""
+    """Train as PyTorch's tutorials do; returns its predictions as a function of the rows.
+
+    Weights start from the distributions that ours start from, so that losses can be compared.
+    """
 
     def run(data: Any) -> Any:
         import torch
@@ -136,6 +139,10 @@ def torch_run(kind: str, epochs: int, batch: int, last: bool = False) -> Callabl
         torch.manual_seed(0)
         X, y = data
         network = torch_network(kind)
+        layers = [one for one in network if hasattr(one, "weight")]
+        for one in layers:
+            nn.init.zeros_(one.bias)
+            nn.init.kaiming_normal_(one.weight) if one is not layers[-1] else nn.init.xavier_uniform_(one.weight)
         if last:
             network = network.to(memory_format=torch.channels_last)
         inputs, target = torch_inputs(kind, X, last), torch.from_numpy(y)

@@ -41,12 +41,10 @@ from assay.neural.training import (
     Trainer,
     TrainingTrace,
     forward_rows,
-    quiet,
     train,
 )
 from assay.numerics.scale import power_of_two
 from assay.numerics.seeds import seed_sequence
-from assay.numerics.threads import one_blas_thread
 from assay.state import Specs, floats, left_out, need, part, several, size
 
 __all__ = ["NeuralNetwork", "center_and_scale"]
@@ -198,9 +196,10 @@ class NeuralNetwork(Estimator):
         out = np.empty(X.shape, dtype=dtype)
         with np.errstate(over="ignore"):
             for first in range(0, len(X), ROWS):
-                rows = (X[first : first + ROWS] - self._mean) / self._scale
-                np.clip(rows, -FARTHEST, FARTHEST, out=rows)
-                out[first : first + ROWS] = rows
+                rows = X[first : first + ROWS]
+                if self.standardize:
+                    rows = (rows - self._mean) / self._scale
+                np.clip(rows, -FARTHEST, FARTHEST, out=out[first : first + ROWS], casting="unsafe")
         return out.reshape(len(X), *shape)
 
     def _outputs(self, X: Any) -> Array:
@@ -333,7 +332,7 @@ class NeuralNetwork(Estimator):
             trainer.memory, trainer.count, trainer.rngs[0] = self._memory
         trainer.losses, trainer.rates = losses, rates
         trainer.best_epoch = len(losses) + 1
-        with one_blas_thread(), quiet():
+        with trainer.at_work():
             trainer.advance()
         trainer.finished = "" if recipe.optimizer.monotone else trainer.finished
         trace = replace(trainer.trace(), held_out=None, message="partial_fit")

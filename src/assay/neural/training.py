@@ -15,7 +15,8 @@ Bottou (2012), Stochastic gradient descent tricks; Prechelt (1998), Early stoppi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from math import ceil, isfinite
@@ -28,6 +29,7 @@ from assay.constraints import boolean, integer, none, real
 from assay.errors import DivergenceError
 from assay.neural._declared import Declared
 from assay.neural._kernels import shift_images, squared_norm
+from assay.neural._pair import Pair
 from assay.neural.checkpoints import Checkpoint
 from assay.neural.layers import Workspace
 from assay.neural.losses import Loss
@@ -216,6 +218,7 @@ class Trainer:
             )
             for s in range(self.shards)
         ]
+        self.pair = Pair(recipe.n_jobs if self.shards > 1 else None)
         self._scratch = [Workspace() for _ in range(self.shards)]
         self._ones = rows.w if rows.w.size == 0 else None
         self.count, self.waited, self.best, self.best_epoch, self.finished = 0, 0, np.inf, 0, ""
@@ -254,7 +257,7 @@ class Trainer:
             with quiet():  # a thread has settings of its own
                 return self._shard(s, parts[s], size)
 
-        return sum(parallel(one, (0, 1), n_jobs=self.recipe.n_jobs))
+        return sum(self.pair.both(one))
 
     def update(self, rate: float) -> None:
         """One step of the optimizer."""
@@ -348,13 +351,20 @@ class Trainer:
             word = "loss" if self.held is None else "held-out loss"
             self.finished = f"the {word} has not improved by {self.recipe.tol:g} for {self.recipe.patience} epochs"
 
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """BLAS on one thread in each of our own, and a helper where there are two shards."""
+        with one_blas_thread(), quiet(), self.pair:
+            yield
+
     def run(self, save: Callable[[Trainer], None] | None = None) -> TrainingTrace:
         """Epochs until something ends them; `save` is called after each."""
-        with one_blas_thread(), quiet():
+        with self.at_work():
             left = range(len(self.losses), self.recipe.max_epochs)
             for _ in track(left, self._words):
                 if self.finished:
                     break
+                self.pair.call()
                 self.advance()
                 if save is not None:
                     save(self)
@@ -429,7 +439,7 @@ class Trainer:
         rates = np.geomspace(low, high, steps)
         losses: list[float] = []
         order = self.order()
-        with one_blas_thread(), quiet():
+        with self.at_work():
             for k, rate in enumerate(rates):
                 at = np.arange(k * self.batch, (k + 1) * self.batch) % self.rows.n
                 value = self.gradient(order[at])
