@@ -1,8 +1,8 @@
 """Two tasks at a time, shared by the caller and one helper thread that stays from one pair to the next.
 
 Waking a thread of a pool for every batch costs as much as a small batch takes. Here the second task lies in a queue:
-the helper takes it, or, if it has not come by the time the first is done, the caller does. Nobody waits for a thread that
-has not begun, so a busy machine or a busy pool makes it slower and never hang. Who runs a task does not change it.
+the helper takes it, or, if it has not come by the time the first is done, the caller does. Nobody waits for a thread
+that has not begun, so a busy machine or a busy pool makes it slower and never hang. Who runs a task does not change it.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ The filter is not flipped, as in the lecture notes and every network library (a 
     pool    floor((h - k) / s) + 1     rows and columns that do not fill a window are left out
 
 Patches under the filter become rows of a matrix, a few images at a time so that they stay in the cache, and the
-convolution is a matrix product; the backward pass makes them again instead of keeping them. Maxima are taken before
+convolution is a matrix product; where they are many the backward pass makes them again. Maxima are taken before
 bias and activation are applied, which gives the same numbers (both are increasing) for a quarter of the work.
 
 Cost: n h w k^2 c f multiply-adds forward, twice that backward. LeCun, Bottou, Bengio, Haffner (1998), Proc. IEEE 86.
@@ -36,6 +36,8 @@ __all__ = ["Conv2D", "GlobalMeanPool", "MaxPool", "MeanPool", "MinPool", "convol
 Array = np.ndarray
 PATCHES = 1 << 17
 """Numbers in the patches that are made at a time; half a megabyte in single precision."""
+KEPT = 1 << 20
+"""Numbers in the patches of a shard up to which they are kept for the backward pass."""
 MOST = 1 << 28
 """Numbers in the patches of one image at most."""
 SIGNS = {"max": 1.0, "min": -1.0, "mean": 0.0}
@@ -326,14 +328,23 @@ class _Patches:
         """Numbers under the filter."""
         return prod(pair_of(self.conv.kernel)) * self.shape[2]
 
+    @property
+    def size(self) -> int:
+        """Numbers in the patches of one image."""
+        return prod(self.window) * prod(self.positions) * self.width
+
+    def are_kept(self, n: int) -> bool:
+        """Whether the patches of n images are still there in the backward pass."""
+        return n * self.size <= KEPT
+
     def blocks(self, work: Workspace, n: int, dtype: Any) -> Any:
         """A few images at a time: the first, the one after the last, and room for their patches."""
-        each = prod(self.window) * prod(self.positions) * self.width
-        count = max(1, PATCHES // each)
+        count = max(1, PATCHES // self.size)
+        kept = work.training and self.are_kept(n)
         for first in range(0, n, count):
             last = min(n, first + count)
             shape = (prod(self.window), last - first, *self.positions, self.width)
-            yield slice(first, last), work.array("patches", shape, dtype)
+            yield slice(first, last), work.array(f"patches {first if kept else 0}", shape, dtype)
 
     def each(self, run: Any, images: Array, patches: Array) -> None:
         """im2col or its adjoint, for the windows' pixels one by one."""
@@ -384,7 +395,8 @@ def _backward(conv: Conv2D, dy: Array, values: Sequence[Array], gradients: Seque
         if place.size:
             rows = work.array("full", (prod(patches.shape[:-1]), conv.filters), x.dtype)
             give_largest(dy[some].reshape(-1), place[some].reshape(-1), rows.reshape(len(patches), -1))
-        where.each(im2col, x[some], patches)
+        if not (work.training and where.are_kept(len(x))):
+            where.each(im2col, x[some], patches)
         flat = patches.reshape(-1, where.width)
         np.dot(flat.T, rows, out=share)
         slopes += share
