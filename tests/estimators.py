@@ -28,7 +28,7 @@ from assay.calibration import CalibratedClassifier
 from assay.evaluation import SearchCV
 from assay.linear import Ridge
 from assay.neighbors import KNeighborsRegressor
-from assay.neural import BatchNormalization, Dense
+from assay.neural import Dense
 from assay.trees import BaggingClassifier, GradientBoostingRegressor
 from tests.tiers import slow
 
@@ -63,9 +63,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "LocalRegression": [{"kernel": "tricube", "fraction": 0.6}],
     "LogisticRegression": [{"penalty": "l2"}, {"penalty": "l1"}, {"penalty": "l2", "solver": "gradient"}],
     "LogisticRegressionCV": [{"alphas": [0.1, 0.01], "cv": 3, "l1_ratio": 0.2}],
-    "NeuralNetworkClassifier": [
-        {"layers": [Dense(6, "tanh"), BatchNormalization()], "binary_units": 2, "batch_size": 8},
-    ],
+    "NeuralNetworkClassifier": [{"layers": [Dense(6, "tanh")], "binary_units": 2, "optimizer": "sgd"}],
     "NeuralNetworkRegressor": [{"hidden": (6,), "early_stopping": True, "loss": "huber", "dropout": 0.1}],
     "PlugInClassifier": [{"bandwidth": 0.5}, {"density": KernelDensity()}],
     "QuadraticDiscriminantAnalysis": [{"shrinkage": 0.5}, {"covariance": "diagonal"}, {"pooling": 0.5}],

@@ -349,7 +349,7 @@ class BatchNormalization(Layer):
         y = gamma (x - m) / sqrt(v + epsilon) + beta
 
     In prediction m and v are running means of those seen in training. A batch is then worked on in one piece, on one
-    thread, since every row depends on all others.
+    thread, since every row depends on all others; weights of rows do not enter m and v.
 
     | parameter | default | range   | meaning                                  |
     |-----------|---------|---------|------------------------------------------|
