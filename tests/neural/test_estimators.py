@@ -96,7 +96,7 @@ def test_an_output_layer_is_added_unless_there_is_one():
     X, y = load_iris(return_X_y=True)
     for layers in ([Dense(5, "tanh")], [Dense(5, "tanh"), Dense(3)], [Dense(5, "tanh"), Dense(3, "softmax")]):
         model = NeuralNetworkClassifier(layers=layers, max_epochs=2, random_state=0).fit(X, y)
-        assert model.summary().n_parameters == 5 * 5 + 6 * 3
+        assert model.network_.n_parameters == 5 * 5 + 6 * 3
     found = [NeuralNetworkClassifier(layers=[Dense(5, "tanh"), last], random_state=0).fit(X, y).predict_proba(X)
              for last in (Dense(3), Dense(3, "softmax"))]  # fmt: skip
     assert_array_equal(*found)
@@ -231,7 +231,7 @@ def test_a_warm_start_goes_on():
     assert second[0] < first[0]
     assert second[-1] < first[-1]
     model.set_params(hidden=(9,)).fit(X, y)  # another shape begins anew
-    assert model.summary().n_parameters == 5 * 9 + 10 * 3
+    assert model.network_.n_parameters == 5 * 9 + 10 * 3
 
 
 # Odd settings.

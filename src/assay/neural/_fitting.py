@@ -30,7 +30,7 @@ from assay.neural.convolution import Conv2D
 from assay.neural.images import FeatureMaps, Filters, filters_of, maps_of
 from assay.neural.layers import NAMES, Dense, Dropout, Layer, Residual
 from assay.neural.losses import Loss
-from assay.neural.network import Network, NetworkSummary, Plan
+from assay.neural.network import Network, Plan
 from assay.neural.optimizers import OPTIMIZERS, SCHEDULES, Optimizer, Schedule
 from assay.neural.penalties import Penalty
 from assay.neural.training import (
@@ -350,11 +350,6 @@ class NeuralNetwork(Estimator):
         return Trainer(network, rows, self._recipe(rows.n, loss), second).step_sizes(low, high, steps)
 
     # What was learned.
-
-    def summary(self) -> NetworkSummary:
-        """Layers of the fitted network with their shapes and numbers of parameters."""
-        check_is_fitted(self)
-        return self.network_.summary()
 
     def filters(self, layer: int | None = None) -> Filters:
         """Learned filters of a convolution, or weights of a dense layer on images; the first one unless told."""

@@ -73,8 +73,8 @@ class NeuralNetworkClassifier(ClassifierMixin, NeuralNetwork):
     | random_state        | None            | seed                                            | of weights, batches, dropout and the held-out part                                      |
     | n_jobs              | None            | threads                                         | never changes a result                                                                  |
 
-    Fitted: `classes_`, `network_` (a `Network`), `trace_` (a `TrainingTrace`: `plot()`), `starts_` (loss of each start),
-    `n_iter_` (epochs), `n_features_in_`, `feature_names_in_`. `summary()`, `filters()` and `feature_maps(X)` show what was
+    Fitted: `classes_`, `network_` (a `Network`: `summary()`), `trace_` (a `TrainingTrace`: `plot()`), `starts_` (loss of
+    each start), `n_iter_` (epochs), `n_features_in_`, `feature_names_in_`. `filters()` and `feature_maps(X)` show what was
     learned. X is a table, or images of shape (n, rows, columns, channels).
 
     Rumelhart, Hinton, Williams (1986), Nature 323, 533-536; LeCun et al. (1998), Proc. IEEE 86, 2278-2324.
@@ -82,7 +82,7 @@ class NeuralNetworkClassifier(ClassifierMixin, NeuralNetwork):
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
     >>> model = NeuralNetworkClassifier(hidden=(8,), learning_rate=0.01, random_state=0).fit(X, y)
-    >>> model.score(X, y) > 0.95, model.summary().n_parameters
+    >>> model.score(X, y) > 0.95, model.network_.n_parameters
     (True, 67)
     """  # noqa: E501  (a table)
 
@@ -298,7 +298,7 @@ class NeuralNetworkRegressor(RegressorMixin, NeuralNetwork):
     | random_state        | None       | seed                                            | of weights, batches, dropout and the held-out part                                      |
     | n_jobs              | None       | threads                                         | never changes a result                                                                  |
 
-    Fitted: `network_` (a `Network`), `trace_` (a `TrainingTrace`: `plot()`), `starts_` (loss of each start), `n_iter_`
+    Fitted: `network_` (a `Network`: `summary()`), `trace_` (a `TrainingTrace`: `plot()`), `starts_` (loss of each start), `n_iter_`
     (epochs), `n_features_in_`, `feature_names_in_`. Losses are those of the standardised target. Columns of y share the
     hidden units. X is a table, or images of shape (n, rows, columns, channels).
 

@@ -402,7 +402,9 @@ class Trainer:
                 break
         when = f"in epoch {len(self.losses) + 1} (update {self.count})"
         what = f"the loss is not a finite number {when}: {where} overflows first"
-        return DivergenceError(what, remedy=f"use a smaller step, learning_rate={rate / 10:.2g}, or clip=1.0")
+        return DivergenceError(
+            what, remedy=f"use a smaller step, learning_rate={min(rate / 10, 0.01):.2g}, or clip=1.0"
+        )
 
     # Checkpoints.
 
