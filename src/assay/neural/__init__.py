@@ -2,10 +2,10 @@
 
 from assay.neural.convolution import Conv2D, GlobalMeanPool, MaxPool, MeanPool, MinPool, convolve, pool
 from assay.neural.estimators import NeuralNetworkClassifier, NeuralNetworkRegressor
-from assay.neural.images import FeatureMaps, Filters
+from assay.neural.images import Augmentation
 from assay.neural.layers import Activation, BatchNormalization, Dense, Dropout, Flatten, Layer, Parameter, Residual
 from assay.neural.losses import AbsoluteError, BinaryCrossEntropy, Huber, Loss, SoftmaxCrossEntropy, SquaredError
-from assay.neural.network import GradientCheck, Network, NetworkSummary
+from assay.neural.network import Network
 from assay.neural.optimizers import (
     SGD,
     Adam,
@@ -19,7 +19,7 @@ from assay.neural.optimizers import (
     Schedule,
 )
 from assay.neural.penalties import Penalty
-from assay.neural.training import Augmentation, StepSizes, TrainingTrace
+from assay.neural.results import FeatureMaps, Filters, GradientCheck, NetworkSummary, StepSizes, TrainingTrace
 
 __all__ = [
     "SGD",

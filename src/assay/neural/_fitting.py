@@ -27,22 +27,14 @@ from assay.base import (
 from assay.errors import DataError, ParameterError
 from assay.neural.checkpoints import Checkpoint, digest
 from assay.neural.convolution import Conv2D
-from assay.neural.images import FeatureMaps, Filters, filters_of, maps_of
+from assay.neural.images import Augmentation, filters_of, maps_of
 from assay.neural.layers import NAMES, Dense, Dropout, Layer, Residual
 from assay.neural.losses import Loss
 from assay.neural.network import Network, Plan
 from assay.neural.optimizers import OPTIMIZERS, SCHEDULES, Optimizer, Schedule
 from assay.neural.penalties import Penalty
-from assay.neural.training import (
-    Augmentation,
-    Recipe,
-    Rows,
-    StepSizes,
-    Trainer,
-    TrainingTrace,
-    forward_rows,
-    train,
-)
+from assay.neural.results import FeatureMaps, Filters, StepSizes, TrainingTrace
+from assay.neural.training import Recipe, Rows, Trainer, forward_rows, train
 from assay.numerics.scale import power_of_two
 from assay.numerics.seeds import seed_sequence
 from assay.state import Specs, floats, left_out, need, part, several, size

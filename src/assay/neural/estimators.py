@@ -25,10 +25,11 @@ from assay.base import Constraint, boolean, instance_of, none, one_of
 from assay.errors import DataError, ParameterError
 from assay.labels import class_codes, class_factors, class_labels
 from assay.neural._fitting import NeuralNetwork, center_and_scale
+from assay.neural.images import Augmentation
 from assay.neural.layers import Layer
 from assay.neural.losses import LOSSES, BinaryCrossEntropy, Loss, SoftmaxCrossEntropy, SquaredError
 from assay.neural.penalties import Penalty
-from assay.neural.training import Augmentation, StepSizes
+from assay.neural.results import StepSizes
 from assay.state import Specs, classes, floats, need
 
 __all__ = ["NeuralNetworkClassifier", "NeuralNetworkRegressor"]

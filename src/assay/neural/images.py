@@ -1,59 +1,59 @@
-"""What a convolutional network has learned, as pictures: its filters, and what they make of an image."""
+"""Images: changed a little in training, and what a network has learned from them (filters, feature maps)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 
+from assay.constraints import boolean, integer, real
 from assay.errors import ParameterError
+from assay.neural._declared import Declared
+from assay.neural._kernels import shift_images
 from assay.neural.convolution import Conv2D
-from assay.neural.layers import Dense
+from assay.neural.layers import Dense, Workspace
 from assay.neural.network import Network
-from assay.results import Result
+from assay.neural.results import FeatureMaps, Filters
+from assay.state import Specs
 
-__all__ = ["FeatureMaps", "Filters", "filters_of", "maps_of"]
+__all__ = ["Augmentation", "filters_of", "maps_of"]
 
 Array = np.ndarray
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Filters(Result):
-    """Learned weights as images: one per filter or unit and channel, `weights[filter, row, column, channel]`."""
+@dataclass(frozen=True)
+class Augmentation(Declared):
+    """Images changed a little each time they are seen in training.
 
-    weights: Array
-    layer: str
+    | parameter | default | range       | meaning                                                                 |
+    |-----------|---------|-------------|-------------------------------------------------------------------------|
+    | shift     | 0       | from 0 on   | moved by up to so many pixels in each direction, the border is repeated |
+    | flip      | False   | True, False | mirrored left to right, every second one at random                      |
+    | noise     | 0.0     | from 0 on   | standard deviation of normal noise, after standardisation               |
 
-    def to_frame(self) -> pd.DataFrame:
-        """One row per filter: smallest, largest and mean weight, and its length."""
-        flat = self.weights.reshape(len(self.weights), -1)
-        columns = {"min": flat.min(axis=1), "max": flat.max(axis=1), "mean": flat.mean(axis=1)}
-        return pd.DataFrame({**columns, "norm": np.linalg.norm(flat, axis=1)})
+    >>> Augmentation(shift=1, noise=0.1).shift
+    1
+    """
 
-    def __str__(self) -> str:
-        count, rows, columns, channels = self.weights.shape
-        return f"{count} filters of {rows} x {columns} x {channels} in layer {self.layer}"
+    shift: int = 0
+    flip: bool = False
+    noise: float = 0.0
 
+    state: ClassVar[Specs] = {"shift": integer(0, 65_535), "flip": boolean, "noise": real(0)}
 
-@dataclass(frozen=True, eq=False, repr=False)
-class FeatureMaps(Result):
-    """An image and what each filter of a layer makes of it, `maps[row, column, filter]`."""
-
-    image: Array
-    maps: Array
-    layer: str
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row per map: mean, largest value, and the share of pixels above zero."""
-        flat = self.maps.reshape(-1, self.maps.shape[-1])
-        return pd.DataFrame({"mean": flat.mean(axis=0), "max": flat.max(axis=0), "active": (flat > 0).mean(axis=0)})
-
-    def __str__(self) -> str:
-        rows, columns, count = self.maps.shape
-        return f"{count} feature maps of {rows} x {columns} from layer {self.layer}"
+    def apply(self, x: Array, rng: np.random.Generator, work: Workspace) -> Array:
+        """A changed copy of a batch."""
+        out = work.array("changed", x.shape, x.dtype)
+        np.copyto(out, x)
+        if x.ndim == 4 and (self.shift or self.flip):
+            down, right = rng.integers(-self.shift, self.shift + 1, (2, len(x)))
+            flip = rng.random(len(x)) < (0.5 if self.flip else 0.0)
+            shift_images(x, down, right, flip, out)
+        if self.noise:
+            out += np.float32(self.noise) * rng.standard_normal(x.shape, dtype=np.float32)
+        return out
 
 
 def _layer_at(network: Network, layer: int | None, kinds: tuple[type, ...]) -> int:

@@ -21,18 +21,16 @@ from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 
 from assay.constraints import none, one_of, seed
 from assay.errors import DataError, ParameterError
 from assay.neural.layers import Layer, Parameter, Shape, Workspace
 from assay.neural.losses import LOSSES, Loss
-from assay.numbers import fmt
+from assay.neural.results import GradientCheck, NetworkSummary
 from assay.numerics.seeds import generator
-from assay.results import Result
 from assay.state import Specs, Stateful, array, need
 
-__all__ = ["GradientCheck", "Network", "NetworkSummary", "Pass", "Plan", "Step", "loss_named"]
+__all__ = ["Network", "Pass", "Plan", "Step", "loss_named"]
 
 Array = np.ndarray
 LARGEST = 2**40
@@ -447,68 +445,3 @@ def _words(layer: Layer) -> str:
     """A layer in a few words: its class and its activation."""
     name = getattr(layer, "activation", getattr(layer, "function", "identity"))
     return type(layer).__name__ + ("" if name == "identity" else f" {name}")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class NetworkSummary(Result):
-    """Layers of a network with output shapes and numbers of parameters."""
-
-    input_shape: Any
-    layers: tuple[str, ...]
-    output_shapes: Any
-    counts: tuple[int, ...]
-    dtype: str
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row per layer."""
-        columns = {
-            "layer": self.layers,
-            "output": [str(shape) for shape in self.output_shapes],
-            "parameters": self.counts,
-        }
-        return pd.DataFrame(columns, index=range(1, len(self.layers) + 1))
-
-    @property
-    def n_parameters(self) -> int:
-        """All parameters."""
-        return sum(self.counts)
-
-    def __str__(self) -> str:
-        rows = [(f"{k} {name}", str(shape), f"{count:,}") for k, (name, shape, count) in enumerate(self._rows(), 1)]
-        rows.insert(0, ("layer", "output", "parameters"))
-        widths = [max(len(row[k]) for row in rows) for k in range(3)]
-        lines = [f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows]
-        head = f"Network of {len(self.layers)} layers, input {self.input_shape}"
-        foot = f"{self.n_parameters:,} parameters ({self.n_parameters * np.dtype(self.dtype).itemsize:,} bytes)"
-        rule = "-" * max(map(len, [head, foot, *lines]))
-        return "\n".join([head, rule, *lines, rule, foot])
-
-    def _rows(self) -> Iterator[tuple[str, Any, int]]:
-        return zip(self.layers, self.output_shapes, self.counts, strict=True)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class GradientCheck(Result):
-    """Largest difference of gradient and central differences in each layer, relative to the layer's largest slope."""
-
-    layers: tuple[str, ...]
-    errors: tuple[float, ...]
-    counts: tuple[int, ...]
-
-    @property
-    def worst(self) -> float:
-        """The largest of all."""
-        return max(self.errors, default=0.0)
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row per layer that learns."""
-        return pd.DataFrame({"relative_error": self.errors, "checked": self.counts}, index=list(self.layers))
-
-    def __str__(self) -> str:
-        width = max(map(len, self.layers), default=0)
-        lines = [
-            f"{name:<{width}}  {fmt(error, 3)} ({count} parameters)"
-            for name, error, count in zip(self.layers, self.errors, self.counts, strict=True)
-        ]
-        head = "Largest relative difference of back-propagation and central differences"
-        return "\n".join([head, "-" * len(head), *lines])

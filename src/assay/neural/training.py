@@ -20,68 +20,32 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from math import ceil, isfinite
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from assay.constraints import boolean, integer, none, real
 from assay.errors import DivergenceError
-from assay.neural._declared import Declared
-from assay.neural._kernels import shift_images, squared_norm
+from assay.neural._kernels import squared_norm
 from assay.neural._pair import Pair
 from assay.neural.checkpoints import Checkpoint
+from assay.neural.images import Augmentation
 from assay.neural.layers import Workspace
 from assay.neural.losses import Loss
 from assay.neural.network import Network, Pass, Plan
 from assay.neural.optimizers import Blocks, Optimizer, Schedule
 from assay.neural.penalties import Penalty
+from assay.neural.results import StepSizes, TrainingTrace
 from assay.numbers import fmt
 from assay.numerics.threads import one_blas_thread, parallel, workers
 from assay.progress import track
-from assay.results import Result
-from assay.state import Specs, values
 
-__all__ = ["Augmentation", "Recipe", "Rows", "StepSizes", "Trainer", "TrainingTrace", "forward_rows", "train"]
+__all__ = ["Recipe", "Rows", "Trainer", "forward_rows", "train"]
 
 Array = np.ndarray
 WORTH = 8_000_000
 """Multiply-adds of a batch from which on it is cut into two shards; about a fifth of a millisecond each."""
 BLOCK = 1 << 20
 """Numbers in the widest place of the rows that are predicted at a time."""
-
-
-@dataclass(frozen=True)
-class Augmentation(Declared):
-    """Images changed a little each time they are seen in training.
-
-    | parameter | default | range       | meaning                                                                 |
-    |-----------|---------|-------------|-------------------------------------------------------------------------|
-    | shift     | 0       | from 0 on   | moved by up to so many pixels in each direction, the border is repeated |
-    | flip      | False   | True, False | mirrored left to right, every second one at random                      |
-    | noise     | 0.0     | from 0 on   | standard deviation of normal noise, after standardisation               |
-
-    >>> Augmentation(shift=1, noise=0.1).shift
-    1
-    """
-
-    shift: int = 0
-    flip: bool = False
-    noise: float = 0.0
-
-    state: ClassVar[Specs] = {"shift": integer(0, 65_535), "flip": boolean, "noise": real(0)}
-
-    def apply(self, x: Array, rng: np.random.Generator, work: Workspace) -> Array:
-        """A changed copy of a batch."""
-        out = work.array("changed", x.shape, x.dtype)
-        np.copyto(out, x)
-        if x.ndim == 4 and (self.shift or self.flip):
-            down, right = rng.integers(-self.shift, self.shift + 1, (2, len(x)))
-            flip = rng.random(len(x)) < (0.5 if self.flip else 0.0)
-            shift_images(x, down, right, flip, out)
-        if self.noise:
-            out += np.float32(self.noise) * rng.standard_normal(x.shape, dtype=np.float32)
-        return out
 
 
 @dataclass(frozen=True)
@@ -115,64 +79,6 @@ class Recipe:
     tol: float = 1e-4
     augmentation: Augmentation | None = None
     n_jobs: int | None = field(default=None, compare=False, repr=False)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class TrainingTrace(Result):
-    """How training went: loss (and held-out loss) and step size of every epoch, and why it stopped."""
-
-    loss: Array
-    held_out: Array | None
-    learning_rate: Array
-    updates_per_epoch: int
-    best_epoch: int
-    converged: bool
-    message: str
-
-    state: ClassVar[Specs] = {
-        "loss": values("e"),
-        "held_out": values("e") | none,
-        "learning_rate": values("e"),
-    }
-
-    @property
-    def n_epochs(self) -> int:
-        """How many epochs were made."""
-        return int(self.loss.size)
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row per epoch."""
-        columns = {"epoch": np.arange(1, self.n_epochs + 1), "loss": self.loss}
-        if self.held_out is not None:
-            columns["held_out"] = self.held_out
-        return pd.DataFrame({**columns, "learning_rate": self.learning_rate})
-
-    def __str__(self) -> str:
-        curve = self.loss if self.held_out is None else self.held_out
-        word = "loss" if self.held_out is None else "held-out loss"
-        at = min(max(self.best_epoch, 1), max(self.n_epochs, 1)) - 1
-        best = f"; weights of epoch {self.best_epoch}, {word} {fmt(float(curve[at]), 5)}" if self.n_epochs else ""
-        per = f"{self.updates_per_epoch:,} update{'s' if self.updates_per_epoch != 1 else ''}"
-        return f"{self.n_epochs} epochs of {per} each: {self.message}{best}"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class StepSizes(Result):
-    """Loss of a few updates with ever larger steps, and the step size that this suggests: a tenth of the best."""
-
-    learning_rate: Array
-    loss: Array
-    suggestion: float
-
-    state: ClassVar[Specs] = {"learning_rate": values("e"), "loss": values("e")}
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row per update."""
-        return pd.DataFrame({"learning_rate": self.learning_rate, "loss": self.loss})
-
-    def __str__(self) -> str:
-        low, high = fmt(float(self.learning_rate[0]), 3), fmt(float(self.learning_rate[-1]), 3)
-        return f"{self.loss.size} updates with steps from {low} to {high}; try learning_rate={self.suggestion:.2g}"
 
 
 def forward_rows(plan: Plan, theta: Array, statistics: Array, X: Array, n_jobs: int | None = None) -> Array:
