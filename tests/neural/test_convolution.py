@@ -87,6 +87,8 @@ def test_errors_name_the_layer_and_both_shapes():
         Conv2D(3, 0)
     with pytest.raises(ParameterError, match="numbers for one image"):
         Network([Conv2D(1, 2000, padding="same")], (4000, 4000, 1)).summary()
+    with pytest.raises(ParameterError, match=r"layer 1 makes the network too large: 2,000,000 parameters"):
+        Network([Conv2D(1_000_000, 1)], (1000, 1000, 1)).summary()
     with pytest.raises(DataError, match="image has 1 channels, but the filter has 2"):
         convolve(np.ones((3, 3)), np.ones((2, 2, 2)))
     with pytest.raises(DataError, match="NaN or inf at"):

@@ -274,7 +274,10 @@ class NeuralNetwork(Estimator):
     ) -> None:
         """Rows to a fitted network: the held-out part, several starts, the best of them."""
         checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
-        entropy = checkpoint.stored_entropy() if checkpoint is not None and self.random_state is None else None
+        drawn = not isinstance(
+            self.random_state, int | np.integer
+        )  # another seed each time, so that of the file counts
+        entropy = checkpoint.stored_entropy() if checkpoint is not None and drawn else None
         seeds = seed_sequence(self.random_state) if entropy is None else np.random.SeedSequence(entropy)
         split, start, training = seeds.spawn(3)
         w = np.empty(0) if w is None else w / w.mean()
@@ -308,6 +311,8 @@ class NeuralNetwork(Estimator):
     def _one_epoch(self, X: Array, images: Any, y: Array, w: Array | None, layers: list[Layer], loss: Loss) -> None:
         """One more epoch on new rows, with the optimizer's memory of those before."""
         shape = tuple(self.network_.input_shape) if hasattr(self, "network_") else self._shape_of(images, X.shape[1])
+        if w is not None and not w.any():
+            raise DataError("every row of this part has weight zero", remedy="leave it out")
         weights = np.empty(0, self.dtype) if w is None else (w / w.mean()).astype(self.dtype)
         rows = Rows(self._inputs(X, shape, self.dtype), y.astype(self.dtype), weights)
         recipe = replace(self._recipe(rows.n, loss), max_epochs=10**9, patience=10**9)

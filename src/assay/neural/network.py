@@ -34,7 +34,9 @@ __all__ = ["Network", "Pass", "Plan", "Step", "loss_named"]
 
 Array = np.ndarray
 LARGEST = 2**40
-"""No network may have more parameters, and none of its outputs more numbers."""
+"""No network may have more parameters."""
+WIDEST = 2**28
+"""No layer may give more numbers for one row: a gigabyte in single precision."""
 
 
 def loss_named(loss: Any) -> Loss:
@@ -88,8 +90,9 @@ class Plan:
             starts = tuple(at + sum(sizes[:k]) for k in range(len(sizes)))
             self.steps.append(Step(layer, position, shape, out, parameters, starts, slice(seen, seen + running)))
             shape, at, seen, position = out, at + sum(sizes), seen + running, position + width
-            if at > LARGEST or prod(shape) > LARGEST:
-                raise ParameterError(f"layer {position} makes the network too large", remedy="use smaller layers")
+            if at > LARGEST or prod(shape) > WIDEST:
+                what = f"layer {position} makes the network too large: {at:,} parameters, output of shape {shape}"
+                raise ParameterError(what, remedy="use fewer units or filters, or pool first")
         self.output_shape, self.n_parameters, self.n_statistics = shape, at, seen
 
     def arrays(self) -> Iterator[tuple[Step, Parameter, int]]:
