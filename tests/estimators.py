@@ -29,6 +29,7 @@ from assay.calibration import CalibratedClassifier
 from assay.evaluation import SearchCV
 from assay.linear import Ridge
 from assay.neighbors import KNeighborsRegressor
+from assay.neural import Dense
 from assay.trees import BaggingClassifier, GradientBoostingRegressor
 from tests.tiers import slow
 
@@ -38,6 +39,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "BaggingRegressor": {"n_estimators": 5},
     "KMeans": {"n_clusters": 3},
     "LogisticRegressionCV": {"alphas": 8},
+    "NeuralNetworkClassifier": {"hidden": (8,), "learning_rate": 0.02, "max_epochs": 100},
+    "NeuralNetworkRegressor": {"hidden": (8,), "learning_rate": 0.02, "max_epochs": 100},
 }
 
 # Settings beside the defaults, by class name: the slow tier.
@@ -68,6 +71,8 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "LogisticRegression": [{"penalty": "l2"}, {"penalty": "l1"}, {"penalty": "l2", "solver": "gradient"}],
     "LogisticRegressionCV": [{"alphas": [0.1, 0.01], "cv": 3, "l1_ratio": 0.2}],
     "Perceptron": [{"variant": "averaged", "max_iter": 20, "shuffle": True}, {"variant": "voted", "kernel": "rbf"}],
+    "NeuralNetworkClassifier": [{"layers": [Dense(6, "tanh")], "binary_units": 2, "optimizer": "sgd"}],
+    "NeuralNetworkRegressor": [{"hidden": (6,), "early_stopping": True, "loss": "huber", "dropout": 0.1}],
     "PlugInClassifier": [{"bandwidth": 0.5}, {"density": KernelDensity()}],
     "PrincipalComponents": [{"scale": True}, {"solver": "randomized"}],
     "QuadraticDiscriminantAnalysis": [{"shrinkage": 0.5}, {"covariance": "diagonal"}, {"pooling": 0.5}],
@@ -88,7 +93,8 @@ def draws_rows(estimator: Estimator) -> bool:
     held_out = setting.get("early_stopping") is True  # a share of the rows, drawn at random
     drawn = setting.get("bootstrap", False) or setting.get("subsample", 1.0) < 1.0
     started = isinstance(setting.get("init"), str)  # the first centres are rows drawn at random
-    return setting.get("solver") == "sgd" or drawn or held_out or started
+    network = "batch_size" in setting  # initial weights, and an order of the rows that is not forgotten
+    return setting.get("solver") == "sgd" or drawn or held_out or started or network
 
 
 def families() -> dict[str, ModuleType]:

@@ -14,6 +14,20 @@ from assay.errors import DataTypeError
 from assay.generative import PlugInClassifier
 from assay.linear import SIS, LinearRegression, LogisticRegression, PolynomialBasis, Ridge, SplineBasis
 from assay.neighbors import KNeighborsClassifier
+from assay.neural import (
+    SGD,
+    BatchNormalization,
+    Conv2D,
+    Cosine,
+    Dense,
+    Dropout,
+    Huber,
+    MaxPool,
+    NeuralNetworkClassifier,
+    NeuralNetworkRegressor,
+    Penalty,
+    Residual,
+)
 from assay.state import StateError, Stateful, check_state, floats, from_state, ints, labels, size, to_state
 from assay.trees import BaggingClassifier, RandomForestClassifier
 from tests import estimators
@@ -52,6 +66,13 @@ def test_every_public_estimator_comes_back_to_the_bit():
     assert set(estimators.classes()) - seen == {CalibratedClassifier, IsotonicMap, LogisticMap}
 
 
+LAYERS = [
+    Conv2D(3, (1, 2), activation="relu", padding="same", penalty=Penalty(ridge=0.1)),
+    MaxPool((2, 1)),
+    BatchNormalization(),
+    Residual([Dropout(0.1), Conv2D(3, 2, padding="same")]),
+    Dense(4, "tanh"),
+]
 MORE = [
     SplineBasis(natural=True),
     SplineBasis(extrapolation="periodic"),
@@ -64,6 +85,8 @@ MORE = [
     LogisticRegression(inference=False, penalty="l1"),
     KNeighborsClassifier(metric="mahalanobis", weights="kernel"),
     KNeighborsClassifier(algorithm="kd_tree", leaf_size=3),
+    NeuralNetworkClassifier(layers=LAYERS, image_shape=(2, 2, 1), max_epochs=2, penalty=Penalty(lasso=0.1)),
+    NeuralNetworkRegressor(hidden=(), loss=Huber(2.0), optimizer=SGD(), schedule=Cosine(), early_stopping=True),
 ]
 
 

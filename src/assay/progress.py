@@ -42,8 +42,8 @@ def listen(listener: Listener) -> Iterator[None]:
         _listeners.remove(listener)
 
 
-def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterator[Item]:
-    """Yield the items one by one and tell the listeners how many are done."""
+def track(items: Iterable[Item], label: str | Callable[[], str], total: int | None = None) -> Iterator[Item]:
+    """Yield the items one by one and tell the listeners how many are done; a label that changes is a function."""
     if total is None and isinstance(items, Sized):
         total = len(items)
     _tell(label, 0, total)
@@ -52,9 +52,9 @@ def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterat
         _tell(label, done, total)
 
 
-def _tell(label: str, done: int, total: int | None) -> None:
+def _tell(label: str | Callable[[], str], done: int, total: int | None) -> None:
     for listener in tuple(_listeners):
-        listener(label, done, total)
+        listener(label() if callable(label) else label, done, total)
 
 
 def watched() -> bool:

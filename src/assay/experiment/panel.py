@@ -4,7 +4,7 @@ This is the one place that knows the families by name. A learner is declared onc
 in front of it and, unless it tunes itself, a search around it, so that all of it is fitted inside each fold.
 
 The order of simplicity is by how much of a model a reader can hold in mind: no features, a line, a shrunken or chosen
-line, one tree, neighbours, many trees. Ties go to the learner declared first.
+line, one tree, neighbours, many trees, a network. Ties go to the learner declared first.
 """
 
 from __future__ import annotations
@@ -119,6 +119,12 @@ def _scatters(p: int, k: int) -> float:
     return 8.0 * (3 * k + 3) * p * p
 
 
+def _network(n: int, p: int) -> float:
+    """Three passes over the weights for every row of every epoch, and what an update costs beside them."""
+    updates = max(3000.0, n / 2.0)
+    return updates * (6.0 * min(n, 128) * 33 * p + 3e4)
+
+
 _ALL, _MORE, _MOST = PANELS, PANELS[1:], PANELS[2:]
 
 _REGRESSION = (
@@ -206,6 +212,17 @@ _REGRESSION = (
         (("max_leaf_nodes", "low"), ("learning_rate", "low")),
         "native",
         scale=False,
+    ),
+    Learner(
+        "neural network",
+        "regression",
+        "one hidden layer of 32 units, ridge-penalised",
+        _lazy("assay.neural", "NeuralNetworkRegressor", hidden=(32,)),
+        80,
+        _MORE,
+        _network,
+        {"alpha": [0.0001, 0.01, 0.1]},
+        (("alpha", "high"),),
     ),
 )
 
@@ -328,6 +345,17 @@ _CLASSIFICATION = (
         {"C": [0.1, 1.0, 10.0, 100.0]},
         (("C", "low"),),
         own=False,
+    ),
+    Learner(
+        "neural network",
+        "classification",
+        "one hidden layer of 32 units, ridge-penalised",
+        _lazy("assay.neural", "NeuralNetworkClassifier", hidden=(32,)),
+        80,
+        _MORE,
+        _network,
+        {"alpha": [0.0001, 0.01, 0.1]},
+        (("alpha", "high"),),
     ),
 )
 

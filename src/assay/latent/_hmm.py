@@ -21,7 +21,6 @@ from assay.latent._recursions import best_paths, expect, log_likelihoods
 from assay.latent._sequences import Sequences, encode, known_labels, look_up, symbol_sequences
 from assay.numerics.seeds import generator, seed_sequence
 from assay.state import Specs, facts, labels, optional, part
-from assay.state import integer as whole_number
 
 __all__ = ["HiddenMarkov", "shape_of"]
 
@@ -54,7 +53,7 @@ class HiddenMarkov(Estimator):
         "states_": labels("k"),
         "_params": part(HMMParams, "k", "p", "M"),
         "_sums": optional(part(ExpectedCounts, "k", "p", "M")),
-        "_batches": optional(whole_number(1)),
+        "_batches": optional(integer(1)),
         "trace_": optional(part(EMTrace)),
         **facts("starts_"),
     }
