@@ -14,6 +14,14 @@ from assay.clustering import KMeans
 from assay.errors import AssayWarning, ConvergenceWarning, DataError, ParameterError
 from tests.naive import clustering as naive
 
+
+@pytest.fixture(autouse=True, params=["small", "large"])
+def size_of_tables(request, monkeypatch):
+    """Small tables run in one kernel; the general loop must give the same."""
+    if request.param == "large":
+        monkeypatch.setattr("assay.clustering._lloyd.SMALL", 0)
+
+
 ALGORITHMS = ("lloyd", "hamerly", "yinyang")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from assay.numerics.jit import kernel
 
-__all__ = ["accumulate", "nearest_in_products", "screen", "settle", "squared_distances"]
+__all__ = ["accumulate", "nearest_in_products", "screen", "settle", "small_lloyd", "squared_distances", "unimodal_cdf"]
 
 Array = np.ndarray
 
@@ -127,3 +127,98 @@ def squared_distances(X: Array, C: Array, first: int, last: int, out: Array) -> 
                 gap = X[i, t] - C[j, t]
                 total += gap * gap
             out[j, i] = total
+
+
+@kernel(exact=True)
+def small_lloyd(
+    X: Array, w: Array, C: Array, labels: Array, own: Array, weight: Array, inertia: Array, objective: Array, tol: float
+) -> tuple[int, int]:
+    """All iterations on a small table, measured by differences: how many, and why they ended.
+
+    0: as many as `objective` has room for, but for the last; 1: the centres moved less than `tol`; 2: no label changed;
+    -1: a cluster has no rows, and the caller starts again with what can move it. Labels are those of the centres C,
+    except that C takes its last step after no label has changed.
+    """
+    n, d = X.shape
+    k = C.shape[0]
+    moved = np.empty((k, d))
+    ended = 0
+    for step in range(objective.size):
+        changed = step == 0
+        moved[:] = 0.0
+        weight[:] = 0.0
+        inertia[:] = 0.0
+        for i in range(n):
+            best = np.inf
+            at = 0
+            for j in range(k):
+                total = 0.0
+                for t in range(d):
+                    gap = X[i, t] - C[j, t]
+                    total += gap * gap
+                if total < best:
+                    best = total
+                    at = j
+            changed = changed or at != labels[i]
+            labels[i] = at
+            own[i] = best
+            weight[at] += w[i]
+            inertia[at] += w[i] * best
+            for t in range(d):
+                moved[at, t] += w[i] * (X[i, t] - C[at, t])
+        objective[step] = inertia.sum()
+        if ended == 1 or step == objective.size - 1:
+            return step, ended
+        squares = 0.0
+        for j in range(k):
+            if weight[j] == 0.0:
+                return step, -1
+            for t in range(d):
+                move = moved[j, t] / weight[j]
+                C[j, t] += move
+                squares += move * move
+        if not changed:
+            return step + 1, 2
+        if squares <= tol:
+            ended = 1
+    return objective.size, ended
+
+
+@kernel(exact=True)
+def unimodal_cdf(density: Array, width: Array, modes: Array, best: Array) -> None:
+    """Fill `best` with the unimodal distribution function nearest to the steps of a histogram of equal shares.
+
+    With the mode at a cell, densities are pooled so that they rise up to it and fall behind it (the greatest convex
+    minorant and the least concave majorant of the distribution function); of the modes tried the one with the least
+    largest distance is kept. `best` has one entry more than there are cells.
+    """
+    n = density.size
+    level, span, cells = np.empty(n), np.empty(n), np.empty(n, dtype=np.int64)
+    trial = np.empty(n + 1)
+    least = np.inf
+    for choice in range(modes.size):
+        trial[0] = 0.0
+        for side in range(2):  # rising from the left end, then rising from the right end: what falls behind the mode
+            top = -1
+            for step in range(modes[choice] if side == 0 else n - modes[choice]):
+                i = step if side == 0 else n - 1 - step
+                top += 1
+                level[top], span[top], cells[top] = density[i], width[i], 1
+                while top > 0 and level[top - 1] >= level[top]:
+                    total = span[top - 1] + span[top]
+                    level[top - 1] = (level[top - 1] * span[top - 1] + level[top] * span[top]) / total
+                    span[top - 1] = total
+                    cells[top - 1] += cells[top]
+                    top -= 1
+            i = 0 if side == 0 else n - 1
+            for block in range(top + 1):
+                for _ in range(cells[block]):
+                    trial[i + 1] = level[block] * width[i]
+                    i += 1 if side == 0 else -1
+        gap = 0.0
+        for i in range(n):
+            trial[i + 1] += trial[i]
+            gap = max(gap, abs(trial[i + 1] - (i + 1.0) / n))
+        if gap < least:
+            least = gap
+            best[:] = trial

@@ -26,7 +26,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from assay.base import Constraint, Estimator, array_like, integer, jobs, none, one_of, real, seed
-from assay.clustering._lloyd import Run, batch_step, lloyd, mini_batches
+from assay.clustering._lloyd import SMALL, Run, batch_step, lloyd, mini_batches
 from assay.clustering._results import ClusterVariation, Starts
 from assay.clustering._rows import DenseRows, SparseRows, is_sparse, make_rows
 from assay.clustering._starts import START_METHODS, plus_plus
@@ -207,7 +207,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
             return lloyd(rows, C, self.max_iter, tol, "none" if self.algorithm_ == "lloyd" else self.algorithm_)
 
         sources = seed_sequence(self.random_state).spawn(starts)
-        if isinstance(rows, DenseRows):
+        if isinstance(rows, DenseRows) and rows.X.size * self.n_clusters > SMALL:
             rows.sieve()  # made once, not by every start
         wide = isinstance(rows, DenseRows) and len(rows.blocks(self.n_clusters)) >= 4
         return [run(source) for source in sources] if wide else parallel(run, sources, n_jobs=self.n_jobs)
