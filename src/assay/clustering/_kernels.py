@@ -11,7 +11,17 @@ import numpy as np
 
 from assay.numerics.jit import kernel
 
-__all__ = ["accumulate", "nearest_in_products", "screen", "settle", "small_lloyd", "squared_distances", "unimodal_cdf"]
+__all__ = [
+    "accumulate",
+    "column_sums",
+    "fill_sieve",
+    "nearest_in_products",
+    "screen",
+    "settle",
+    "small_lloyd",
+    "squared_distances",
+    "unimodal_cdf",
+]
 
 Array = np.ndarray
 
@@ -115,6 +125,119 @@ def screen(
         active[count] = i
         count += 1
     return count
+
+
+@kernel
+def screen_groups(
+    X: Array, C: Array, labels: Array, shift: Array, group_shift: Array, half_gap: Array, first: int, last: int,
+    own: Array, lower: Array, active: Array,
+) -> int:  # fmt: skip
+    """The same with one lower bound per group of centres: the rows for which some group has to be looked at.
+
+    `own` is the squared distance to a row's centre before it moved, and after it for the rows that are listed.
+    """
+    count = 0
+    for i in range(first, last):
+        j = labels[i]
+        least = np.float32(np.inf)
+        for g in range(group_shift.size):
+            lower[i, g] -= group_shift[g]
+            least = min(least, lower[i, g])
+        limit = max(np.float64(least), half_gap[j]) * (1.0 - 1e-6)
+        if np.sqrt(own[i]) + shift[j] < limit:
+            continue
+        total = 0.0
+        for t in range(C.shape[1]):
+            gap = X[i, t] - C[j, t]
+            total += gap * gap
+        if np.sqrt(total) < limit:
+            continue
+        own[i] = total
+        active[count] = i
+        count += 1
+    return count
+
+
+@kernel
+def rows_of_group(active: Array, lower: Array, group: int, own: Array, out: Array) -> int:
+    """Which of the active rows may have their nearest centre in a group."""
+    count = 0
+    for a in range(active.size):
+        i = active[a]
+        if np.float64(lower[i, group]) * (1.0 - 1e-6) <= np.sqrt(own[i]):
+            out[count] = i
+            count += 1
+    return count
+
+
+@kernel
+def scan_group(
+    G: Array, members: Array, rows: Array, group: int, group_of: Array, length: Array, slack: Array, unit: float,
+    own: Array, labels: Array, value: Array, second: Array, found: Array, lower: Array,
+) -> None:  # fmt: skip
+    """Compare rows with the centres of one group; `found` and `value` are the best so far, first their own centre.
+
+    The bound of a group leaves out the best centre. One that is no longer the best returns into its group's bound.
+    """
+    for c in range(rows.size):
+        i = rows[c]
+        mine = labels[i]
+        least, next_least = np.float32(np.inf), np.float32(np.inf)
+        which = -1
+        for j in range(members.size):
+            v = G[c, j]
+            if members[j] == mine:
+                continue
+            if v < least:
+                next_least = least
+                least = v
+                which = j
+            elif v < next_least:
+                next_least = v
+        beaten = np.float64(least)
+        if which >= 0 and np.float64(least) < value[i]:
+            beaten = np.float64(next_least)
+            home = group_of[found[i]]
+            lower[i, home] = min(lower[i, home], _reach(value[i] + length[i] - 0.5 * slack[i], unit))
+            second[i] = min(second[i], value[i])
+            value[i] = least
+            found[i] = members[which]
+        second[i] = min(second[i], beaten)
+        lower[i, group] = _reach(beaten + length[i] - 0.5 * slack[i], unit)
+        if group == group_of[mine] and found[i] != mine:
+            lower[i, group] = min(lower[i, group], np.float32(np.sqrt(own[i]) * (1.0 - 1e-6)))
+
+
+@kernel(inline=True)
+def _reach(square: float, unit: float) -> np.float32:
+    """A lower bound on a distance, from one on its square."""
+    return np.float32(np.sqrt(square) * unit * (1.0 - 1e-6)) if square > 0.0 else np.float32(0.0)
+
+
+@kernel
+def column_sums(X: Array, w: Array, centre: Array, first: int, last: int, steps: Array, squares: Array) -> float:
+    """Add up weighted steps from a centre and their squares, column by column; returns the largest step."""
+    largest = 0.0
+    for i in range(first, last):
+        for t in range(X.shape[1]):
+            gap = X[i, t] - centre[t]
+            steps[t] += w[i] * gap
+            squares[t] += w[i] * gap * gap
+            largest = max(largest, abs(gap))
+    return largest
+
+
+@kernel
+def fill_sieve(X: Array, centre: Array, scale: float, first: int, last: int, F: Array, lengths: Array) -> None:
+    """Centred rows in float32 and in units of one over `scale`, a column of ones, and their squared lengths."""
+    for i in range(first, last):
+        total = 0.0
+        for t in range(X.shape[1]):
+            gap = (X[i, t] - centre[t]) * scale
+            F[i, t] = gap
+            total += gap * gap
+        F[i, X.shape[1]] = 1.0
+        lengths[i] = total
 
 
 @kernel

@@ -105,7 +105,7 @@ def _refill(rows: Rows, C: Array, known: Bounds, found: Pass) -> bool:
             found.weight[donor] = rows.w[rest].sum()
             found.moved[donor] = rows.w[rest] @ rows.X[rest] - found.weight[donor] * C[donor]
             found.inertia[donor] = rows.w[rest] @ known.own[rest]
-            known.centres = None
+            known.forget()
             refilled = True
             break
     return refilled

@@ -23,7 +23,18 @@ import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
-from assay.clustering._kernels import accumulate, nearest_in_products, screen, settle, squared_distances
+from assay.clustering._kernels import (
+    accumulate,
+    column_sums,
+    fill_sieve,
+    nearest_in_products,
+    rows_of_group,
+    scan_group,
+    screen,
+    screen_groups,
+    settle,
+    squared_distances,
+)
 from assay.numerics.threads import parallel
 
 __all__ = ["Bounds", "DenseRows", "Pass", "SparseRows", "is_sparse", "make_rows"]
@@ -35,6 +46,10 @@ BLOCK = 8192
 PRODUCT_CELLS = 1 << 16
 """Products held at a time: 256 KiB of float32, so that they are compared while they are in the cache."""
 
+GROUP = 16
+"""Centres of a group, about: so many products are no dearer than the bound they save."""
+GROUP_ROWS = 4096
+"""Rows multiplied with a group at a time."""
 FAR = 2.0**20
 """Centres so many times farther away than the farthest row are measured in float64 from the beginning."""
 
@@ -60,6 +75,12 @@ class Bounds:
     own: Array
     lower: Array
     centres: Array | None = None
+    groups: Array | None = None
+    by_group: Array | None = None
+
+    def forget(self) -> None:
+        """Labels have been changed: bounds start anew."""
+        self.centres, self.by_group = None, None
 
 
 @dataclass(eq=False)
@@ -70,6 +91,7 @@ class DenseRows:
     w: Array
     n_jobs: int | None = None
     _sieve: tuple[Array, Array, Array, Array, float] | None = field(default=None, repr=False)
+    _moments: tuple[Array, float, float] | None = field(default=None, repr=False)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -80,10 +102,27 @@ class DenseRows:
         """Some rows, in float64."""
         return self.X[rows].astype(np.float64)
 
+    def moments(self) -> tuple[Array, float, float]:
+        """Means of the columns, mean variance, and the largest step of any cell from its column's mean."""
+        if self._moments is None:
+            centre = self.X[0].astype(np.float64)
+            for _ in range(2):  # the second time about the mean
+                found = self._about(centre)
+                centre = centre + found[0] / self.w.sum()
+            self._moments = (centre, float(np.mean(found[1]) / self.w.sum()), found[2])
+        return self._moments
+
+    def _about(self, centre: Array) -> tuple[Array, Array, float]:
+        def block(limits: tuple[int, int]) -> tuple[Array, Array, float]:
+            steps, squares = np.zeros(len(centre)), np.zeros(len(centre))
+            return steps, squares, column_sums(self.X, self.w, centre, *limits, steps, squares)
+
+        parts = parallel(block, self.blocks(1), n_jobs=self.n_jobs, work=self.X.size)
+        return reduce(lambda a, b: (a[0] + b[0], a[1] + b[1], max(a[2], b[2])), parts)
+
     def variance(self) -> float:
         """Mean variance of the columns."""
-        mean = np.average(self.X, axis=0, weights=self.w)
-        return float(np.mean(np.average((self.X - mean) ** 2, axis=0, weights=self.w)))
+        return self.moments()[1]
 
     def blocks(self, k: int) -> list[tuple[int, int]]:
         """First and last row of each block; they depend on the sizes alone."""
@@ -108,16 +147,13 @@ class DenseRows:
         """Centred rows and a column of ones in float32, their centre, squared lengths, and one over their unit."""
         if self._sieve is None:
             n, d = self.X.shape
-            centre = np.average(self.X, axis=0, weights=self.w)
-            F = np.empty((n, d + 1), dtype=np.float32)
-            longest = float(max(np.abs(self.X.max(axis=0) - centre).max(), np.abs(self.X.min(axis=0) - centre).max()))
-            scale = 1.0 / longest if longest > 0 else 1.0
-            lengths = np.empty(n)
-            for first, last in self.blocks(1):
-                centred = (self.X[first:last] - centre) * scale
-                lengths[first:last] = np.einsum("ij,ij->i", centred, centred)
-                F[first:last, :d] = centred
-            F[:, d] = 1.0
+            centre, _, largest = self.moments()
+            scale = 1.0 / largest if largest > 0 else 1.0
+            F, lengths = np.empty((n, d + 1), dtype=np.float32), np.empty(n)
+            parallel(
+                lambda block: fill_sieve(self.X, centre, scale, *block, F, lengths), self.blocks(1), n_jobs=self.n_jobs,
+                work=F.size,
+            )  # fmt: skip
             share = 1.05 * (d + 8) * 2.0**-24
             self._sieve = (F, centre, lengths, share * lengths + 2.0**-100, scale)
         return self._sieve
@@ -139,6 +175,8 @@ class DenseRows:
         squares = np.einsum("ij,ij->i", centred, centred)
         B[:, d] = squares
         slack = 2.0 * (share_of_lengths + 1.05 * (d + 8) * 2.0**-24 * squares.max())
+        if bounds == "yinyang":
+            return self._by_groups(F, B, C, lengths, slack, scale, known)
         moving = None if bounds == "none" or known.centres is None else _moving(known.centres, C)
         known.centres = C
 
@@ -150,21 +188,65 @@ class DenseRows:
                 active = np.empty(last - first, dtype=np.int64)
                 count = screen(self.X, C, known.labels, known.own, *moving, first, last, known.lower, active)
                 self._search(F, B, C, active[:count], lengths, slack, scale, known)
-            out = Pass(np.zeros((k, d)), np.zeros(k), np.zeros(k))
-            accumulate(
-                self.X, self.w, known.labels, C, first, last, out.moved, out.weight, out.inertia, known.own
-            )  # fmt: skip
-            return out
+            return self._sums(C, known, first, last)
 
         return reduce(Pass.__add__, parallel(block, self.blocks(k), n_jobs=self.n_jobs, work=self.X.size * k))
 
     def _measured(self, C: Array, known: Bounds) -> Pass:
         """A pass whose centres lie too far outside the rows for products to be of use."""
         settle(self.X, C, np.arange(len(self.X)), known.labels)
-        known.centres = None
+        known.forget()
+        return self._sums(C, known, 0, len(self.X))
+
+    def _sums(self, C: Array, known: Bounds, first: int, last: int) -> Pass:
+        """What a run of rows adds to its clusters."""
         out = Pass(np.zeros(C.shape), np.zeros(len(C)), np.zeros(len(C)))
-        accumulate(self.X, self.w, known.labels, C, 0, len(self.X), out.moved, out.weight, out.inertia, known.own)
+        accumulate(self.X, self.w, known.labels, C, first, last, out.moved, out.weight, out.inertia, known.own)
         return out
+
+    def _by_groups(
+        self, F: Array, B: Array, C: Array, lengths: Array, slack: Array, scale: float, known: Bounds
+    ) -> Pass:  # fmt: skip
+        """A pass with one bound per row and group of centres: only groups that may hold the nearest are looked at."""
+        n, k = len(self.X), len(C)
+        if known.groups is None:
+            known.groups = _groups(C)
+        count = int(known.groups.max()) + 1
+        members = [np.flatnonzero(known.groups == g).astype(np.int32) for g in range(count)]
+        if known.by_group is None or known.centres is None:
+            known.by_group, known.own[:] = np.zeros((n, count), dtype=np.float32), np.inf
+            known.centres = C
+        shift, _, half_gap = _moving(known.centres, C)
+        group_shift = np.array([shift[of].max() * (1 + 1e-6) for of in members], dtype=np.float32)
+        known.centres, products = C, [np.ascontiguousarray(B[of].T) for of in members]
+        value, second, found = np.empty(n), np.full(n, np.inf), known.labels.copy()
+
+        def block(limits: tuple[int, int]) -> Pass:
+            first, last = limits
+            active, rows = np.empty(last - first, dtype=np.int64), np.empty(last - first, dtype=np.int64)
+            size = screen_groups(
+                self.X, C, known.labels, shift, group_shift, half_gap, first, last, known.own, known.by_group, active
+            )
+            active = active[:size]
+            value[active] = known.own[active] * scale**2 - lengths[active]
+            for g, of in enumerate(members):
+                chosen = rows[: rows_of_group(active, known.by_group, g, known.own, rows)]
+                for at in range(0, len(chosen), GROUP_ROWS):
+                    part = chosen[at : at + GROUP_ROWS]
+                    scan_group(
+                        F[part] @ products[g], of, part, g, known.groups, lengths, slack, 1.0 / scale, known.own,
+                        known.labels, value, second, found, known.by_group,
+                    )  # fmt: skip
+            near = active[second[active] - value[active] <= slack[active]]
+            known.labels[active] = found[active]
+            if len(near):
+                settle(self.X, C, near, known.labels)
+                known.by_group[near] = 0.0
+            return self._sums(C, known, first, last)
+
+        step = max(4 * BLOCK, 4 * k)
+        blocks = [(first, min(n, first + step)) for first in range(0, n, step)]
+        return reduce(Pass.__add__, parallel(block, blocks, n_jobs=self.n_jobs, work=self.X.size * k))
 
     def _search(
         self, F: Array, B: Array, C: Array, rows: Array, lengths: Array, slack: Array, scale: float, known: Bounds,
@@ -190,6 +272,17 @@ class DenseRows:
     def equal_to(self, row: int) -> Array:
         """Which rows hold the same numbers."""
         return (self.X[row] == self.X).all(axis=1)
+
+
+def _groups(C: Array) -> Array:
+    """Centres that lie together, about `GROUP` in each: a few of Lloyd's iterations on the centres themselves."""
+    count = max(1, len(C) // GROUP)
+    seeds = C[np.linspace(0, len(C) - 1, count).astype(int)].copy()
+    for _ in range(5):
+        labels = cdist(C, seeds).argmin(axis=1)
+        for g in np.unique(labels):
+            seeds[g] = C[labels == g].mean(axis=0)
+    return np.unique(labels, return_inverse=True)[1].astype(np.int64)
 
 
 def _moving(old: Array, new: Array) -> tuple[Array, Array, Array]:

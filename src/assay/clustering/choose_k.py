@@ -197,7 +197,6 @@ def choose_k(
         raise ParameterError(what, remedy=f"use n_bootstrap={int(np.ceil(1 / alpha)) - 1} or more")
     table = np.ascontiguousarray(sample(X, "X", least=4)[0])
     draws = [np.random.default_rng(one) for one in seed_sequence(random_state).spawn(5)]
-    n = len(table)
     rows = _some_rows(table, whole(max_rows, "max_rows", 20), draws[0])
     ks = _numbers(k, rows)
     rows = rows / power_of_two(np.abs(rows - rows.mean(axis=0)).max())
@@ -208,19 +207,40 @@ def choose_k(
     gap, gap_error = _gap(rows, ks, np.array([run.total for run in runs]), n_references, n_init, draws[3], n_jobs)
     widths = [silhouette.interval(rows, run.labels) if len(set(run.labels)) > 1 else None for run in runs]
     halves = _halves(rows, ks, n_resamples, n_references, n_init, draws[4], n_jobs)
-    sil = np.array([[np.nan] * 3 if w is None else [w.estimate, w.lower, w.upper] for w in widths]).T
+    limits = np.array([[np.nan] * 3 if w is None else [w.estimate, w.lower, w.upper] for w in widths]).T
     agreement, share_gap, share_silhouette = halves
     tried = ks > 1
     choices = {
         "gap": int(ks[_first_gap(gap, gap_error, tried)]),
-        "silhouette": int(ks[np.nanargmax(sil[0])]),
+        "silhouette": int(ks[np.nanargmax(limits[0])]),
         "stability": int(ks[tried][np.argmax(agreement[0][tried])]),
     }
     return KChoice(
-        freeze(ks), choices[rule] if p_value <= alpha else 1, rule, choices, p_value, statistic, alpha,
-        np.array([run.total for run in runs]) * unit2, gap, gap_error, *sil, *agreement, share_gap, share_silhouette,
-        n, len(rows), rows.shape[1], n_bootstrap, n_references, n_resamples,
-    )  # fmt: skip
+        ks=freeze(ks),
+        chosen=choices[rule] if p_value <= alpha else 1,
+        rule=rule,
+        choices=choices,
+        p_value=p_value,
+        statistic=statistic,
+        alpha=alpha,
+        inertia=np.array([run.total for run in runs]) * unit2,
+        gap=gap,
+        gap_error=gap_error,
+        silhouette=limits[0],
+        silhouette_lower=limits[1],
+        silhouette_upper=limits[2],
+        agreement=agreement[0],
+        agreement_lower=agreement[1],
+        agreement_upper=agreement[2],
+        share_gap=share_gap,
+        share_silhouette=share_silhouette,
+        n=len(table),
+        rows=len(rows),
+        n_columns=rows.shape[1],
+        n_bootstrap=n_bootstrap,
+        n_references=n_references,
+        n_resamples=n_resamples,
+    )
 
 
 def _some_rows(table: Array, most: int, rng: np.random.Generator) -> Array:
@@ -346,8 +366,8 @@ def _halves(
     limits = [rand_between(np.array([labels[i] for labels, _, _ in found])) for i in range(len(ks))]
     agreement = np.array([[one.estimate, one.lower, one.upper] for one in limits]).T
     agreement[:, ks == 1] = np.nan
-    shares = [np.bincount([part[at] for part in found], minlength=len(ks)) / n for at in (1, 2)]
-    return agreement, shares[0], shares[1]
+    by_gap = np.bincount([gap for _, gap, _ in found], minlength=len(ks)) / n
+    return agreement, by_gap, np.bincount([width for _, _, width in found], minlength=len(ks)) / n
 
 
 def _mean_silhouette(distances: Array, labels: Array) -> float:
