@@ -216,6 +216,7 @@ class DenseRows:
         if known.by_group is None or known.centres is None:
             known.by_group, known.own[:] = np.zeros((n, count), dtype=np.float32), np.inf
             known.centres = C
+        by_group = known.by_group
         shift, _, half_gap = _moving(known.centres, C)
         group_shift = np.array([shift[of].max() * (1 + 1e-6) for of in members], dtype=np.float32)
         known.centres, products = C, [np.ascontiguousarray(B[of].T) for of in members]
@@ -225,23 +226,23 @@ class DenseRows:
             first, last = limits
             active, rows = np.empty(last - first, dtype=np.int64), np.empty(last - first, dtype=np.int64)
             size = screen_groups(
-                self.X, C, known.labels, shift, group_shift, half_gap, first, last, known.own, known.by_group, active
+                self.X, C, known.labels, shift, group_shift, half_gap, first, last, known.own, by_group, active
             )
             active = active[:size]
             value[active] = known.own[active] * scale**2 - lengths[active]
             for g, of in enumerate(members):
-                chosen = rows[: rows_of_group(active, known.by_group, g, known.own, rows)]
+                chosen = rows[: rows_of_group(active, by_group, g, known.own, rows)]
                 for at in range(0, len(chosen), GROUP_ROWS):
                     part = chosen[at : at + GROUP_ROWS]
                     scan_group(
                         F[part] @ products[g], of, part, g, known.groups, lengths, slack, 1.0 / scale, known.own,
-                        known.labels, value, second, found, known.by_group,
+                        known.labels, value, second, found, by_group,
                     )  # fmt: skip
             near = active[second[active] - value[active] <= slack[active]]
             known.labels[active] = found[active]
             if len(near):
                 settle(self.X, C, near, known.labels)
-                known.by_group[near] = 0.0
+                by_group[near] = 0.0
             return self._sums(C, known, first, last)
 
         step = max(4 * BLOCK, 4 * k)
@@ -290,9 +291,12 @@ def _moving(old: Array, new: Array) -> tuple[Array, Array, Array]:
     shift = np.sqrt(((new - old) ** 2).sum(axis=1)) * (1 + 1e-12)
     order = np.argsort(shift)
     most = np.array([shift[order[-1]], shift[order[-2]] if len(order) > 1 else 0.0, float(order[-1])])
-    gaps = cdist(new, new)
-    np.fill_diagonal(gaps, np.inf)
-    return shift, most, gaps.min(axis=1) / 2
+    centred = new - new.mean(axis=0)
+    lengths = np.einsum("ij,ij->i", centred, centred)
+    both = lengths[:, None] + lengths[None, :]
+    squares = both - 2.0 * (centred @ centred.T) - 1e-12 * both  # below what rounding may have added
+    np.fill_diagonal(squares, np.inf)
+    return shift, most, np.sqrt(np.maximum(squares.min(axis=1), 0.0)) / 2
 
 
 @dataclass(eq=False)

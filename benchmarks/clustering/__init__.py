@@ -1,0 +1,1 @@
+"""Clustering beside its peers."""
