@@ -1,8 +1,8 @@
 """Kernels of k-means: the nearest centre from matrix products, made exact, sums over clusters, and Hamerly's bounds.
 
 Products are taken in float32, with one row per centre and one column per table row, so that the comparison runs along
-memory: `G[j, i]` is |c_j|^2 - 2 x_i'c_j up to an error of at most half of `slack[i]`. A row whose best and second best
-differ by more than `slack` is settled; the few others are measured in float64, difference by difference.
+memory: `G[j, i]` is |c_j|^2 - 2 x_i'c_j up to half the margin `slack[0] * length[i] + slack[1]`, length[i] = |x_i|^2.
+Rows whose best and second best differ by more are settled; the others are measured in float64, by differences.
 """
 
 from __future__ import annotations
@@ -15,8 +15,12 @@ __all__ = [
     "accumulate",
     "column_sums",
     "fill_sieve",
+    "nearest_in_few_columns",
     "nearest_in_products",
+    "rows_of_group",
+    "scan_group",
     "screen",
+    "screen_groups",
     "settle",
     "small_lloyd",
     "squared_distances",
@@ -24,11 +28,12 @@ __all__ = [
 ]
 
 Array = np.ndarray
+Slack = tuple[float, float]
 
 
 @kernel
 def nearest_in_products(
-    G: Array, rows: Array, length: Array, slack: Array, unit: float, best: Array, second: Array, which: Array,
+    G: Array, rows: Array, length: Array, slack: Slack, unit: float, best: Array, second: Array, which: Array,
     labels: Array, lower: Array, near: Array,
 ) -> int:  # fmt: skip
     """Labels of the rows of G's columns and a lower bound on the distance to any other centre than that one.
@@ -51,13 +56,53 @@ def nearest_in_products(
             second[i] = other if other < s else s
             which[i] = at if v < b else w
             best[i] = v if v < b else b
+    return _note(rows, length, slack, unit, best, second, which, labels, lower, near)
+
+
+@kernel
+def nearest_in_few_columns(
+    F: Array, at: int, B: Array, value: Array, rows: Array, length: Array, slack: Slack, unit: float, best: Array,
+    second: Array, which: Array, labels: Array, lower: Array, near: Array,
+) -> int:  # fmt: skip
+    """The same for at most four columns, which are rows of F from `at` on: too few for a matrix product to be worth it.
+
+    B has five columns, those of the centres times -2 (zeros where there are fewer) and their squared lengths.
+    """
+    m = rows.size
+    f, g, h, e = F[0, at : at + m], F[1, at : at + m], F[2, at : at + m], F[3, at : at + m]
+    best[:m] = np.float32(np.inf)
+    second[:m] = np.float32(np.inf)
+    for j in range(B.shape[0]):
+        a, b, c, d, square = B[j, 0], B[j, 1], B[j, 2], B[j, 3], B[j, 4]
+        label = np.int32(j)
+        for i in range(m):
+            value[i] = square + a * f[i] + b * g[i] + c * h[i] + d * e[i]
+        for i in range(m):  # apart from the loop above, which would be too much for the compiler to do several at once
+            v = value[i]
+            low = best[i]
+            s = second[i]
+            w = which[i]
+            other = low if v < low else v
+            second[i] = other if other < s else s
+            which[i] = label if v < low else w
+            best[i] = v if v < low else low
+    return _note(rows, length, slack, unit, best, second, which, labels, lower, near)
+
+
+@kernel(inline=True)
+def _note(
+    rows: Array, length: Array, slack: Slack, unit: float, best: Array, second: Array, which: Array, labels: Array,
+    lower: Array, near: Array,
+) -> int:  # fmt: skip
+    """Write down labels and bounds; list the rows that are too close to call."""
     count = 0
-    for i in range(m):
+    for i in range(rows.size):
         row = rows[i]
         labels[row] = which[i]
-        reach = np.float64(second[i]) + length[row] - 0.5 * slack[row]
+        margin = slack[0] * length[row] + slack[1]
+        reach = np.float64(second[i]) + length[row] - 0.5 * margin
         lower[row] = np.sqrt(reach) * unit if reach > 0.0 else 0.0
-        if second[i] - best[i] <= slack[row]:
+        if second[i] - best[i] <= margin:
             near[count] = row
             count += 1
     return count
@@ -172,7 +217,7 @@ def rows_of_group(active: Array, lower: Array, group: int, own: Array, out: Arra
 
 @kernel
 def scan_group(
-    G: Array, members: Array, rows: Array, group: int, group_of: Array, length: Array, slack: Array, unit: float,
+    G: Array, members: Array, rows: Array, group: int, group_of: Array, length: Array, slack: Slack, unit: float,
     own: Array, labels: Array, value: Array, second: Array, found: Array, lower: Array,
 ) -> None:  # fmt: skip
     """Compare rows with the centres of one group; `found` and `value` are the best so far, first their own centre.
@@ -182,6 +227,7 @@ def scan_group(
     for c in range(rows.size):
         i = rows[c]
         mine = labels[i]
+        known = length[i] - 0.5 * (slack[0] * length[i] + slack[1])
         least, next_least = np.float32(np.inf), np.float32(np.inf)
         which = -1
         for j in range(members.size):
@@ -198,12 +244,12 @@ def scan_group(
         if which >= 0 and np.float64(least) < value[i]:
             beaten = np.float64(next_least)
             home = group_of[found[i]]
-            lower[i, home] = min(lower[i, home], _reach(value[i] + length[i] - 0.5 * slack[i], unit))
+            lower[i, home] = min(lower[i, home], _reach(value[i] + known, unit))
             second[i] = min(second[i], value[i])
             value[i] = least
             found[i] = members[which]
         second[i] = min(second[i], beaten)
-        lower[i, group] = _reach(beaten + length[i] - 0.5 * slack[i], unit)
+        lower[i, group] = _reach(beaten + known, unit)
         if group == group_of[mine] and found[i] != mine:
             lower[i, group] = min(lower[i, group], np.float32(np.sqrt(own[i]) * (1.0 - 1e-6)))
 

@@ -27,6 +27,7 @@ from assay.clustering._kernels import (
     accumulate,
     column_sums,
     fill_sieve,
+    nearest_in_few_columns,
     nearest_in_products,
     rows_of_group,
     scan_group,
@@ -43,9 +44,15 @@ Array = np.ndarray
 
 BLOCK = 8192
 """Rows of a block, at least; a block of fewer rows than centres would spend its time on empty sums."""
+LONG_BLOCK, BLOCK_WORK = 1 << 16, 1 << 21
+"""Rows of a block, at most, where so many products would take no longer than the call."""
 PRODUCT_CELLS = 1 << 16
 """Products held at a time: 256 KiB of float32, so that they are compared while they are in the cache."""
+FEW = 4
+"""Up to so many columns rows and centres are multiplied while they are compared."""
 
+MOST = 0.7
+"""The share of active rows of a block from which on all its rows are looked at."""
 GROUP = 16
 """Centres of a group, about: so many products are no dearer than the bound they save."""
 GROUP_ROWS = 4096
@@ -84,13 +91,33 @@ class Bounds:
 
 
 @dataclass(eq=False)
+class Sieve:
+    """Centred rows in float32: `F` with a column of ones, or up to four columns as rows of `columns`."""
+
+    F: Array
+    columns: Array | None
+    centre: Array
+    lengths: Array
+    scale: float
+
+
+@dataclass(eq=False)
+class Query:
+    """Centres C, what they are multiplied with, and from where on products can be told apart (see `_kernels`)."""
+
+    C: Array
+    B: Array
+    slack: tuple[float, float]
+
+
+@dataclass(eq=False)
 class DenseRows:
     """Rows of float32 or float64, C order, with positive weights."""
 
     X: Array
     w: Array
     n_jobs: int | None = None
-    _sieve: tuple[Array, Array, Array, Array, float] | None = field(default=None, repr=False)
+    _sieve: Sieve | None = field(default=None, repr=False)
     _moments: tuple[Array, float, float] | None = field(default=None, repr=False)
 
     @property
@@ -126,7 +153,8 @@ class DenseRows:
 
     def blocks(self, k: int) -> list[tuple[int, int]]:
         """First and last row of each block; they depend on the sizes alone."""
-        n, step = len(self.X), max(BLOCK, 4 * k)
+        n, d = self.shape
+        step = max(BLOCK, 4 * k, min(LONG_BLOCK, BLOCK_WORK // (k * d)))
         return [(first, min(n, first + step)) for first in range(0, n, step)]
 
     def squared(self, C: Array) -> Array:
@@ -143,19 +171,21 @@ class DenseRows:
         """Distances to all centres, one row per row."""
         return cdist(self.X, C)
 
-    def sieve(self) -> tuple[Array, Array, Array, Array, float]:
-        """Centred rows and a column of ones in float32, their centre, squared lengths, and one over their unit."""
+    def sieve(self) -> Sieve:
+        """Centred rows in float32, their centre, squared lengths, and one over their unit."""
         if self._sieve is None:
             n, d = self.X.shape
             centre, _, largest = self.moments()
             scale = 1.0 / largest if largest > 0 else 1.0
-            F, lengths = np.empty((n, d + 1), dtype=np.float32), np.empty(n)
+            F, lengths, columns = np.empty((n, d + 1), dtype=np.float32), np.empty(n), None
             parallel(
                 lambda block: fill_sieve(self.X, centre, scale, *block, F, lengths), self.blocks(1), n_jobs=self.n_jobs,
                 work=F.size,
             )  # fmt: skip
-            share = 1.05 * (d + 8) * 2.0**-24
-            self._sieve = (F, centre, lengths, share * lengths + 2.0**-100, scale)
+            if d <= FEW:
+                columns = np.zeros((FEW, n), dtype=np.float32)
+                columns[:d] = F[:, :d].T
+            self._sieve = Sieve(F, columns, centre, lengths, scale)
         return self._sieve
 
     def start(self) -> Bounds:
@@ -166,28 +196,32 @@ class DenseRows:
     def one_pass(self, C: Array, known: Bounds, bounds: str = "none") -> Pass:
         """Assign every row to its nearest centre and add up; `known` is read and brought up to date."""
         k, d = C.shape
-        F, centre, lengths, share_of_lengths, scale = self.sieve()
-        B = np.empty((k, d + 1), dtype=np.float32)
-        centred = (C - centre) * scale
+        sieve = self.sieve()
+        centred = (C - sieve.centre) * sieve.scale
         if np.abs(centred).max() > FAR:
             return self._measured(C, known)
-        B[:, :d] = -2.0 * centred
         squares = np.einsum("ij,ij->i", centred, centred)
-        B[:, d] = squares
-        slack = 2.0 * (share_of_lengths + 1.05 * (d + 8) * 2.0**-24 * squares.max())
+        width = d if sieve.columns is None or bounds == "yinyang" else FEW
+        B = np.zeros((k, width + 1), dtype=np.float32)
+        B[:, :d], B[:, width] = -2.0 * centred, squares
+        share = 2.1 * (d + 8) * 2.0**-24
+        query = Query(C, B, (share, share * float(squares.max()) + 2.0**-99))
         if bounds == "yinyang":
-            return self._by_groups(F, B, C, lengths, slack, scale, known)
+            return self._by_groups(query, known)
         moving = None if bounds == "none" or known.centres is None else _moving(known.centres, C)
         known.centres = C
 
         def block(limits: tuple[int, int]) -> Pass:
             first, last = limits
             if moving is None:
-                self._search(F, B, C, np.arange(first, last), lengths, slack, scale, known, whole=limits)
+                self._search(query, np.arange(first, last), known, first)
             else:
                 active = np.empty(last - first, dtype=np.int64)
                 count = screen(self.X, C, known.labels, known.own, *moving, first, last, known.lower, active)
-                self._search(F, B, C, active[:count], lengths, slack, scale, known)
+                if count < MOST * (last - first):
+                    self._search(query, active[:count], known)
+                else:  # picking them would take longer than looking at all
+                    self._search(query, np.arange(first, last), known, first)
             return self._sums(C, known, first, last)
 
         return reduce(Pass.__add__, parallel(block, self.blocks(k), n_jobs=self.n_jobs, work=self.X.size * k))
@@ -204,11 +238,10 @@ class DenseRows:
         accumulate(self.X, self.w, known.labels, C, first, last, out.moved, out.weight, out.inertia, known.own)
         return out
 
-    def _by_groups(
-        self, F: Array, B: Array, C: Array, lengths: Array, slack: Array, scale: float, known: Bounds
-    ) -> Pass:  # fmt: skip
+    def _by_groups(self, query: Query, known: Bounds) -> Pass:
         """A pass with one bound per row and group of centres: only groups that may hold the nearest are looked at."""
-        n, k = len(self.X), len(C)
+        C, B, slack, sieve = query.C, query.B, query.slack, self.sieve()
+        lengths, scale, n, k = sieve.lengths, sieve.scale, len(self.X), len(query.C)
         if known.groups is None:
             known.groups = _groups(C)
         count = int(known.groups.max()) + 1
@@ -235,10 +268,10 @@ class DenseRows:
                 for at in range(0, len(chosen), GROUP_ROWS):
                     part = chosen[at : at + GROUP_ROWS]
                     scan_group(
-                        F[part] @ products[g], of, part, g, known.groups, lengths, slack, 1.0 / scale, known.own,
+                        sieve.F[part] @ products[g], of, part, g, known.groups, lengths, slack, 1.0 / scale, known.own,
                         known.labels, value, second, found, by_group,
                     )  # fmt: skip
-            near = active[second[active] - value[active] <= slack[active]]
+            near = active[second[active] - value[active] <= slack[0] * lengths[active] + slack[1]]
             known.labels[active] = found[active]
             if len(near):
                 settle(self.X, C, near, known.labels)
@@ -249,26 +282,25 @@ class DenseRows:
         blocks = [(first, min(n, first + step)) for first in range(0, n, step)]
         return reduce(Pass.__add__, parallel(block, blocks, n_jobs=self.n_jobs, work=self.X.size * k))
 
-    def _search(
-        self, F: Array, B: Array, C: Array, rows: Array, lengths: Array, slack: Array, scale: float, known: Bounds,
-        whole: tuple[int, int] | None = None,
-    ) -> None:  # fmt: skip
-        """Find the nearest centres of some rows, of a run of them where `whole` says which."""
-        k, step = len(B), max(64, PRODUCT_CELLS // len(B))
-        step = min(step, max(1, len(rows)))
+    def _search(self, query: Query, rows: Array, known: Bounds, first: int | None = None) -> None:
+        """Find the nearest centres of some rows; `first` is the first where they are a run."""
+        sieve, B, k = self.sieve(), query.B, len(query.B)
+        step = min(max(64, PRODUCT_CELLS // k), max(1, len(rows)))
         cells, best, second = np.empty(k * step, np.float32), np.empty(step, np.float32), np.empty(step, np.float32)
         which, near = np.empty(step, np.int32), np.empty(step, np.int64)
         for at in range(0, len(rows), step):
             part = rows[at : at + step]
-            m = len(part)
-            G = cells[: k * m].reshape(k, m)
-            chosen = F[part] if whole is None else F[whole[0] + at : whole[0] + at + m]
-            np.dot(B, chosen.T, out=G)
-            count = nearest_in_products(
-                G, part, lengths, slack, 1.0 / scale, best, second, which, known.labels, known.lower, near
-            )
+            rest = (part, sieve.lengths, query.slack, 1.0 / sieve.scale, best, second, which, known.labels, known.lower)
+            if sieve.columns is not None:
+                columns, begin = (sieve.columns[:, part], 0) if first is None else (sieve.columns, first + at)
+                count = nearest_in_few_columns(columns, begin, B, cells, *rest, near)
+            else:
+                G = cells[: k * len(part)].reshape(k, len(part))
+                chosen = sieve.F[part] if first is None else sieve.F[first + at : first + at + len(part)]
+                np.dot(B, chosen.T, out=G)
+                count = nearest_in_products(G, *rest, near)
             if count:
-                settle(self.X, C, near[:count], known.labels)
+                settle(self.X, query.C, near[:count], known.labels)
 
     def equal_to(self, row: int) -> Array:
         """Which rows hold the same numbers."""

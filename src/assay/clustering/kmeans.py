@@ -49,8 +49,8 @@ __all__ = ["KMeans"]
 
 Array = np.ndarray
 Rows = DenseRows | SparseRows
-DEAR = 200_000
-"""Products per row from which a bound per group of centres saves more than it costs; below, one bound does."""
+CHEAP, DEAR = 100, 200_000
+"""Products per row below which no bound is worth its cost, and from which on a bound per group of centres is."""
 
 
 class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator):
@@ -199,9 +199,10 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         """The algorithm of "auto": bounds where a row has many centres to be compared with, more of them if dear."""
         if self.algorithm != "auto":
             return self.algorithm
-        if isinstance(rows, SparseRows) or self.n_clusters <= 4:
+        work = self.n_clusters * rows.shape[1]
+        if isinstance(rows, SparseRows) or work < CHEAP:
             return "lloyd"
-        return "yinyang" if self.n_clusters * rows.shape[1] >= DEAR else "hamerly"
+        return "yinyang" if work >= DEAR else "hamerly"
 
     def _runs(self, rows: Rows, unit: float) -> list[Run]:
         """One run per start."""
