@@ -15,7 +15,7 @@ from benchmarks.case import Case
 __all__ = ["CASES"]
 
 JOBS = 2
-ITERATIONS = 60
+ITERATIONS = 300
 
 
 def overlapping(n: int, d: int, k: int) -> tuple[np.ndarray, np.ndarray]:

@@ -204,50 +204,57 @@ def screen_groups(
 
 
 @kernel
-def rows_of_group(active: Array, lower: Array, group: int, own: Array, out: Array) -> int:
-    """Which of the active rows may have their nearest centre in a group."""
+def rows_of_group(active: Array, lower: Array, group: int, radius: Array, out: Array) -> int:
+    """Which of the active rows, so far from their own centre, may have their nearest one in a group."""
     count = 0
     for a in range(active.size):
-        i = active[a]
-        if np.float64(lower[i, group]) * (1.0 - 1e-6) <= np.sqrt(own[i]):
-            out[count] = i
-            count += 1
+        out[count] = active[a]
+        count += 1 if lower[active[a], group] <= radius[a] else 0
     return count
 
 
 @kernel
 def scan_group(
-    G: Array, members: Array, rows: Array, group: int, group_of: Array, length: Array, slack: Slack, unit: float,
-    own: Array, labels: Array, value: Array, second: Array, found: Array, lower: Array,
+    G: Array, members: Array, place: Array, rows: Array, group: int, group_of: Array, length: Array, slack: Slack,
+    unit: float, own: Array, labels: Array, value: Array, second: Array, found: Array, lower: Array, scratch: Array,
+    which: Array,
 ) -> None:  # fmt: skip
-    """Compare rows with the centres of one group; `found` and `value` are the best so far, first their own centre.
+    """Compare rows, the columns of G, with the centres of one group.
 
+    `found` and `value` are the best so far, first their own centre; `place` says where in its group a centre stands.
     The bound of a group leaves out the best centre. One that is no longer the best returns into its group's bound.
     """
+    best, after = scratch[0], scratch[1]
+    for c in range(rows.size):
+        mine = labels[rows[c]]
+        if group_of[mine] == group:
+            G[place[mine], c] = np.float32(np.inf)
+        best[c] = np.float32(np.inf)
+        after[c] = np.float32(np.inf)
+        which[c] = 0
+    for j in range(members.size):
+        at = np.int32(j)
+        for c in range(rows.size):
+            v = G[j, c]
+            b = best[c]
+            s = after[c]
+            w = which[c]
+            other = b if v < b else v
+            after[c] = other if other < s else s
+            which[c] = at if v < b else w
+            best[c] = v if v < b else b
     for c in range(rows.size):
         i = rows[c]
         mine = labels[i]
         known = length[i] - 0.5 * (slack[0] * length[i] + slack[1])
-        least, next_least = np.float32(np.inf), np.float32(np.inf)
-        which = -1
-        for j in range(members.size):
-            v = G[c, j]
-            if members[j] == mine:
-                continue
-            if v < least:
-                next_least = least
-                least = v
-                which = j
-            elif v < next_least:
-                next_least = v
-        beaten = np.float64(least)
-        if which >= 0 and np.float64(least) < value[i]:
-            beaten = np.float64(next_least)
+        beaten = np.float64(best[c])
+        if beaten < value[i]:
             home = group_of[found[i]]
             lower[i, home] = min(lower[i, home], _reach(value[i] + known, unit))
             second[i] = min(second[i], value[i])
-            value[i] = least
-            found[i] = members[which]
+            value[i] = beaten
+            found[i] = members[which[c]]
+            beaten = np.float64(after[c])
         second[i] = min(second[i], beaten)
         lower[i, group] = _reach(beaten + known, unit)
         if group == group_of[mine] and found[i] != mine:

@@ -252,24 +252,29 @@ class DenseRows:
         by_group = known.by_group
         shift, _, half_gap = _moving(known.centres, C)
         group_shift = np.array([shift[of].max() * (1 + 1e-6) for of in members], dtype=np.float32)
-        known.centres, products = C, [np.ascontiguousarray(B[of].T) for of in members]
+        known.centres, products = C, [np.ascontiguousarray(B[of]) for of in members]
         value, second, found = np.empty(n), np.full(n, np.inf), known.labels.copy()
+        place = np.empty(k, dtype=np.int64)
+        for of in members:
+            place[of] = np.arange(len(of))
 
         def block(limits: tuple[int, int]) -> Pass:
             first, last = limits
             active, rows = np.empty(last - first, dtype=np.int64), np.empty(last - first, dtype=np.int64)
+            scratch, which = np.empty((2, GROUP_ROWS), dtype=np.float32), np.empty(GROUP_ROWS, dtype=np.int32)
             size = screen_groups(
                 self.X, C, known.labels, shift, group_shift, half_gap, first, last, known.own, by_group, active
             )
             active = active[:size]
+            radius = np.sqrt(known.own[active]) * (1.0 + 1e-6)
             value[active] = known.own[active] * scale**2 - lengths[active]
             for g, of in enumerate(members):
-                chosen = rows[: rows_of_group(active, by_group, g, known.own, rows)]
+                chosen = rows[: rows_of_group(active, by_group, g, radius, rows)]
                 for at in range(0, len(chosen), GROUP_ROWS):
                     part = chosen[at : at + GROUP_ROWS]
                     scan_group(
-                        sieve.F[part] @ products[g], of, part, g, known.groups, lengths, slack, 1.0 / scale, known.own,
-                        known.labels, value, second, found, by_group,
+                        products[g] @ sieve.F[part].T, of, place, part, g, known.groups, lengths, slack, 1.0 / scale,
+                        known.own, known.labels, value, second, found, by_group, scratch, which,
                     )  # fmt: skip
             near = active[second[active] - value[active] <= slack[0] * lengths[active] + slack[1]]
             known.labels[active] = found[active]
@@ -325,10 +330,12 @@ def _moving(old: Array, new: Array) -> tuple[Array, Array, Array]:
     most = np.array([shift[order[-1]], shift[order[-2]] if len(order) > 1 else 0.0, float(order[-1])])
     centred = new - new.mean(axis=0)
     lengths = np.einsum("ij,ij->i", centred, centred)
-    both = lengths[:, None] + lengths[None, :]
-    squares = both - 2.0 * (centred @ centred.T) - 1e-12 * both  # below what rounding may have added
+    squares = centred @ centred.T
+    squares *= -2.0
+    squares += lengths
     np.fill_diagonal(squares, np.inf)
-    return shift, most, np.sqrt(np.maximum(squares.min(axis=1), 0.0)) / 2
+    rounding = 1e-12 * (lengths + lengths.max())
+    return shift, most, np.sqrt(np.maximum(squares.min(axis=1) + lengths - rounding, 0.0)) / 2
 
 
 @dataclass(eq=False)
