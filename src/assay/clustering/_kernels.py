@@ -143,6 +143,16 @@ def accumulate(
         inertia[j] += mass * total
 
 
+@kernel(inline=True)
+def _squared(X: Array, i: int, C: Array, j: int) -> float:
+    """The squared distance of a row and a centre."""
+    total = 0.0
+    for t in range(C.shape[1]):
+        gap = X[i, t] - C[j, t]
+        total += gap * gap
+    return total
+
+
 @kernel
 def screen(
     X: Array, C: Array, labels: Array, own: Array, shift: Array, most: Array, half_gap: Array, first: int, last: int,
@@ -161,10 +171,7 @@ def screen(
         limit = max(lower[i], half_gap[j]) * (1.0 - 1e-9)
         if np.sqrt(own[i]) + shift[j] < limit:
             continue
-        total = 0.0
-        for t in range(C.shape[1]):
-            gap = X[i, t] - C[j, t]
-            total += gap * gap
+        total = _squared(X, i, C, j)
         if np.sqrt(total) < limit:
             continue
         active[count] = i
@@ -191,10 +198,7 @@ def screen_groups(
         limit = max(np.float64(least), half_gap[j]) * (1.0 - 1e-6)
         if np.sqrt(own[i]) + shift[j] < limit:
             continue
-        total = 0.0
-        for t in range(C.shape[1]):
-            gap = X[i, t] - C[j, t]
-            total += gap * gap
+        total = _squared(X, i, C, j)
         if np.sqrt(total) < limit:
             continue
         own[i] = total
@@ -298,11 +302,7 @@ def squared_distances(X: Array, C: Array, first: int, last: int, out: Array) -> 
     """Squared distances of rows to a few centres, one row of `out` per centre."""
     for i in range(first, last):
         for j in range(C.shape[0]):
-            total = 0.0
-            for t in range(C.shape[1]):
-                gap = X[i, t] - C[j, t]
-                total += gap * gap
-            out[j, i] = total
+            out[j, i] = _squared(X, i, C, j)
 
 
 @kernel(exact=True)

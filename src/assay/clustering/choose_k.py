@@ -30,6 +30,7 @@ import numpy as np
 import pandas as pd
 from scipy.spatial.distance import cdist, pdist, squareform
 
+from assay.base import refuse_not_finite
 from assay.checks import choice, fraction, freeze, sample, whole
 from assay.clustering._cloud import Cloud, few_levels, principal_scores, straighten
 from assay.clustering._lloyd import Run, lloyd
@@ -195,12 +196,14 @@ def choose_k(
     if n_bootstrap + 1 < 1 / alpha:
         what = f"n_bootstrap = {n_bootstrap} clouds cannot give a p-value of {alpha:g}"
         raise ParameterError(what, remedy=f"use n_bootstrap={int(np.ceil(1 / alpha)) - 1} or more")
-    table = np.ascontiguousarray(sample(X, "X", least=4)[0])
+    values, names = sample(X, "X", least=4)
+    refuse_not_finite(values, names or None)
+    table = np.ascontiguousarray(values)
     draws = [np.random.default_rng(one) for one in seed_sequence(random_state).spawn(5)]
     rows = _some_rows(table, whole(max_rows, "max_rows", 20), draws[0])
     ks = _numbers(k, rows)
-    rows = rows / power_of_two(np.abs(rows - rows.mean(axis=0)).max())
-    unit2 = float(power_of_two(np.abs(table - table.mean(axis=0)).max())) ** 2
+    unit = float(power_of_two(np.abs(rows - rows.mean(axis=0)).max()))
+    rows = rows / unit
 
     p_value, statistic = _one_cloud(rows, ks, n_bootstrap, draws[1], n_jobs)
     runs = [_fit(rows, j, n_init, draws[2]) for j in ks]
@@ -223,7 +226,7 @@ def choose_k(
         p_value=p_value,
         statistic=statistic,
         alpha=alpha,
-        inertia=np.array([run.total for run in runs]) * unit2,
+        inertia=np.array([run.total for run in runs]) * unit * unit,
         gap=gap,
         gap_error=gap_error,
         silhouette=limits[0],
