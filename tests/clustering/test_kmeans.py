@@ -37,7 +37,7 @@ def exact(k, C, **more):
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-@pytest.mark.parametrize(("d", "k"), [(1, 5), (2, 9), (3, 2), (5, 1), (20, 33)])
+@pytest.mark.parametrize(("d", "k"), [(1, 5), (2, 9), (3, 2), (4, 7), (5, 1), (20, 33)])
 def test_every_algorithm_is_lloyds(algorithm, d, k):
     X = cloud(d=d, seed=d)
     labels, C, trace = naive.lloyd(X, X[:k])

@@ -61,32 +61,43 @@ def nearest_in_products(
 
 @kernel
 def nearest_in_few_columns(
-    F: Array, at: int, B: Array, value: Array, rows: Array, length: Array, slack: Slack, unit: float, best: Array,
+    F: Array, at: int, B: Array, rows: Array, length: Array, slack: Slack, unit: float, best: Array,
     second: Array, which: Array, labels: Array, lower: Array, near: Array,
 ) -> int:  # fmt: skip
     """The same for at most four columns, which are rows of F from `at` on: too few for a matrix product to be worth it.
 
-    B has five columns, those of the centres times -2 (zeros where there are fewer) and their squared lengths.
+    As many rows at a time as `best` has room for.
+
+    B has five columns, those of the centres times -2 (zeros where there are fewer) and their squared lengths, and an
+    even number of rows: one may be added that is infinitely long.
     """
-    m = rows.size
-    f, g, h, e = F[0, at : at + m], F[1, at : at + m], F[2, at : at + m], F[3, at : at + m]
-    best[:m] = np.float32(np.inf)
-    second[:m] = np.float32(np.inf)
-    for j in range(B.shape[0]):
-        a, b, c, d, square = B[j, 0], B[j, 1], B[j, 2], B[j, 3], B[j, 4]
-        label = np.int32(j)
-        for i in range(m):
-            value[i] = square + a * f[i] + b * g[i] + c * h[i] + d * e[i]
-        for i in range(m):  # apart from the loop above, which would be too much for the compiler to do several at once
-            v = value[i]
-            low = best[i]
-            s = second[i]
-            w = which[i]
-            other = low if v < low else v
-            second[i] = other if other < s else s
-            which[i] = label if v < low else w
-            best[i] = v if v < low else low
-    return _note(rows, length, slack, unit, best, second, which, labels, lower, near)
+    count = 0
+    for start in range(0, rows.size, best.size):
+        some = rows[start : start + best.size]
+        m = some.size
+        begin, end = at + start, at + start + m
+        f, g, h, e = F[0, begin:end], F[1, begin:end], F[2, begin:end], F[3, begin:end]
+        best[:m] = np.float32(np.inf)
+        second[:m] = np.float32(np.inf)
+        which[:m] = 0
+        # Two centres at a time: what is known of a row is read and written half as often.
+        for j in range(0, B.shape[0], 2):
+            a, b, c, d, square = B[j, 0], B[j, 1], B[j, 2], B[j, 3], B[j, 4]
+            p, q, r, t, other_square = B[j + 1, 0], B[j + 1, 1], B[j + 1, 2], B[j + 1, 3], B[j + 1, 4]
+            one, two = np.int32(j), np.int32(j + 1)
+            for i in range(m):
+                u = square + a * f[i] + b * g[i] + c * h[i] + d * e[i]
+                v = other_square + p * f[i] + q * g[i] + r * h[i] + t * e[i]
+                low, after, label = best[i], second[i], which[i]
+                less, more = (v if v < u else u), (u if v < u else v)
+                nearer = two if v < u else one
+                middle = low if less < low else less
+                middle = middle if middle < more else more
+                second[i] = middle if middle < after else after
+                which[i] = nearer if less < low else label
+                best[i] = less if less < low else low
+        count += _note(some, length, slack, unit, best, second, which, labels, lower, near[count:])
+    return count
 
 
 @kernel(inline=True)

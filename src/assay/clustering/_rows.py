@@ -50,6 +50,8 @@ PRODUCT_CELLS = 1 << 16
 """Products held at a time: 256 KiB of float32, so that they are compared while they are in the cache."""
 FEW = 4
 """Up to so many columns rows and centres are multiplied while they are compared."""
+FEW_ROWS = 1024
+"""Rows compared at a time then: they and what is known of them stay in the innermost cache."""
 
 MOST = 0.7
 """The share of active rows of a block from which on all its rows are looked at."""
@@ -201,9 +203,10 @@ class DenseRows:
         if np.abs(centred).max() > FAR:
             return self._measured(C, known)
         squares = np.einsum("ij,ij->i", centred, centred)
-        width = d if sieve.columns is None or bounds == "yinyang" else FEW
-        B = np.zeros((k, width + 1), dtype=np.float32)
-        B[:, :d], B[:, width] = -2.0 * centred, squares
+        few = sieve.columns is not None and bounds != "yinyang"
+        width = FEW if few else d
+        B = np.zeros((k + k % 2 if few else k, width + 1), dtype=np.float32)
+        B[:k, :d], B[:k, width], B[k:, width] = -2.0 * centred, squares, np.inf
         share = 2.1 * (d + 8) * 2.0**-24
         query = Query(C, B, (share, share * float(squares.max()) + 2.0**-99))
         if bounds == "yinyang":
@@ -290,22 +293,23 @@ class DenseRows:
     def _search(self, query: Query, rows: Array, known: Bounds, first: int | None = None) -> None:
         """Find the nearest centres of some rows; `first` is the first where they are a run."""
         sieve, B, k = self.sieve(), query.B, len(query.B)
-        step = min(max(64, PRODUCT_CELLS // k), max(1, len(rows)))
-        cells, best, second = np.empty(k * step, np.float32), np.empty(step, np.float32), np.empty(step, np.float32)
-        which, near = np.empty(step, np.int32), np.empty(step, np.int64)
+        step = min(FEW_ROWS if sieve.columns is not None else max(64, PRODUCT_CELLS // k), max(1, len(rows)))
+        best, second, which = np.empty(step, np.float32), np.empty(step, np.float32), np.empty(step, np.int32)
+        known_of = (sieve.lengths, query.slack, 1.0 / sieve.scale, best, second, which, known.labels, known.lower)
+        if sieve.columns is not None:
+            near = np.empty(len(rows), np.int64)
+            columns, begin = (sieve.columns[:, rows], 0) if first is None else (sieve.columns, first)
+            count = nearest_in_few_columns(columns, begin, B, rows, *known_of, near)
+            settle(self.X, query.C, near[:count], known.labels)
+            return
+        cells, near = np.empty(k * step, np.float32), np.empty(step, np.int64)
         for at in range(0, len(rows), step):
             part = rows[at : at + step]
-            rest = (part, sieve.lengths, query.slack, 1.0 / sieve.scale, best, second, which, known.labels, known.lower)
-            if sieve.columns is not None:
-                columns, begin = (sieve.columns[:, part], 0) if first is None else (sieve.columns, first + at)
-                count = nearest_in_few_columns(columns, begin, B, cells, *rest, near)
-            else:
-                G = cells[: k * len(part)].reshape(k, len(part))
-                chosen = sieve.F[part] if first is None else sieve.F[first + at : first + at + len(part)]
-                np.dot(B, chosen.T, out=G)
-                count = nearest_in_products(G, *rest, near)
-            if count:
-                settle(self.X, query.C, near[:count], known.labels)
+            G = cells[: k * len(part)].reshape(k, len(part))
+            chosen = sieve.F[part] if first is None else sieve.F[first + at : first + at + len(part)]
+            np.dot(B, chosen.T, out=G)
+            count = nearest_in_products(G, part, *known_of, near)
+            settle(self.X, query.C, near[:count], known.labels)
 
     def equal_to(self, row: int) -> Array:
         """Which rows hold the same numbers."""
