@@ -195,6 +195,7 @@ def test_clusters():
     np.testing.assert_allclose(am.silhouette(X + 1e6, labels), sk.silhouette_score(X, labels), rtol=1e-8)
     other = rng.integers(0, 4, 300)
     np.testing.assert_allclose(am.adjusted_rand(labels, other), sk.adjusted_rand_score(labels, other), **CLOSE)
+    np.testing.assert_allclose(am.davies_bouldin(X, labels), sk.davies_bouldin_score(X, labels), **CLOSE)
     for a, b in (([0, 0, 0], [1, 1, 1]), ([0, 1, 2], [5, 4, 3]), ([0, 0, 1, 1], [0, 1, 0, 1])):
         np.testing.assert_allclose(am.adjusted_rand(a, b), sk.adjusted_rand_score(a, b), **CLOSE)
 

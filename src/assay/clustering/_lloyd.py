@@ -15,12 +15,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from assay.clustering._kernels import small_lloyd
 from assay.clustering._rows import Bounds, DenseRows, Pass, SparseRows, make_rows
 
-__all__ = ["Run", "batch_step", "lloyd", "mini_batches"]
+__all__ = ["SMALL", "Run", "batch_step", "lloyd", "mini_batches"]
 
 Array = np.ndarray
 Rows = DenseRows | SparseRows
+SMALL = 100_000
+"""Up to so many differences an iteration takes less time than a call of Python's."""
+LONGEST = 1000
+"""Iterations that a small table is given room for; what takes longer starts again in the general loop."""
 
 
 @dataclass(eq=False)
@@ -43,6 +48,10 @@ class Run:
 
 def lloyd(rows: Rows, C: Array, max_iter: int, tol: float, bounds: str) -> Run:
     """Assign and update from the centres C on; `tol` is compared with the sum of squared steps of the centres."""
+    if isinstance(rows, DenseRows) and rows.X.size * len(C) <= SMALL:
+        run = _small(rows, C, max_iter, tol)
+        if run is not None:
+            return run
     known, before = rows.start(), np.empty(0, dtype=np.int32)
     objective: list[float] = []
     n_iter, ended, settled = 0, False, False
@@ -61,6 +70,19 @@ def lloyd(rows: Rows, C: Array, max_iter: int, tol: float, bounds: str) -> Run:
         found = rows.one_pass(C, known, bounds)
         objective.append(float(found.inertia.sum()))
     return Run(C, known.labels, found.weight, found.inertia, np.array(objective), n_iter, ended)
+
+
+def _small(rows: DenseRows, C: Array, max_iter: int, tol: float) -> Run | None:
+    """The same in one kernel; None where a cluster becomes empty."""
+    (n, _), k = rows.shape, len(C)
+    C = np.array(C, dtype=np.float64, order="C")
+    labels, own, objective = np.zeros(n, dtype=np.int32), np.empty(n), np.empty(min(max_iter, LONGEST) + 1)
+    weight, inertia = np.empty(k), np.empty(k)
+    steps, ended = small_lloyd(rows.X, rows.w, C, labels, own, weight, inertia, objective, tol)
+    if ended == -1 or (ended == 0 and steps < max_iter):
+        return None
+    objective = objective[: steps + (ended != 2)].copy()
+    return Run(C, labels, weight, inertia, objective, steps, ended > 0)
 
 
 def _refill(rows: Rows, C: Array, known: Bounds, found: Pass) -> bool:
@@ -83,7 +105,7 @@ def _refill(rows: Rows, C: Array, known: Bounds, found: Pass) -> bool:
             found.weight[donor] = rows.w[rest].sum()
             found.moved[donor] = rows.w[rest] @ rows.X[rest] - found.weight[donor] * C[donor]
             found.inertia[donor] = rows.w[rest] @ known.own[rest]
-            known.centres = None
+            known.forget()
             refilled = True
             break
     return refilled

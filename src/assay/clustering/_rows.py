@@ -23,7 +23,19 @@ import numpy as np
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
-from assay.clustering._kernels import accumulate, nearest_in_products, screen, settle, squared_distances
+from assay.clustering._kernels import (
+    accumulate,
+    column_sums,
+    fill_sieve,
+    nearest_in_few_columns,
+    nearest_in_products,
+    rows_of_group,
+    scan_group,
+    screen,
+    screen_groups,
+    settle,
+    squared_distances,
+)
 from assay.numerics.threads import parallel
 
 __all__ = ["Bounds", "DenseRows", "Pass", "SparseRows", "is_sparse", "make_rows"]
@@ -32,9 +44,21 @@ Array = np.ndarray
 
 BLOCK = 8192
 """Rows of a block, at least; a block of fewer rows than centres would spend its time on empty sums."""
+LONG_BLOCK, BLOCK_WORK = 1 << 16, 1 << 21
+"""Rows of a block, at most, where so many products would take no longer than the call."""
 PRODUCT_CELLS = 1 << 16
 """Products held at a time: 256 KiB of float32, so that they are compared while they are in the cache."""
+FEW = 4
+"""Up to so many columns rows and centres are multiplied while they are compared."""
+FEW_ROWS = 1024
+"""Rows compared at a time then: they and what is known of them stay in the innermost cache."""
 
+MOST = 0.7
+"""The share of active rows of a block from which on all its rows are looked at."""
+GROUP = 16
+"""Centres of a group, about: so many products are no dearer than the bound they save."""
+GROUP_ROWS = 4096
+"""Rows multiplied with a group at a time."""
 FAR = 2.0**20
 """Centres so many times farther away than the farthest row are measured in float64 from the beginning."""
 
@@ -60,6 +84,32 @@ class Bounds:
     own: Array
     lower: Array
     centres: Array | None = None
+    groups: Array | None = None
+    by_group: Array | None = None
+
+    def forget(self) -> None:
+        """Labels have been changed: bounds start anew."""
+        self.centres, self.by_group = None, None
+
+
+@dataclass(eq=False)
+class Sieve:
+    """Centred rows in float32: `F` with a column of ones, or up to four columns as rows of `columns`."""
+
+    F: Array
+    columns: Array | None
+    centre: Array
+    lengths: Array
+    scale: float
+
+
+@dataclass(eq=False)
+class Query:
+    """Centres C, what they are multiplied with, and from where on products can be told apart (see `_kernels`)."""
+
+    C: Array
+    B: Array
+    slack: tuple[float, float]
 
 
 @dataclass(eq=False)
@@ -69,7 +119,8 @@ class DenseRows:
     X: Array
     w: Array
     n_jobs: int | None = None
-    _sieve: tuple[Array, Array, Array, Array, float] | None = field(default=None, repr=False)
+    _sieve: Sieve | None = field(default=None, repr=False)
+    _moments: tuple[Array, float, float] | None = field(default=None, repr=False)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -80,14 +131,32 @@ class DenseRows:
         """Some rows, in float64."""
         return self.X[rows].astype(np.float64)
 
+    def moments(self) -> tuple[Array, float, float]:
+        """Means of the columns, mean variance, and the largest step of any cell from its column's mean."""
+        if self._moments is None:
+            centre = self.X[0].astype(np.float64)
+            for _ in range(2):  # the second time about the mean
+                found = self._about(centre)
+                centre = centre + found[0] / self.w.sum()
+            self._moments = (centre, float(np.mean(found[1]) / self.w.sum()), found[2])
+        return self._moments
+
+    def _about(self, centre: Array) -> tuple[Array, Array, float]:
+        def block(limits: tuple[int, int]) -> tuple[Array, Array, float]:
+            steps, squares = np.zeros(len(centre)), np.zeros(len(centre))
+            return steps, squares, column_sums(self.X, self.w, centre, *limits, steps, squares)
+
+        parts = parallel(block, self.blocks(1), n_jobs=self.n_jobs, work=self.X.size)
+        return reduce(lambda a, b: (a[0] + b[0], a[1] + b[1], max(a[2], b[2])), parts)
+
     def variance(self) -> float:
         """Mean variance of the columns."""
-        mean = np.average(self.X, axis=0, weights=self.w)
-        return float(np.mean(np.average((self.X - mean) ** 2, axis=0, weights=self.w)))
+        return self.moments()[1]
 
     def blocks(self, k: int) -> list[tuple[int, int]]:
         """First and last row of each block; they depend on the sizes alone."""
-        n, step = len(self.X), max(BLOCK, 4 * k)
+        n, d = self.shape
+        step = max(BLOCK, 4 * k, min(LONG_BLOCK, BLOCK_WORK // (k * d)))
         return [(first, min(n, first + step)) for first in range(0, n, step)]
 
     def squared(self, C: Array) -> Array:
@@ -104,22 +173,21 @@ class DenseRows:
         """Distances to all centres, one row per row."""
         return cdist(self.X, C)
 
-    def sieve(self) -> tuple[Array, Array, Array, Array, float]:
-        """Centred rows and a column of ones in float32, their centre, squared lengths, and one over their unit."""
+    def sieve(self) -> Sieve:
+        """Centred rows in float32, their centre, squared lengths, and one over their unit."""
         if self._sieve is None:
             n, d = self.X.shape
-            centre = np.average(self.X, axis=0, weights=self.w)
-            F = np.empty((n, d + 1), dtype=np.float32)
-            longest = float(max(np.abs(self.X.max(axis=0) - centre).max(), np.abs(self.X.min(axis=0) - centre).max()))
-            scale = 1.0 / longest if longest > 0 else 1.0
-            lengths = np.empty(n)
-            for first, last in self.blocks(1):
-                centred = (self.X[first:last] - centre) * scale
-                lengths[first:last] = np.einsum("ij,ij->i", centred, centred)
-                F[first:last, :d] = centred
-            F[:, d] = 1.0
-            share = 1.05 * (d + 8) * 2.0**-24
-            self._sieve = (F, centre, lengths, share * lengths + 2.0**-100, scale)
+            centre, _, largest = self.moments()
+            scale = 1.0 / largest if largest > 0 else 1.0
+            F, lengths, columns = np.empty((n, d + 1), dtype=np.float32), np.empty(n), None
+            parallel(
+                lambda block: fill_sieve(self.X, centre, scale, *block, F, lengths), self.blocks(1), n_jobs=self.n_jobs,
+                work=F.size,
+            )  # fmt: skip
+            if d <= FEW:
+                columns = np.zeros((FEW, n), dtype=np.float32)
+                columns[:d] = F[:, :d].T
+            self._sieve = Sieve(F, columns, centre, lengths, scale)
         return self._sieve
 
     def start(self) -> Bounds:
@@ -130,66 +198,133 @@ class DenseRows:
     def one_pass(self, C: Array, known: Bounds, bounds: str = "none") -> Pass:
         """Assign every row to its nearest centre and add up; `known` is read and brought up to date."""
         k, d = C.shape
-        F, centre, lengths, share_of_lengths, scale = self.sieve()
-        B = np.empty((k, d + 1), dtype=np.float32)
-        centred = (C - centre) * scale
+        sieve = self.sieve()
+        centred = (C - sieve.centre) * sieve.scale
         if np.abs(centred).max() > FAR:
             return self._measured(C, known)
-        B[:, :d] = -2.0 * centred
         squares = np.einsum("ij,ij->i", centred, centred)
-        B[:, d] = squares
-        slack = 2.0 * (share_of_lengths + 1.05 * (d + 8) * 2.0**-24 * squares.max())
+        few = sieve.columns is not None and bounds != "yinyang"
+        width = FEW if few else d
+        B = np.zeros((k + k % 2 if few else k, width + 1), dtype=np.float32)
+        B[:k, :d], B[:k, width], B[k:, width] = -2.0 * centred, squares, np.inf
+        share = 2.1 * (d + 8) * 2.0**-24
+        query = Query(C, B, (share, share * float(squares.max()) + 2.0**-99))
+        if bounds == "yinyang":
+            return self._by_groups(query, known)
         moving = None if bounds == "none" or known.centres is None else _moving(known.centres, C)
         known.centres = C
 
         def block(limits: tuple[int, int]) -> Pass:
             first, last = limits
             if moving is None:
-                self._search(F, B, C, np.arange(first, last), lengths, slack, scale, known, whole=limits)
+                self._search(query, np.arange(first, last), known, first)
             else:
                 active = np.empty(last - first, dtype=np.int64)
                 count = screen(self.X, C, known.labels, known.own, *moving, first, last, known.lower, active)
-                self._search(F, B, C, active[:count], lengths, slack, scale, known)
-            out = Pass(np.zeros((k, d)), np.zeros(k), np.zeros(k))
-            accumulate(
-                self.X, self.w, known.labels, C, first, last, out.moved, out.weight, out.inertia, known.own
-            )  # fmt: skip
-            return out
+                if count < MOST * (last - first):
+                    self._search(query, active[:count], known)
+                else:  # picking them would take longer than looking at all
+                    self._search(query, np.arange(first, last), known, first)
+            return self._sums(C, known, first, last)
 
         return reduce(Pass.__add__, parallel(block, self.blocks(k), n_jobs=self.n_jobs, work=self.X.size * k))
 
     def _measured(self, C: Array, known: Bounds) -> Pass:
         """A pass whose centres lie too far outside the rows for products to be of use."""
         settle(self.X, C, np.arange(len(self.X)), known.labels)
-        known.centres = None
+        known.forget()
+        return self._sums(C, known, 0, len(self.X))
+
+    def _sums(self, C: Array, known: Bounds, first: int, last: int) -> Pass:
+        """What a run of rows adds to its clusters."""
         out = Pass(np.zeros(C.shape), np.zeros(len(C)), np.zeros(len(C)))
-        accumulate(self.X, self.w, known.labels, C, 0, len(self.X), out.moved, out.weight, out.inertia, known.own)
+        accumulate(self.X, self.w, known.labels, C, first, last, out.moved, out.weight, out.inertia, known.own)
         return out
 
-    def _search(
-        self, F: Array, B: Array, C: Array, rows: Array, lengths: Array, slack: Array, scale: float, known: Bounds,
-        whole: tuple[int, int] | None = None,
-    ) -> None:  # fmt: skip
-        """Find the nearest centres of some rows, of a run of them where `whole` says which."""
-        k, step = len(B), max(64, PRODUCT_CELLS // len(B))
-        step = min(step, max(1, len(rows)))
-        cells, best, second = np.empty(k * step, np.float32), np.empty(step, np.float32), np.empty(step, np.float32)
-        which, near = np.empty(step, np.int32), np.empty(step, np.int64)
+    def _by_groups(self, query: Query, known: Bounds) -> Pass:
+        """A pass with one bound per row and group of centres: only groups that may hold the nearest are looked at."""
+        C, B, slack, sieve = query.C, query.B, query.slack, self.sieve()
+        lengths, scale, n, k = sieve.lengths, sieve.scale, len(self.X), len(query.C)
+        if known.groups is None:
+            known.groups = _groups(C)
+        count = int(known.groups.max()) + 1
+        members = [np.flatnonzero(known.groups == g).astype(np.int32) for g in range(count)]
+        if known.by_group is None or known.centres is None:
+            known.by_group, known.own[:] = np.zeros((n, count), dtype=np.float32), np.inf
+            known.centres = C
+        by_group = known.by_group
+        shift, _, half_gap = _moving(known.centres, C)
+        group_shift = np.array([shift[of].max() * (1 + 1e-6) for of in members], dtype=np.float32)
+        known.centres, products = C, [np.ascontiguousarray(B[of]) for of in members]
+        value, second, found = np.empty(n), np.full(n, np.inf), known.labels.copy()
+        place = np.empty(k, dtype=np.int64)
+        for of in members:
+            place[of] = np.arange(len(of))
+
+        def block(limits: tuple[int, int]) -> Pass:
+            first, last = limits
+            active, rows = np.empty(last - first, dtype=np.int64), np.empty(last - first, dtype=np.int64)
+            scratch, which = np.empty((2, GROUP_ROWS), dtype=np.float32), np.empty(GROUP_ROWS, dtype=np.int32)
+            size = screen_groups(
+                self.X, C, known.labels, shift, group_shift, half_gap, first, last, known.own, by_group, active
+            )
+            active = active[:size]
+            radius = np.sqrt(known.own[active]) * (1.0 + 1e-6)
+            value[active] = known.own[active] * scale**2 - lengths[active]
+            for g, of in enumerate(members):
+                chosen = rows[: rows_of_group(active, by_group, g, radius, rows)]
+                for at in range(0, len(chosen), GROUP_ROWS):
+                    part = chosen[at : at + GROUP_ROWS]
+                    scan_group(
+                        products[g] @ sieve.F[part].T, of, place, part, g, known.groups, lengths, slack, 1.0 / scale,
+                        known.own, known.labels, value, second, found, by_group, scratch, which,
+                    )  # fmt: skip
+            near = active[second[active] - value[active] <= slack[0] * lengths[active] + slack[1]]
+            known.labels[active] = found[active]
+            if len(near):
+                settle(self.X, C, near, known.labels)
+                by_group[near] = 0.0
+            return self._sums(C, known, first, last)
+
+        step = max(4 * BLOCK, 4 * k)
+        blocks = [(first, min(n, first + step)) for first in range(0, n, step)]
+        return reduce(Pass.__add__, parallel(block, blocks, n_jobs=self.n_jobs, work=self.X.size * k))
+
+    def _search(self, query: Query, rows: Array, known: Bounds, first: int | None = None) -> None:
+        """Find the nearest centres of some rows; `first` is the first where they are a run."""
+        sieve, B, k = self.sieve(), query.B, len(query.B)
+        step = min(FEW_ROWS if sieve.columns is not None else max(64, PRODUCT_CELLS // k), max(1, len(rows)))
+        best, second, which = np.empty(step, np.float32), np.empty(step, np.float32), np.empty(step, np.int32)
+        known_of = (sieve.lengths, query.slack, 1.0 / sieve.scale, best, second, which, known.labels, known.lower)
+        if sieve.columns is not None:
+            near = np.empty(len(rows), np.int64)
+            columns, begin = (sieve.columns[:, rows], 0) if first is None else (sieve.columns, first)
+            count = nearest_in_few_columns(columns, begin, B, rows, *known_of, near)
+            settle(self.X, query.C, near[:count], known.labels)
+            return
+        cells, near = np.empty(k * step, np.float32), np.empty(step, np.int64)
         for at in range(0, len(rows), step):
             part = rows[at : at + step]
-            m = len(part)
-            G = cells[: k * m].reshape(k, m)
-            chosen = F[part] if whole is None else F[whole[0] + at : whole[0] + at + m]
+            G = cells[: k * len(part)].reshape(k, len(part))
+            chosen = sieve.F[part] if first is None else sieve.F[first + at : first + at + len(part)]
             np.dot(B, chosen.T, out=G)
-            count = nearest_in_products(
-                G, part, lengths, slack, 1.0 / scale, best, second, which, known.labels, known.lower, near
-            )
-            if count:
-                settle(self.X, C, near[:count], known.labels)
+            count = nearest_in_products(G, part, *known_of, near)
+            settle(self.X, query.C, near[:count], known.labels)
 
     def equal_to(self, row: int) -> Array:
         """Which rows hold the same numbers."""
         return (self.X[row] == self.X).all(axis=1)
+
+
+def _groups(C: Array) -> Array:
+    """Centres that lie together, about `GROUP` in each: a few of Lloyd's iterations on the centres themselves."""
+    count = max(1, len(C) // GROUP)
+    seeds = C[np.linspace(0, len(C) - 1, count).astype(int)].copy()
+    for _ in range(5):
+        labels = cdist(C, seeds).argmin(axis=1)
+        for g in np.unique(labels):
+            seeds[g] = C[labels == g].mean(axis=0)
+    return np.unique(labels, return_inverse=True)[1].astype(np.int64)
 
 
 def _moving(old: Array, new: Array) -> tuple[Array, Array, Array]:
@@ -197,9 +332,14 @@ def _moving(old: Array, new: Array) -> tuple[Array, Array, Array]:
     shift = np.sqrt(((new - old) ** 2).sum(axis=1)) * (1 + 1e-12)
     order = np.argsort(shift)
     most = np.array([shift[order[-1]], shift[order[-2]] if len(order) > 1 else 0.0, float(order[-1])])
-    gaps = cdist(new, new)
-    np.fill_diagonal(gaps, np.inf)
-    return shift, most, gaps.min(axis=1) / 2
+    centred = new - new.mean(axis=0)
+    lengths = np.einsum("ij,ij->i", centred, centred)
+    squares = centred @ centred.T
+    squares *= -2.0
+    squares += lengths
+    np.fill_diagonal(squares, np.inf)
+    rounding = 1e-12 * (lengths + lengths.max())
+    return shift, most, np.sqrt(np.maximum(squares.min(axis=1) + lengths - rounding, 0.0)) / 2
 
 
 @dataclass(eq=False)

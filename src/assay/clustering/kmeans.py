@@ -26,10 +26,18 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from assay.base import Constraint, Estimator, array_like, integer, jobs, none, one_of, real, seed
-from assay.clustering._lloyd import Run, batch_step, lloyd, mini_batches
+from assay.clustering._lloyd import SMALL, Run, batch_step, lloyd, mini_batches
 from assay.clustering._results import ClusterVariation, Starts
 from assay.clustering._rows import DenseRows, SparseRows, is_sparse, make_rows
 from assay.clustering._starts import START_METHODS, plus_plus
+from assay.clustering.describe import (
+    ClusterPlane,
+    ClusterProfile,
+    Silhouettes,
+    cluster_plane,
+    describe_clusters,
+    silhouettes,
+)
 from assay.errors import AssayWarning, ConvergenceWarning, DataError, DataTypeError, ParameterError
 from assay.numerics.scale import power_of_two
 from assay.numerics.seeds import seed_sequence
@@ -41,6 +49,8 @@ __all__ = ["KMeans"]
 
 Array = np.ndarray
 Rows = DenseRows | SparseRows
+CHEAP, DEAR = 100, 200_000
+"""Products per row below which no bound is worth its cost, and from which on a bound per group of centres is."""
 
 
 class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Estimator):
@@ -65,7 +75,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
     Fitted: `cluster_centers_`, `labels_`, `inertia_`, `n_iter_`, `trace_` (a `Trace`: the inertia after each
     assignment), `starts_` (a `Starts`: every local optimum), `variation_` (a `ClusterVariation`: both definitions per
     cluster), `algorithm_`, `n_features_in_`, `feature_names_in_`; after `partial_fit` also `counts_`, the weight that
-    each centre has seen. `plot()` draws the rows, `describe(X)` the clusters in words of the table.
+    each centre has seen. `describe(X)` says what the clusters are like, `plane(X)` and `silhouettes(X)` are to be drawn.
 
     A row of weight w counts as w rows. Sparse X stays sparse. Of equally near centres the first is taken. Unlike
     scikit-learn's, a fit that stops at `max_iter` warns.
@@ -80,12 +90,12 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
     True
     >>> print(model.variation_)
     Within-cluster variation of 2 clusters, 4 rows
-    ----------------------------------------------
+    -----------------------------------------------
              rows  inertia  over_pairs  mean_square
     cluster
     0           2      0.5           1         0.25
     1           2      0.5           1         0.25
-    ----------------------------------------------
+    -----------------------------------------------
     inertia 1 (squared distances to the means); over pairs 2 (1/n_k sum of |x_i - x_j|^2, twice the inertia)
     """  # noqa: E501  (a table)
 
@@ -186,10 +196,13 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
             raise DataError(what, remedy="lower n_clusters or pass more rows")
 
     def _chosen(self, rows: Rows) -> str:
-        """The algorithm of "auto": bounds where a row has many centres to be compared with."""
+        """The algorithm of "auto": bounds where a row has many centres to be compared with, more of them if dear."""
         if self.algorithm != "auto":
             return self.algorithm
-        return "hamerly" if isinstance(rows, DenseRows) and self.n_clusters > 4 else "lloyd"
+        work = self.n_clusters * rows.shape[1]
+        if isinstance(rows, SparseRows) or work < CHEAP:
+            return "lloyd"
+        return "yinyang" if work >= DEAR else "hamerly"
 
     def _runs(self, rows: Rows, unit: float) -> list[Run]:
         """One run per start."""
@@ -207,7 +220,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
             return lloyd(rows, C, self.max_iter, tol, "none" if self.algorithm_ == "lloyd" else self.algorithm_)
 
         sources = seed_sequence(self.random_state).spawn(starts)
-        if isinstance(rows, DenseRows):
+        if isinstance(rows, DenseRows) and rows.X.size * self.n_clusters > SMALL:
             rows.sieve()  # made once, not by every start
         wide = isinstance(rows, DenseRows) and len(rows.blocks(self.n_clusters)) >= 4
         return [run(source) for source in sources] if wide else parallel(run, sources, n_jobs=self.n_jobs)
@@ -253,7 +266,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         sizes = np.bincount(best.labels, minlength=len(best.centres))
         self.variation_ = ClusterVariation(sizes, best.weight, inertia)
         self.starts_ = Starts(totals, np.array([r.n_iter for r in runs]), np.array([r.converged for r in runs]))
-        why = "no label changes or the centres rest" if best.converged else f"max_iter = {self.max_iter} was reached"
+        why = "no label changed, or the centres moved by less than tol"
+        why = why if best.converged else f"max_iter = {self.max_iter} was reached"
         self.trace_ = Trace(objective, best.converged, why)
         self.__dict__.pop("counts_", None)
 
@@ -303,6 +317,21 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         for name in ("trace_", "starts_", "variation_"):
             self.__dict__.pop(name, None)
         return self
+
+    def describe(self, X: Any, left_out: Any = None, *, alpha: float = 0.05) -> ClusterProfile:
+        """The clusters of these rows in words of the table (`describe_clusters`); columns left out are tested."""
+        return describe_clusters(X, self.predict(X), left_out=left_out, alpha=alpha)
+
+    def silhouettes(self, X: Any) -> Silhouettes:
+        """The silhouettes of these rows, to print and to draw."""
+        return silhouettes(X, self.predict(X))
+
+    def plane(self, X: Any) -> ClusterPlane:
+        """These rows and the centres in the plane of two columns or of the first two principal axes, to be drawn."""
+        table = self._table(X, reset=False)
+        if is_sparse(table):
+            raise DataTypeError("X is sparse", remedy="pass X.toarray(), or a part of its rows and columns")
+        return cluster_plane(table, self._nearest(table), self.cluster_centers_, self._feature_names())
 
     @property
     def _n_features_out(self) -> int:

@@ -6,16 +6,22 @@ from functools import partial
 
 import numpy as np
 
-from assay.clustering import HierarchicalClustering, KMeans
+from assay.clustering import HierarchicalClustering, KMeans, choose_k
 from assay.clustering._linkage import ward_chain
 from assay.numerics.warmup import Warmup, small_table
 
 __all__ = ["WARMUPS"]
 
 
-def _kmeans() -> None:
+def _kmeans(algorithm: str) -> None:
+    """A table that is just too large for the kernel of small ones."""
+    X = np.random.default_rng(0).normal(size=(3000, 8))
+    KMeans(6, algorithm=algorithm, random_state=0).fit(X).predict(X)
+
+
+def _choose_k() -> None:
     X, _ = small_table()
-    KMeans(5, algorithm="hamerly", random_state=0).fit(X).predict(X)
+    choose_k(X, 2, n_bootstrap=19, n_references=5, n_resamples=3, n_init=1, random_state=0)
 
 
 def _link(linkage: str) -> None:
@@ -33,4 +39,9 @@ LINKED = (
     Warmup("HierarchicalClustering, many rows", _many_rows),
 )
 
-WARMUPS: tuple[Warmup, ...] = (Warmup("KMeans", _kmeans), *LINKED)
+WARMUPS: tuple[Warmup, ...] = (
+    Warmup("KMeans", lambda: _kmeans("hamerly")),
+    Warmup("KMeans, yinyang", lambda: _kmeans("yinyang")),
+    Warmup("choose_k", _choose_k),
+    *LINKED,
+)

@@ -1,7 +1,9 @@
-"""Figures for clusterings: silhouette, adjusted Rand index, inertia and within-cluster variation.
+"""Figures for clusterings: silhouette, Davies-Bouldin, adjusted Rand index, inertia and within-cluster variation.
 
     silhouette of row i = (b - a) / max(a, b),  a: mean distance to the rest of its own cluster (0 in a cluster of one:
                           the silhouette is 0), b: least mean distance to another cluster
+    Davies-Bouldin = mean over clusters i of max_{j != i} (s_i + s_j) / |mean_i - mean_j|,  s_i: mean distance of the
+                     rows of cluster i to their mean
     adjusted Rand = (A - E) / ((B + C)/2 - E),  A, B, C: pairs together in both, in one, in the other; E = B C / all
     inertia = sum_k sum_{i in k} |x_i - mean_k|^2
     within-cluster variation = sum_k (1/n_k) sum_{i, j in k} |x_i - x_j|^2 = 2 inertia   (all ordered pairs)
@@ -10,7 +12,9 @@ Distances are computed in blocks of rows, so memory stays bounded: O(n^2 d) time
 interval of the silhouette counts what a row does to its own figure and, through the mean distances, to that of all
 others: its influence takes a second pass over the distances. The means of inertia are where it is least, so to first
 order a row acts through its own distance only. The clusters are taken as given: they are not found anew.
-Rousseeuw (1987), J. Comput. Appl. Math. 20, 53-65; Hubert & Arabie (1985), Journal of Classification 2, 193-218.
+Between resamples the adjusted Rand index is averaged over all pairs of partitions, with a jackknife over partitions.
+Rousseeuw (1987), J. Comput. Appl. Math. 20, 53-65; Hubert & Arabie (1985), Journal of Classification 2, 193-218;
+Davies, Bouldin (1979), IEEE Trans. Pattern Anal. Mach. Intell. 1, 224-227.
 """
 
 from __future__ import annotations
@@ -26,7 +30,15 @@ from assay.metrics._limits import loss_limits, share_limits, smooth_limits, stan
 from assay.metrics._metric import metric
 from assay.results import Interval
 
-__all__ = ["adjusted_rand", "inertia", "silhouette", "silhouette_samples", "within_cluster_variation"]
+__all__ = [
+    "adjusted_rand",
+    "davies_bouldin",
+    "inertia",
+    "rand_between",
+    "silhouette",
+    "silhouette_samples",
+    "within_cluster_variation",
+]
 
 Array = np.ndarray
 BLOCK_CELLS = 2_000_000
@@ -155,6 +167,80 @@ def silhouette(X: Any, labels: Any) -> float:
     return float(_silhouettes(X, labels)[0].mean())
 
 
+def _spreads(X: Any, labels: Any) -> tuple[Array, Array, Array, Array, Array, Array]:
+    """Steps of rows from the mean of their cluster, codes, sizes, distances of the steps, means, spreads."""
+    given, codes, sizes = _clusters(X, labels)
+    k, n = sizes.size, codes.size
+    if not 2 <= k <= n - 1:
+        what = f"{n} rows form {k} cluster{'s' if k != 1 else ''}"
+        raise DataError(what, remedy="the Davies-Bouldin index needs at least 2 clusters and fewer clusters than rows")
+    rows, _ = _scaled(given)
+    means = np.column_stack([np.bincount(codes, column) / sizes for column in rows.T])
+    steps = rows - means[codes]
+    away = np.sqrt(np.einsum("ij,ij->i", steps, steps))
+    return steps, codes, sizes, away, means, np.bincount(codes, away) / sizes
+
+
+def _worst_pairs(means: Array, spreads: Array) -> tuple[Array, Array, Array]:
+    """For each cluster the one it is confused with most, the ratio, and the distance of their means."""
+    k = len(means)
+    apart = np.sqrt(np.maximum(((means[:, None, :] - means[None, :, :]) ** 2).sum(axis=2), 0.0))
+    np.fill_diagonal(apart, np.inf)
+    if not apart.all():
+        i, j = (int(at) for at in np.argwhere(apart == 0)[0])
+        what = f"clusters number {i} and {j} have the same mean"
+        raise DataError(what, remedy="merge them: the Davies-Bouldin index is infinite")
+    ratio = (spreads[:, None] + spreads[None, :]) / apart
+    other = ratio.argmax(axis=1)
+    return other, ratio[np.arange(k), other], apart[np.arange(k), other]
+
+
+def _davies_bouldin_limits(X: Any, labels: Any, *, sample_weight: None, level: float) -> Interval:
+    steps, codes, sizes, away, means, spreads = _spreads(X, labels)
+    n, k = codes.size, sizes.size
+    other, ratio, apart = _worst_pairs(means, spreads)
+    by_spread, by_mean = np.zeros(k), np.zeros_like(means)
+    for i in range(k):
+        j, unit = other[i], (means[i] - means[other[i]]) / apart[i]
+        for c, sign in ((i, 1.0), (j, -1.0)):
+            by_spread[c] += 1 / (k * apart[i])
+            by_mean[c] -= sign * ratio[i] / (k * apart[i]) * unit
+    # A row moves the mean of its cluster by its step, and the spread by its excess and by how the mean has moved.
+    toward = steps / np.where(away > 0, away, 1.0)[:, None]
+    pull = np.column_stack([np.bincount(codes, column) / sizes for column in toward.T])
+    change = away - spreads[codes] - np.einsum("ij,ij->i", pull[codes], steps)
+    psi = (by_spread[codes] * change + np.einsum("ij,ij->i", by_mean[codes], steps)) * n / sizes[codes]
+    return smooth_limits(
+        float(ratio.mean()),
+        standard_error(psi - psi.mean(), None),
+        level=level,
+        scale="log",
+        bounds=(0.0, np.inf),
+        method="delta (log scale)",
+        rows=n,
+        estimand="davies_bouldin",
+    )
+
+
+@metric(
+    "davies_bouldin",
+    better="smaller",
+    range=(0.0, np.inf),
+    needs="labels",
+    rules={"delta": _davies_bouldin_limits},
+    first="X",
+    weighted=False,
+)
+def davies_bouldin(X: Any, labels: Any) -> float:
+    """Mean over clusters of the worst ratio of spreads to the distance of means; near 0 where clusters stand apart.
+
+    >>> davies_bouldin([[0.0], [2.0], [9.0], [11.0]], [0, 0, 1, 1]).__round__(4)
+    0.2222
+    """
+    _, _, _, _, means, spreads = _spreads(X, labels)
+    return float(_worst_pairs(means, spreads)[1].mean())
+
+
 def _rand(cells: Array, rows: Array, columns: Array) -> float:
     """The adjusted Rand index of a table given by its non-empty cells and margins, which need not be whole."""
     total = rows.sum()
@@ -243,6 +329,62 @@ def adjusted_rand(y_true: Any, y_pred: Any) -> float:
     """
     _, _, _, cells, rows, columns = _contingency(y_true, y_pred)
     return float(_rand(cells, rows, columns))
+
+
+def rand_between(partitions: Any, *, level: float = 0.95) -> Interval:
+    """Mean adjusted Rand index over all pairs of partitions of the same rows: how stable clusters are under resampling.
+
+    | parameter  | default | range                 | meaning                                                     |
+    |------------|---------|-----------------------|-------------------------------------------------------------|
+    | partitions |         | one row per partition | cluster numbers; negative: that row has no part in it       |
+    | level      | 0.95    | (0, 1)                | confidence level, over resamples of the table that is given |
+
+    A pair is compared on the rows that both have. The interval is Student's, with the jackknife's standard error over
+    the partitions: it is about the resampling, not about another table.
+
+    >>> found = rand_between([[0, 0, 1, 1, 1], [1, 1, 0, 0, 0], [0, 0, 0, 1, 1]])
+    >>> round(found.estimate, 3)
+    0.444
+    """
+    level = fraction(level, "level")
+    codes = np.asarray(partitions)
+    if codes.ndim != 2 or codes.dtype.kind not in "iu":
+        what = f"partitions have the shape {codes.shape} and the type {codes.dtype}"
+        raise DataError(what, remedy="pass whole numbers, one row per partition and one column per table row")
+    if len(codes) < 3:
+        raise DataError(f"there are {len(codes)} partitions", remedy="an interval needs at least 3")
+    values = _all_pairs(codes.astype(np.int64))
+    count = len(values)
+    total = values.sum() / 2
+    mean = float(total / (count * (count - 1) / 2))
+    left_out = (total - values.sum(axis=1)) / ((count - 1) * (count - 2) / 2)
+    error = float(np.sqrt((count - 1) / count * ((left_out - left_out.mean()) ** 2).sum()))
+    return smooth_limits(
+        mean,
+        error,
+        level=level,
+        scale="plain",
+        bounds=(-0.5, 1.0),
+        method="jackknife t",
+        rows=count,
+        estimand="adjusted_rand between resamples",
+        df=count - 1.0,
+    )
+
+
+def _all_pairs(codes: Array) -> Array:
+    """Adjusted Rand index of every pair, zeros on the diagonal; one matrix product gives all contingency tables."""
+    count, n = codes.shape
+    k = int(codes.max()) + 1
+    member = np.zeros((count * k, n), dtype=np.float32)
+    which, row = np.nonzero(codes >= 0)
+    member[which * k + codes[which, row], row] = 1.0
+    out = np.zeros((count, count))
+    for i in range(count - 1):
+        tables = (member[i * k : (i + 1) * k] @ member[(i + 1) * k :].T).astype(np.float64)
+        for step, table in enumerate(np.split(tables, count - 1 - i, axis=1)):
+            out[i, i + 1 + step] = _rand(table, table.sum(axis=1), table.sum(axis=0))
+    return out + out.T
 
 
 def _distances_to_mean(X: Any, labels: Any, sample_weight: Any) -> tuple[Array, Array | None]:
