@@ -9,7 +9,7 @@ not depend on the solver, on the order of rows, or on whether a row is repeated 
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import LinAlgWarning, cho_factor, cho_solve, lstsq
+from scipy.linalg import cho_factor, cho_solve, eigh
 
 from assay.margin._dual import Dual
 
@@ -18,13 +18,16 @@ __all__ = ["finish"]
 Array = np.ndarray
 CLOSE = 1e-10
 """KKT violation that counts as none, relative to the size of e."""
+FAR = 1e15
+"""A step that meets a bound for certain."""
 
 
 def finish(K: Array, dual: Dual, beta: Array, rounds: int = 400) -> tuple[Array, Array] | None:
     """The optimum (beta, e) near `beta`, or None where it is not reached within the rounds (or D would fall)."""
     beta = np.clip(beta, dual.lo, dual.hi)
     e = dual.c - K @ beta
-    before = dual.objective(beta, e)
+    met = not dual.coupled or abs(beta.sum() - dual.total) <= 1e-9 * (1.0 + np.abs(beta).sum())
+    before = dual.objective(beta, e) if met else -np.inf
     free = (beta > dual.lo) & (beta < dual.hi) & (beta != 0)
     side = np.sign(beta)  # which side of zero a free row moves on
     size = 1.0 + float(np.abs(dual.c).max()) + float(np.abs(dual.c - e).max())
@@ -41,8 +44,8 @@ def finish(K: Array, dual: Dual, beta: Array, rounds: int = 400) -> tuple[Array,
             continue
         row, way, worst = _worst(dual, beta, e, free, b)
         if worst <= CLOSE * size:
-            good = dual.objective(beta, e) >= before - 1e-9 * (1.0 + abs(before))
-            return (beta, e) if good else None
+            after = dual.objective(beta, e)
+            return (beta, e) if after >= before - 1e-9 * (1.0 + abs(after)) else None
         free[row] = True
         side[row] = np.sign(beta[row]) if beta[row] else way
     return None
@@ -51,32 +54,41 @@ def finish(K: Array, dual: Dual, beta: Array, rounds: int = 400) -> tuple[Array,
 def _towards(K: Array, dual: Dual, beta: Array, e: Array, F: Array, side: Array) -> tuple[Array, float]:
     """The change of the free rows that solves their equations, and the bias then (NaN where no row is free)."""
     r = e[F] - dual.eps * side
-    short = dual.total - beta.sum() if dual.coupled else 0.0
     if not F.size:
         return r, np.nan if dual.coupled else 0.0
     KF = K[np.ix_(F, F)]
-    if not dual.coupled:
-        return _solve(KF, r[:, None])[:, 0], 0.0
-    both = _solve(KF, np.column_stack([r, np.ones(F.size)]))
-    weight = both[:, 1].sum()
-    if weight <= 0 or not np.isfinite(both).all() or np.abs(KF @ both[:, 1] - 1.0).max() > 1e-8:
-        border = np.zeros((F.size + 1, F.size + 1))  # K_FF is singular: the bordered system may still have a solution
-        scale = max(float(np.abs(KF).max()), 1e-300)
-        border[:-1, :-1], border[-1, :-1], border[:-1, -1] = KF / scale, 1.0, 1.0
-        found = lstsq(border, np.append(r / scale, short), check_finite=False)[0]
-        return found[:-1], float(found[-1] * scale)
-    b = (both[:, 0].sum() - short) / weight
-    return both[:, 0] - b * both[:, 1], float(b)
-
-
-def _solve(KF: Array, right: Array) -> Array:
+    right = np.column_stack([r, np.ones(F.size)]) if dual.coupled else r[:, None]
     try:
         made = cho_solve(cho_factor(KF, lower=True, check_finite=False), right, check_finite=False)
-        if np.isfinite(made).all() and np.abs(KF @ made - right).max() <= 1e-9 * (1.0 + np.abs(right).max()):
-            return made
-    except (np.linalg.LinAlgError, LinAlgWarning, ValueError):
+        if np.abs(KF @ made - right).max() <= 1e-9 * (1.0 + np.abs(right).max()):
+            if not dual.coupled:
+                return made[:, 0], 0.0
+            short = dual.total - beta.sum()
+            b = (made[:, 0].sum() - short) / made[:, 1].sum()
+            return made[:, 0] - b * made[:, 1], float(b)
+    except np.linalg.LinAlgError:
         pass
-    return lstsq(KF, right, check_finite=False)[0]
+    return _singular(KF, r, dual.total - beta.sum() if dual.coupled else None)
+
+
+def _singular(KF: Array, r: Array, short: float | None) -> tuple[Array, float]:
+    """The same where K_FF is singular: the shortest solution; without one, far along a direction in which D is linear."""
+    m = r.size
+    scale = max(float(np.abs(KF).max()), 1e-300)
+    if short is None:
+        A, right = KF / scale, r / scale
+    else:
+        A = np.zeros((m + 1, m + 1))
+        A[:m, :m], A[m, :m], A[:m, m] = KF / scale, 1.0, 1.0
+        right = np.append(r / scale, short)
+    values, vectors = eigh(A, check_finite=False)
+    large = np.abs(values) > m * 1e-13 * np.abs(values).max(initial=1e-300)
+    found = vectors[:, large] @ ((vectors[:, large].T @ right) / values[large])
+    left = (right - A @ found)[:m]
+    b = 0.0 if short is None else float(found[m] * scale)
+    if np.abs(left).max() > 1e-9 * (np.abs(right).max() + 1e-300):
+        return left * (FAR / np.abs(left).max()), b
+    return found[:m], b
 
 
 def _first_bound(dual: Dual, beta: Array, F: Array, step: Array, side: Array) -> tuple[float, tuple[int, float] | None]:
