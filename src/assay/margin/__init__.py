@@ -1,3 +1,5 @@
 """Separating margins: kernels, the perceptron and single units, support vector machines (rows B2, B7, B8)."""
 
-__all__: list[str] = []
+from assay.margin import kernels
+
+__all__ = ["kernels"]
