@@ -1,5 +1,18 @@
 """Separating margins: kernels, the perceptron and single units, support vector machines (rows B2, B7, B8)."""
 
 from assay.margin import kernels
+from assay.margin._margins import MarginRegions, Margins
+from assay.margin._trace import SolverComparison, SolverTrace
+from assay.margin.scalings import Scalings, svm_scalings
+from assay.margin.svc import SVC
 
-__all__ = ["kernels"]
+__all__ = [
+    "SVC",
+    "MarginRegions",
+    "Margins",
+    "Scalings",
+    "SolverComparison",
+    "SolverTrace",
+    "kernels",
+    "svm_scalings",
+]

@@ -118,6 +118,7 @@ def solve(
     start: tuple[Array, Array] | None = None,
     order: str = "epochs",
     rng: np.random.Generator | None = None,
+    shrinking: bool = True,
 ) -> Solution:
     """Solve a dual, from beta = 0 or from a feasible (beta, e).
 
@@ -132,7 +133,7 @@ def solve(
     elif solver == "working_set":
         steps = _working_sets(inner, gram, beta, e, tol, cap, records)
     else:
-        steps = _pairs(inner, gram, beta, e, tol, cap, records)
+        steps = _pairs(inner, gram, beta, e, tol, cap, records, shrinking)
     for _ in steps:
         if halted():
             break
@@ -201,7 +202,9 @@ def _movable(dual: Dual, beta: Array, e: Array) -> tuple[Array, float]:
     return np.flatnonzero((up > bottom) | (down < top)), max(0.0, top - bottom)
 
 
-def _pairs(dual: Dual, gram: Gram, beta: Array, e: Array, tol: float, cap: int, records: Records) -> Iterator[None]:
+def _pairs(
+    dual: Dual, gram: Gram, beta: Array, e: Array, tol: float, cap: int, records: Records, shrinking: bool
+) -> Iterator[None]:
     """Sequential minimal optimisation among the rows that can still move."""
     everyone = np.flatnonzero(dual.lo < dual.hi)
     active, up, down = everyone, np.empty(beta.size), np.empty(beta.size)
@@ -216,9 +219,10 @@ def _pairs(dual: Dual, gram: Gram, beta: Array, e: Array, tol: float, cap: int, 
         elif left <= tol and active.size == everyone.size:
             return
         else:
-            active, left = _movable(dual, beta, e)
+            movable, left = _movable(dual, beta, e)
             if left <= tol:
                 return
+            active = movable if shrinking else everyone
         yield
 
 
