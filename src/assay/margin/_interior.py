@@ -17,7 +17,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 if TYPE_CHECKING:
     from assay.margin._dual import Records
-    from assay.margin._linear import Linear
+    from assay.margin._linear import LinearProblem
 
 __all__ = ["interior_point"]
 
@@ -26,7 +26,7 @@ AWAY = 0.995
 """Share of the way to the nearest bound that a step takes."""
 
 
-def interior_point(problem: Linear, tol: float, max_iter: int, records: Records) -> tuple[Array, float, Array, bool]:
+def interior_point(problem: LinearProblem, tol: float, max_iter: int, records: Records) -> tuple[Array, float, Array, bool]:
     """Weights, free bias, beta and whether the relative gap fell below tol."""
     from assay.margin._linear import weighted_product
 

@@ -32,7 +32,7 @@ from assay.margin._finish import finish
 from assay.margin._linear_kernels import dual_epoch, dual_epoch_sparse, subgradient_epoch, subgradient_epoch_sparse
 from assay.numerics.threads import one_blas_thread, parallel
 
-__all__ = ["Fit", "Linear", "solve_linear"]
+__all__ = ["Fit", "LinearProblem", "solve_linear"]
 
 Array = np.ndarray
 SMALL = 1000
@@ -46,7 +46,7 @@ BLOCK = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class Linear:
+class LinearProblem:
     """One linear problem; `one` is the entry of the further column, 0 without; `free` says that the bias is free."""
 
     X: Any
@@ -114,14 +114,14 @@ class Fit:
 
 
 def solve_linear(
-    problem: Linear, *, solver: str, tol: float, max_iter: int, rng: np.random.Generator, order: str = "epochs"
+    problem: LinearProblem, *, solver: str, tol: float, max_iter: int, rng: np.random.Generator, order: str = "epochs"
 ) -> Fit:
     """Solve a linear problem; small ones are ended exactly."""
     with one_blas_thread():  # products with vectors are bound by memory; those of matrices are shared out by blocks
         return _solve(problem, solver, tol, max_iter, rng, order)
 
 
-def _solve(problem: Linear, solver: str, tol: float, max_iter: int, rng: np.random.Generator, order: str) -> Fit:
+def _solve(problem: LinearProblem, solver: str, tol: float, max_iter: int, rng: np.random.Generator, order: str) -> Fit:
     records = Records(0.0, problem.c.size)
     if solver == "newton":
         w, bias, beta, good = _newton(problem, tol, max_iter, records)
@@ -145,7 +145,7 @@ def _solve(problem: Linear, solver: str, tol: float, max_iter: int, rng: np.rand
     return Fit(w, bias, beta, primal, max(gap, 0.0), good, records)
 
 
-def _exact(problem: Linear, beta: Array) -> tuple[Array, float, Array] | None:
+def _exact(problem: LinearProblem, beta: Array) -> tuple[Array, float, Array] | None:
     """The active-set method on the Gram matrix."""
     one = 0.0 if problem.free else problem.one
     X = problem.X.toarray() if problem.is_sparse else problem.X
@@ -172,7 +172,7 @@ def _exact(problem: Linear, beta: Array) -> tuple[Array, float, Array] | None:
 
 
 def _ascent(
-    problem: Linear, tol: float, max_iter: int, rng: np.random.Generator, order: str, records: Records
+    problem: LinearProblem, tol: float, max_iter: int, rng: np.random.Generator, order: str, records: Records
 ) -> tuple[Array, float, Array, bool]:
     """Epochs of coordinates; with a free bias in proximal rounds around it."""
     beta, w = np.zeros(problem.c.size), np.zeros(problem.X.shape[1] + 1)
@@ -197,14 +197,14 @@ def _ascent(
     return w, bias, beta, good
 
 
-def _squares(problem: Linear) -> Array:
+def _squares(problem: LinearProblem) -> Array:
     if problem.is_sparse:
         return np.asarray(problem.X.multiply(problem.X).sum(axis=1)).ravel()
     return np.einsum("ij,ij->i", problem.X, problem.X)
 
 
 def _epochs(
-    problem: Linear, w: Array, bias: float, beta: Array, tol: float, epochs: int, rng: np.random.Generator, order: str, records: Records,
+    problem: LinearProblem, w: Array, bias: float, beta: Array, tol: float, epochs: int, rng: np.random.Generator, order: str, records: Records,
 ) -> bool:  # fmt: skip
     """Coordinate ascent until an epoch over all rows meets no violation above tol."""
     n = beta.size
@@ -235,7 +235,7 @@ def _epochs(
     return False
 
 
-def _gained(problem: Linear, beta: Array, w: Array, records: Records) -> float:
+def _gained(problem: LinearProblem, beta: Array, w: Array, records: Records) -> float:
     return problem.dual(beta, w) - records.rows[-1][1]
 
 
@@ -243,7 +243,7 @@ def _gained(problem: Linear, beta: Array, w: Array, records: Records) -> float:
 
 
 def _subgradient(
-    problem: Linear, epochs: int, rng: np.random.Generator, order: str, records: Records
+    problem: LinearProblem, epochs: int, rng: np.random.Generator, order: str, records: Records
 ) -> tuple[Array, float, Array, bool]:
     """Steps 1/t on |w|^2 / 2 + n L_i; the weights of the second half of all steps are averaged."""
     n, p = problem.X.shape
@@ -267,7 +267,7 @@ def _subgradient(
 # Newton's method for squared losses.
 
 
-def _newton(problem: Linear, tol: float, max_iter: int, records: Records) -> tuple[Array, float, Array, bool]:
+def _newton(problem: LinearProblem, tol: float, max_iter: int, records: Records) -> tuple[Array, float, Array, bool]:
     """Newton steps with a line search; the objective is quadratic between kinks, so few steps end it."""
     p = problem.X.shape[1]
     # Unknowns: w, and the weight of the further column; that of a free bias has no penalty.
@@ -309,7 +309,7 @@ def _newton(problem: Linear, tol: float, max_iter: int, records: Records) -> tup
     return np.append(v[:-1], 0.0), float(v[-1]), beta, good
 
 
-def _newton_step(problem: Linear, penalty: Array, active: Array, g: Array) -> Array:
+def _newton_step(problem: LinearProblem, penalty: Array, active: Array, g: Array) -> Array:
     rows = np.flatnonzero(active)
     X, weight = problem.X[rows], 1.0 / problem.extra[rows]
     if problem.is_sparse or g.size > DENSE:
@@ -333,7 +333,7 @@ def weighted_product(X: Array, weight: Array, one: float) -> Array:
     return np.asarray(sum(parallel(block, range(0, len(X), BLOCK), n_jobs=-1, work=X.size * p)))
 
 
-def _conjugate(problem: Linear, penalty: Array, X: Any, weight: Array, g: Array) -> Array:
+def _conjugate(problem: LinearProblem, penalty: Array, X: Any, weight: Array, g: Array) -> Array:
     """Conjugate gradients on the Hessian, which is never formed; preconditioned by its diagonal."""
 
     def times(v: Array) -> Array:

@@ -44,16 +44,20 @@ POSITIVE = Constraint(
 
 
 class Source:
-    """Training rows prepared for one kernel, in both precisions."""
+    """Training rows prepared for one kernel, in both precisions; of few rows the whole Gram matrix, made once."""
 
-    def __init__(self, exact: Any, single: Any) -> None:
-        self.exact, self.single = exact, single
-        self.n: int = exact.n
+    def __init__(self, exact: Any, single: Any, K: Array | None = None, diagonal: Array | None = None) -> None:
+        self.exact, self.single, self.K = exact, single, K
+        self.n: int = exact.n if K is None else len(K)
+        given = diagonal if diagonal is not None else exact.diagonal if K is None else np.diag(K)
+        self.diagonal = np.array(given, dtype=np.float64)
 
     @classmethod
     def of(cls, kernel: Kernel, X: Any, *, centred: bool) -> Source:
         """Read rows; `centred` says that a shift of the rows changes nothing."""
         exact = kernel.prepare(X)
+        if exact.n <= FEW:
+            return cls(None, None, np.asarray(exact.block(), dtype=np.float64))
         dense = isinstance(X, np.ndarray) and X.dtype == np.float64
         if not (dense or sparse.issparse(X)) or isinstance(exact.kernel, Wrapped | Precomputed):
             return cls(exact, None)
@@ -63,21 +67,26 @@ class Source:
         rows = X - X.mean(axis=0) if dense and centred else X
         return cls(exact, exact.kernel.prepare(rows.astype(np.float32)))
 
-    @property
-    def diagonal(self) -> Array:
-        """k(x, x) of each row."""
-        return np.asarray(self.exact.diagonal, dtype=np.float64)
-
     def take(self, rows: Array) -> Source:
         """The same for some rows."""
-        return Source(self.exact.take(rows), None if self.single is None else self.single.take(rows))
+        if self.K is not None:
+            return Source(None, None, self.K[np.ix_(rows, rows)])
+        single = None if self.single is None else self.single.take(rows)
+        return Source(self.exact.take(rows), single, None, self.diagonal[rows])
 
     def block(self, rows: Any, columns: Any = None, out: Any = None) -> Array:
         """A block of the Gram matrix in the precision of `out`."""
-        if out.dtype == np.float32 and self.single is not None:
-            return np.asarray(self.single.block(rows, columns, out=out))
-        out[:] = self.exact.block(rows, columns)
+        if self.K is not None:
+            out[:] = self.K[rows] if columns is None else self.K[np.ix_(rows, columns)]
+        elif out.dtype == np.float32 and self.single is not None:
+            self.single.block(rows, columns, out=out)
+        else:
+            out[:] = self.exact.block(rows, columns)
         return np.asarray(out)
+
+    def whole(self) -> Array:
+        """The Gram matrix in double precision."""
+        return self.K if self.K is not None else np.asarray(self.exact.block(), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,7 +274,7 @@ class KernelMachine(Estimator):
 
 def _ended(source: Source, dual: Dual, found: Solution, shift: float) -> Solution:
     """The active-set end of a small dual, in double precision; the solver's own where it does not get there."""
-    K = np.asarray(source.exact.block(), dtype=np.float64) + shift
+    K = source.whole() + shift if shift else source.whole()
     if not np.isfinite(K).all():
         return found
     exact = finish(K, dual, found.beta)

@@ -48,7 +48,7 @@ def _twins(source: Any, positive: Array, negative: Array) -> tuple[int, int] | N
     if not positive.size or not negative.size or positive.size * negative.size > 1e6:
         return None
     d = source.diagonal
-    K = np.asarray(source.exact.block(positive, negative))
+    K = source.block(positive, negative, out=np.empty((positive.size, negative.size)))
     gap = d[positive][:, None] + d[negative] - 2 * K
     i, j = np.unravel_index(int(np.argmin(gap)), gap.shape)
     if gap[i, j] > 1e-12 * max(float(d.max()), 1e-300):
