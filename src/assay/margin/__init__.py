@@ -6,11 +6,14 @@ from assay.margin._trace import SolverComparison, SolverTrace
 from assay.margin.linear_svm import LinearSVC, LinearSVR
 from assay.margin.scalings import Scalings, svm_scalings
 from assay.margin.svc import SVC
+from assay.margin.svc_cv import SVCCV, CGammaMap
 from assay.margin.svr import SVR, OneClassSVM
 
 __all__ = [
     "SVC",
+    "SVCCV",
     "SVR",
+    "CGammaMap",
     "LinearSVC",
     "LinearSVR",
     "MarginRegions",

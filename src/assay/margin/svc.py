@@ -38,7 +38,7 @@ from assay.numerics.threads import parallel, workers
 from assay.resampling import splits_of, take
 from assay.state import Specs, anything, classes, floats, ints, left_out, need, optional, part, several
 
-__all__ = ["SVC"]
+__all__ = ["SVC", "class_scores"]
 
 Array = np.ndarray
 CROSS_FIT = 5
@@ -321,20 +321,7 @@ class SVC(ClassifierMixin, KernelMachine):
     def _class_scores(self, pairs: Array) -> Array:
         """Scores by class: the second of two, else votes with the sum of confidences to break ties."""
         K = self.classes_.size
-        if K == 2:
-            return pairs[:, 0]
-        votes, sums = self._votes(pairs)
-        return votes + sums / (3.0 * (np.abs(sums) + 1.0))
-
-    def _votes(self, pairs: Array) -> tuple[Array, Array]:
-        K = self.classes_.size
-        votes, sums = np.zeros((len(pairs), K)), np.zeros((len(pairs), K))
-        for m, (a, b) in enumerate(combinations(range(K), 2)):
-            votes[:, a] += pairs[:, m] > 0
-            votes[:, b] += pairs[:, m] <= 0
-            sums[:, a] += pairs[:, m]
-            sums[:, b] -= pairs[:, m]
-        return votes, sums
+        return pairs[:, 0] if K == 2 else class_scores(pairs, K, ties=True)
 
     def decision_function(self, X: Any) -> Array:
         """Signed scores: for two classes f(x), else votes of each class ("ovr") or f of each pair ("ovo")."""
@@ -351,7 +338,7 @@ class SVC(ClassifierMixin, KernelMachine):
         elif self.break_ties:
             codes = np.argmax(self._class_scores(pairs), axis=1)
         else:
-            codes = np.argmax(self._votes(pairs)[0], axis=1)
+            codes = np.argmax(class_scores(pairs, self.classes_.size), axis=1)
         return self.classes_[codes]
 
     def margins(self, X: Any, y: Any) -> Margins:
@@ -361,3 +348,18 @@ class SVC(ClassifierMixin, KernelMachine):
     def regions(self, X: Any, y: Any) -> MarginRegions:
         """A picture of two columns: regions, margins and support vectors; call `.plot()` on it."""
         return regions_of(self, X, y)
+
+
+def class_scores(pairs: Array, K: int, *, ties: bool = False) -> Array:
+    """Votes of each class by the scores of all pairs; with `ties` the sum of confidences breaks ties."""
+    votes, sums = np.zeros((len(pairs), K)), np.zeros((len(pairs), K))
+    if K == 2:  # the second class is the positive one
+        votes[:, 1] = pairs[:, 0] > 0
+        votes[:, 0] = 1 - votes[:, 1]
+        return votes
+    for m, (a, b) in enumerate(combinations(range(K), 2)):
+        votes[:, a] += pairs[:, m] > 0
+        votes[:, b] += pairs[:, m] <= 0
+        sums[:, a] += pairs[:, m]
+        sums[:, b] -= pairs[:, m]
+    return votes + sums / (3.0 * (np.abs(sums) + 1.0)) if ties else votes
