@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import Tags
 
-from assay.base import Constraint, Estimator, boolean, instance_of, integer, one_of, real
+from assay.base import Constraint, Estimator, boolean, instance_of, integer, none, one_of, real
 from assay.errors import AssayWarning, ConvergenceWarning, DataError, ParameterError
 from assay.margin._dual import Dual, Solution, bias_and_gap, solve
 from assay.margin._finish import finish
@@ -24,9 +24,10 @@ from assay.margin._trace import SolverTrace, trace_of
 from assay.margin.kernels import EditDistance, Kernel, Laplacian, On, Precomputed, RBF, StringSpectrum, Wrapped, named
 from assay.margin.kernels import Linear as LinearKernel
 from assay.numerics.seeds import generator
-from assay.state import Specs, anything, floats, left_out, optional, part
+from assay.resampling import take
+from assay.state import Specs, anything, floats, left_out, part
 
-__all__ = ["EXACT", "KernelMachine", "Machine", "Source", "wide_columns"]
+__all__ = ["EXACT", "KernelMachine", "Machine", "Source", "scale_rate", "unit_of", "wide_columns"]
 
 Array = np.ndarray
 EXACT = 1000
@@ -35,6 +36,8 @@ FEW = 2000
 """Up to this many rows the whole Gram matrix is made at once."""
 UNEVEN = 1e4
 """A column that varies this many times as much as another one hides it from the kernel."""
+RATED = ("rbf", "poly", "sigmoid", "laplacian")
+"""Kernels with a rate gamma; with gamma = "scale" a common factor of all cells changes nothing."""
 SINGLE = 1e15
 """Cells beyond this, or tables all below its inverse, are not turned into float32."""
 POSITIVE = Constraint(
@@ -124,7 +127,8 @@ class KernelMachine(Estimator):
         "n_iter_": anything,
         "dual_gap_": floats("machines", finite=False),
         "violation_": floats("machines", low=0),
-        "_mean": optional(floats("p")),
+        "_mean": none | floats("p"),
+        "_unit": real(0, open_low=True),
         "_held": left_out(),
     }
 
@@ -143,22 +147,29 @@ class KernelMachine(Estimator):
             rows = self._gate(X, reset=reset, sparse=sparse_too, order="C")
             if self.kernel == "precomputed" and reset:
                 _check_gram(rows)
-            return rows
+            if reset:
+                invariant = isinstance(self.kernel, str) and self.kernel in RATED and self.gamma == "scale"
+                self._unit = unit_of(rows) if invariant else 1.0
+            return rows if self._unit == 1.0 else rows * self._unit
         if reset:
             self._check_parameters()
+            self._unit = 1.0
             if not len(X):
                 raise DataError("Found array with 0 sample(s)", remedy="pass more rows")
             self.n_features_in_ = int(np.shape(X)[1]) if np.ndim(X) == 2 else 1
         return X if hasattr(X, "shape") else np.array(X, dtype=None if isinstance(X[0], str) else object)
 
-    def _kernel(self, X: Any) -> Kernel:
-        """The kernel with the parameters that depend on the rows as numbers."""
-        made = named(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
-        return made.resolve(X)
+    def _kernel(self, X: Any, w: Array | None) -> Kernel:
+        """The kernel with the parameters that depend on the rows (and their weights) as numbers."""
+        gamma = self.gamma
+        if isinstance(self.kernel, str) and gamma == "scale" and self.kernel in RATED:
+            gamma = scale_rate(X, w)
+        made = named(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0)
+        return made.resolve(X if w is None or w.all() else take(X, np.flatnonzero(w)))
 
-    def _source(self, X: Any) -> Source:
+    def _source(self, X: Any, w: Array | None) -> Source:
         """The training rows, prepared; the kernel is kept as `kernel_`."""
-        self.kernel_ = self._kernel(X)
+        self.kernel_ = self._kernel(X, w)
         still = isinstance(self.kernel_, RBF | Laplacian)
         if isinstance(X, np.ndarray) and X.dtype.kind == "f" and self.kernel != "precomputed":
             wide_columns(self, X)
@@ -229,7 +240,8 @@ class KernelMachine(Estimator):
         """Keep the support vectors."""
         if sparse.issparse(X):
             X = X.tocsr()
-        self.support_vectors_ = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+        vectors = take(X, rows)
+        self.support_vectors_ = vectors if self._unit == 1.0 else vectors / self._unit
         self._restore()
 
     def _restore(self) -> None:
@@ -240,6 +252,8 @@ class KernelMachine(Estimator):
         if vectors.shape[0] == 0:
             self._held = None
             return
+        if self._unit != 1.0:
+            vectors = vectors * self._unit
         if self._centre() is not None:
             vectors = vectors - self._mean
         self._held = self.kernel_.prepare(vectors)
@@ -328,3 +342,33 @@ def wide_columns(estimator: Estimator, X: Array) -> None:
             "instance with sklearn.preprocessing.StandardScaler"
         )
         warnings.warn(what, AssayWarning, stacklevel=4)
+
+
+def scale_rate(X: Any, w: Array | None) -> float:
+    """gamma = "scale": 1 / (p var X), the variance of all cells, by the weights of their rows."""
+    if w is None or sparse.issparse(X):
+        kept = X if w is None else X[w > 0]
+        if w is None or (w[w > 0] == w.max()).all():
+            resolved: Any = RBF("scale").resolve(kept)
+            return float(resolved.gamma)
+    rows, p = X, X.shape[1]
+    share = w / w.sum() / p
+    top = float(abs(rows).max()) or 1.0
+    scaled = rows / top
+    mean = float(share @ np.asarray(scaled.sum(axis=1)).ravel())
+    if sparse.issparse(rows):
+        squares = np.asarray(scaled.multiply(scaled).sum(axis=1)).ravel()
+        variance = float(share @ squares) - mean**2
+    else:
+        variance = float(share @ ((scaled - mean) ** 2).sum(axis=1))
+    if not variance * top**2 > 1e-300:
+        return 1.0
+    return min(1.0 / (p * variance) / top / top, 1e300)
+
+
+def unit_of(X: Any) -> float:
+    """A power of two that brings wild tables near 1; 1 for all others."""
+    top = float(np.abs(X.data if sparse.issparse(X) else X).max(initial=0.0))
+    if not top or 1 / SINGLE < top < SINGLE:
+        return 1.0
+    return float(2.0 ** -np.round(np.clip(np.log2(top), -1000, 1000)))

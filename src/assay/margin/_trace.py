@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -43,7 +43,7 @@ class SolverTrace(Result):
     violation: Array
     working: Array
     evaluations: Array
-    seconds: Array
+    seconds: Array = field(compare=False)
     gap: float
     converged: bool
 

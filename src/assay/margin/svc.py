@@ -179,7 +179,7 @@ class SVC(ClassifierMixin, KernelMachine):
         w = self._weights(sample_weight, n)
         self.classes_, codes = class_codes(y, n, w)
         price = class_factors(self.class_weight, self.classes_, codes, w)[codes] * (1.0 if w is None else w)
-        source = self._source(rows)
+        source = self._source(rows, w)
         machines, members = self._fit_pairs(source, codes, price)
         self._report(machines)
         self._keep(rows, codes, machines, members)

@@ -26,7 +26,7 @@ from assay.errors import ConvergenceWarning, DataError, ParameterError
 from assay.labels import class_codes, class_factors
 from assay.margin._dual import Dual, solve
 from assay.margin._margins import Margins, MarginRegions
-from assay.margin._machine import KernelMachine, wide_columns
+from assay.margin._machine import KernelMachine, scale_rate, unit_of, wide_columns
 from assay.margin.kernels import named
 from assay.margin.svc import SVC, class_scores
 from assay.numbers import fmt
@@ -134,7 +134,10 @@ class SVCCV(ClassifierMixin, Estimator):
     >>> model = SVCCV(Cs=[0.1, 1.0, 10.0], gammas=[0.01, 0.1]).fit(X, y)
     >>> print(model.cv_map_)
     Error rate in 5 folds, 3 values of C and 2 of gamma
-    ---------------------------------------------------
+    --------------------------------------------------------------
+    least   0.0200 (standard error 0.0082) at C = 10, gamma = 0.01
+    one-SE  0.0200 (standard error 0.0082) at C = 10, gamma = 0.01
+    chosen  C = 10, gamma = 0.01 (rule "min")
     """
 
     constraints: ClassVar[dict[str, Constraint]] = {
@@ -154,7 +157,9 @@ class SVCCV(ClassifierMixin, Estimator):
         "C_": anything,
         "gamma_": anything,
         "cv_map_": part(CGammaMap),
-        "machine_": part(SVC, "p"),
+        "machine_": part(SVC, "k", "p"),
+        "n_iter_": anything,
+        "_unit": real(0, open_low=True),
     }
 
     def __init__(
@@ -204,31 +209,44 @@ class SVCCV(ClassifierMixin, Estimator):
         self.classes_, codes = class_codes(y, n, w)
         if isinstance(rows, np.ndarray):
             wide_columns(self, rows)
-        Cs, gammas = self._grid(rows)
+        self._unit = unit_of(rows) if self.gammas is None and self.kernel != "linear" else 1.0
+        rows = rows if self._unit == 1.0 else rows * self._unit
+        Cs, gammas = self._grid(rows, w)
         weight = np.ones(n) if w is None else w
-        splits = splits_of(self.cv, rows, codes, classes=True, random_state=self.random_state)
+        splits = self._splits(rows, codes, w)
         price = class_factors(self.class_weight, self.classes_, codes, w)[codes] * weight
         errors, weights = self._errors(rows, codes, price, weight, splits, Cs, gammas)
         self.cv_map_ = self._choose(errors, weights, Cs, gammas)
         g, c = self.cv_map_.chosen
-        self.C_, self.gamma_ = float(Cs[c]), float(gammas[g])
+        self.C_, self.gamma_ = float(Cs[c]), float(gammas[g])  # of the table times the unit, a power of two
+        weights_by_code = dict(enumerate(class_factors(self.class_weight, self.classes_, codes, w).tolist()))
         self.machine_ = SVC(
             C=self.C_, gamma=self.gamma_, kernel=self.kernel, degree=self.degree, coef0=self.coef0, tol=self.tol,
-            class_weight=self.class_weight, cache_size=self.cache_size, max_iter=self.max_iter, n_jobs=self.n_jobs,
+            class_weight=weights_by_code, cache_size=self.cache_size, max_iter=self.max_iter, n_jobs=self.n_jobs,
         )  # fmt: skip
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*varies more than.*")  # said above
-            self.machine_.fit(X, y, sample_weight)
+            self.machine_.fit(rows, codes if w is None else np.where(w > 0, codes, codes[np.argmax(w)]), w)
+        self.machine_.classes_ = self.classes_
+        self.machine_.n_jobs = None  # how it was fitted is no part of the model
+        self.n_iter_ = int(self.machine_.n_iter_.max())
         return self
 
-    def _grid(self, X: Any) -> tuple[Array, Array]:
+    def _grid(self, X: Any, w: Array | None) -> tuple[Array, Array]:
         Cs = _values(CS if self.Cs is None else self.Cs, "Cs")
         if self.kernel == "linear":
             return Cs, np.ones(1)
         if self.gammas is not None:
             return Cs, _values(self.gammas, "gammas")
-        scale: Any = named("rbf", gamma="scale").resolve(X)
-        return Cs, np.minimum(np.array(FACTORS) * scale.gamma, 1e300)
+        return Cs, np.minimum(np.array(FACTORS) * scale_rate(X, w), 1e300)
+
+    def _splits(self, X: Any, codes: Array, w: Array | None) -> Any:
+        """The folds; a number of them splits the rows that have weight."""
+        if w is None or w.all() or not isinstance(self.cv, int | np.integer):
+            return splits_of(self.cv, X, codes, classes=True, random_state=self.random_state)
+        kept = np.flatnonzero(w)
+        inside = splits_of(self.cv, X[kept], codes[kept], classes=True, random_state=self.random_state)
+        return [(kept[train], kept[test]) for train, test in inside]
 
     def _errors(
         self, X: Any, codes: Array, price: Array, weight: Array, splits: Any, Cs: Array, gammas: Array
@@ -288,17 +306,24 @@ class SVCCV(ClassifierMixin, Estimator):
         places = [tuple(int(i) for i in np.unravel_index(at, mean.shape)) for at in (best, one_se)]
         return CGammaMap(Cs, gammas, mean, error, places[0], places[1], self.rule, len(errors))  # type: ignore[arg-type]
 
+    def _rows(self, X: Any) -> Any:
+        rows = self._gate(X, reset=False, sparse="csr", order="C")
+        return rows if self._unit == 1.0 else rows * self._unit
+
     def decision_function(self, X: Any) -> Array:
         """Scores of the chosen machine."""
-        return self.machine_.decision_function(self._gate(X, reset=False, sparse="csr", order="C"))
+        rows = self._rows(X)
+        return self.machine_.decision_function(rows)
 
     def predict(self, X: Any) -> Array:
         """Classes of the chosen machine."""
-        return self.machine_.predict(self._gate(X, reset=False, sparse="csr", order="C"))
+        rows = self._rows(X)
+        return self.machine_.predict(rows)
 
     def margins(self, X: Any, y: Any) -> Margins:
         """Slacks and distances of the chosen machine."""
-        return self.machine_.margins(X, y)
+        rows = self._rows(X)
+        return self.machine_.margins(rows, y)
 
     def regions(self, X: Any, y: Any) -> MarginRegions:
         """A picture of two columns of the chosen machine."""
@@ -335,5 +360,8 @@ def _along(
         capped += not found.converged
         scores[c] = found.bias - found.e[test]  # y = 0 there, so e = -f
         if c + 1 < Cs.size:
-            start = (found.beta, found.e)
+            # Where most coefficients are at C, the next ones will be at the next C; otherwise they hardly change.
+            bounded = np.count_nonzero((found.beta != 0) & (np.abs(found.beta) >= bound))
+            grow = Cs[c + 1] / C if 2 * bounded > np.count_nonzero(found.beta) else 1.0
+            start = (found.beta * grow, y - grow * (y - found.e))
     return scores, capped

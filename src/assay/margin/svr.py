@@ -152,7 +152,7 @@ class SVR(RegressorMixin, _OneDual):
         target = numbers(y, rows.shape[0])
         w = self._weights(sample_weight, rows.shape[0])
         kept = np.arange(target.size) if w is None else np.flatnonzero(w)
-        source = self._source(rows)
+        source = self._source(rows, w)
         inner = source if kept.size == source.n else source.take(kept)
         bound = np.full(kept.size, float(self.C)) if w is None else self.C * w[kept]
         # Far from zero the targets would leave no digits for their differences; a free bias takes the middle back.
@@ -238,7 +238,7 @@ class OneClassSVM(OutlierMixin, _OneDual):
         rows = self._read(X)
         w = self._weights(sample_weight, rows.shape[0])
         kept = np.arange(rows.shape[0]) if w is None else np.flatnonzero(w)
-        source = self._source(rows)
+        source = self._source(rows, w)
         inner = source if kept.size == source.n else source.take(kept)
         top = np.ones(kept.size) if w is None else w[kept]
         zero = np.zeros(kept.size)
@@ -256,8 +256,8 @@ class OneClassSVM(OutlierMixin, _OneDual):
         return self._score(X) + self.offset_
 
     def predict(self, X: Any) -> Array:
-        """1 inside, -1 outside."""
-        return np.where(self._score(X) >= 0, 1, -1)
+        """1 inside, -1 outside; rows on the boundary, up to rounding, are inside."""
+        return np.where(self._score(X) >= -1e-10 * (1.0 + abs(self.offset_)), 1, -1)
 
     def p_values(self, X: Any, held_out: Any) -> Array:
         """For each row the share of rows at most as usual as it: (1 + #{held-out f <= f(x)}) / (1 + m).
