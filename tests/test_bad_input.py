@@ -117,7 +117,7 @@ SATURATED = {f"{QDA}()", "Stepwise(direction='backward')"}  # more rows than coe
 GRADIENT = "LogisticRegression(penalty='l2', solver='gradient')"
 UNDERFLOW = {"LogisticRegression()", "LogisticRegression(penalty='l2')", GRADIENT, "Ridge", "RidgeCV"}
 UNDERFLOW |= {f"{QDA}(shrinkage=0.5)"}
-LINEAR_SVM = {"LinearSVC", "LinearSVR"}
+LINEAR_SVM = {"LinearSVC", "LinearSVR", "SVC(kernel='linear')", "SVR(kernel='linear', solver='working_set')"}
 OVERFLOW = {"BayesianLinearRegression", "CategoricalNB", *LINEAR_SVM}
 EVERYONE = {label(estimator) for estimator in ALL}
 REFUSED: dict[str, set[str]] = {
@@ -161,7 +161,7 @@ KERNELS = {"OneClassSVM", "SVC", "SVCCV", "SVR"}
 # Who warns of a scale at which the answer is not that of a mild one.
 SWEEPS = {"Lasso()", "Lasso(selection='greedy')", "Lasso(selection='random')"}
 WARNED: dict[str, set[str]] = {
-    "tiny table": {"CategoricalNB", GRADIENT},
+    "tiny table": {"CategoricalNB", GRADIENT, "LinearSVC(loss='hinge', max_iter=200, solver='sgd')"},
     "tiny column": {"CategoricalNB", GRADIENT, *KERNELS, *LINEAR_SVM},
     "huge table": SWEEPS | {"ElasticNet", "LogisticRegression(penalty='l1')", SHORT_PATH, GRADIENT},
     "huge column": SWEEPS | {"ElasticNet()", "LogisticRegression(penalty='l1')", SHORT_PATH, *KERNELS},

@@ -27,7 +27,7 @@ from assay.numerics.seeds import generator
 from assay.resampling import take
 from assay.state import Specs, anything, floats, left_out, part
 
-__all__ = ["EXACT", "KernelMachine", "Machine", "Source", "scale_rate", "unit_of", "wide_columns"]
+__all__ = ["EXACT", "KernelMachine", "Machine", "Source", "refuse_huge", "scale_rate", "unit_of", "wide_columns"]
 
 Array = np.ndarray
 EXACT = 1000
@@ -38,6 +38,8 @@ UNEVEN = 1e4
 """A column that varies this many times as much as another one hides it from the kernel."""
 RATED = ("rbf", "poly", "sigmoid", "laplacian")
 """Kernels with a rate gamma; with gamma = "scale" a common factor of all cells changes nothing."""
+HUGE = 1e50
+"""Cells beyond this are refused where they cannot be rescaled."""
 SINGLE = 1e15
 """Cells beyond this, or tables all below its inverse, are not turned into float32."""
 POSITIVE = Constraint(
@@ -150,6 +152,8 @@ class KernelMachine(Estimator):
             if reset:
                 invariant = isinstance(self.kernel, str) and self.kernel in RATED and self.gamma == "scale"
                 self._unit = unit_of(rows) if invariant else 1.0
+                if not invariant:
+                    refuse_huge(self, rows)
             return rows if self._unit == 1.0 else rows * self._unit
         if reset:
             self._check_parameters()
@@ -325,6 +329,16 @@ def _check_gram(K: Array) -> None:
             "proves nothing; clip its negative eigenvalues, or use a valid kernel"
         )
         warnings.warn(what, AssayWarning, stacklevel=5)
+
+
+def refuse_huge(estimator: Estimator, X: Any) -> None:
+    """Beside a column of such numbers the others would be nothing but rounding, and products overflow."""
+    tops: Any = abs(X).max(axis=0)
+    tops = np.asarray(tops.todense() if sparse.issparse(tops) else tops).ravel()
+    j = int(np.argmax(tops))
+    if tops[j] > HUGE:
+        what = f"{estimator._column(j)} reaches {tops[j]:.3g}, too large for a support vector machine"
+        raise DataError(what, remedy="standardise the columns first, for instance with StandardScaler")
 
 
 def wide_columns(estimator: Estimator, X: Array) -> None:

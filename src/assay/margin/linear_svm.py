@@ -21,10 +21,10 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
 
 from assay.base import Constraint, Estimator, boolean, instance_of, integer, jobs, none, one_of, real, seed
-from assay.errors import ConvergenceWarning, DataError, ParameterError
+from assay.errors import ConvergenceWarning, ParameterError
 from assay.labels import class_codes, class_factors
 from assay.margin._linear import Fit, LinearProblem, solve_linear
-from assay.margin._machine import wide_columns
+from assay.margin._machine import refuse_huge, wide_columns
 from assay.margin._margins import Margins, MarginRegions, margins_of, regions_of
 from assay.margin._trace import SolverTrace, trace_of
 from assay.margin.svr import numbers
@@ -35,8 +35,6 @@ from assay.state import Specs, anything, classes, contrasts, floats, part
 __all__ = ["LinearSVC", "LinearSVR"]
 
 Array = np.ndarray
-LARGEST = 1e50
-"""Cells beyond this are refused."""
 FEW_COLUMNS = 500
 """Up to this many dense columns the interior-point method beats coordinate ascent."""
 
@@ -65,21 +63,12 @@ class _LinearMachine(Estimator):
     def _rows(self, X: Any, *, reset: bool = True) -> Any:
         rows = self._gate(X, reset=reset, sparse="csr", order="C")
         if reset:
-            self._refuse_huge(rows)
+            refuse_huge(self, rows)
         if reset and not sparse.issparse(rows):
             wide_columns(self, rows)
         if sparse.issparse(rows):
             rows.sum_duplicates()
         return rows
-
-    def _refuse_huge(self, X: Any) -> None:
-        """Weights beside a column without bounds would be nothing but rounding."""
-        top = abs(X).max(axis=0)
-        tops = np.asarray(top.todense() if sparse.issparse(top) else top).ravel()
-        j = int(np.argmax(tops))
-        if tops[j] > LARGEST:
-            what = f"{self._column(j)} reaches {tops[j]:.3g}, too large for a linear machine"
-            raise DataError(what, remedy="standardise the columns first, for instance with StandardScaler")
 
     def _problem(self, X: Any, c: Array, eps: float, price: Array, up: Array, down: Array) -> LinearProblem:
         """The problem of targets c; `up` and `down` say on which sides of the target there is a loss."""

@@ -57,7 +57,8 @@ class SVC(ClassifierMixin, KernelMachine):
         min |w|^2 / 2 + sum_i C_i max(0, 1 - y_i f(x_i)),    f(x) = sum_i beta_i k(x_i, x) + b
 
     As scikit-learn's, with these differences: `cache_size` is 1000 MB, `max_iter` = -1 caps the steps at a million (or
-    a hundred per row) and says what gap is left, probabilities are cross-fitted, and up to 1,000 rows the optimum is exact.
+    a hundred per row) and says what gap is left, probabilities are cross-fitted and `predict` agrees with them, and up to
+    1,000 rows the optimum is exact.
 
     | parameter       | default       | range                               | meaning                                    |
     |-----------------|---------------|-------------------------------------|--------------------------------------------|
@@ -184,7 +185,7 @@ class SVC(ClassifierMixin, KernelMachine):
         self._report(machines)
         self._keep(rows, codes, machines, members)
         if self.probability:
-            self._calibrate(rows, codes, w)
+            self._calibrate(rows, codes, w, price)
         return self
 
     # Fitting.
@@ -276,31 +277,37 @@ class SVC(ClassifierMixin, KernelMachine):
 
     # Probabilities.
 
-    def _calibrate(self, X: Any, codes: Array, w: Array | None) -> None:
+    def _calibrate(self, X: Any, codes: Array, w: Array | None, price: Array) -> None:
         """Maps from scores to probabilities, fitted to the scores of rows that were left out."""
         if self.kernel == "precomputed":
             what = "probability = True needs to leave rows out, which a precomputed Gram matrix does not allow here"
             raise ParameterError(what, remedy="pass a kernel, or wrap the model in CalibratedClassifier")
+        if w is not None and not w.all():
+            kept = np.flatnonzero(w)
+            X, codes, w, price = take(X, kept), codes[kept], w[kept], price[kept]
         splits = splits_of(CROSS_FIT, X, codes, classes=True)
-        base = clone(self).set_params(probability=False, decision_function_shape="ovr")
+        base = clone(self).set_params(probability=False, decision_function_shape="ovr", class_weight=None)
 
         def held_out(task: int) -> Array:
             train, test = splits[task]
             if np.unique(codes[train]).size < self.classes_.size:
                 what = f"probability = True needs each class in every training fold, and fold {task} lacks one"
                 raise DataError(what, remedy="pass more rows of each class, or probability=False")
-            model = clone(base).fit(take(X, train), codes[train], None if w is None else w[train])
+            model = clone(base).fit(take(X, train), codes[train], price[train])
             return score_table(model.decision_function(take(X, test)), self.classes_.size, "the score")
 
         tables = parallel(held_out, range(len(splits)), n_jobs=self.n_jobs)
         tests = np.concatenate([test for _, test in splits])
-        part = None if w is None else w[tests]
+        part = None if w is None and self.class_weight is None else price[tests]
         self.calibrators_ = fit_maps(np.concatenate(tables), codes[tests], self.classes_, part, "logistic")
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Array:
         """Calibrated probabilities in the order of `classes_`; with `probability=True` only."""
-        scores = self._class_scores(self._pair_scores(X))
+        return self._probabilities(self._pair_scores(X))
+
+    def _probabilities(self, pairs: Array) -> Array:
+        scores = self._class_scores(pairs)
         return apply_maps(self.calibrators_, scores.reshape(len(scores), -1))
 
     @available_if(_has_probabilities)
@@ -331,9 +338,11 @@ class SVC(ClassifierMixin, KernelMachine):
         return pairs if self.decision_function_shape == "ovo" else self._class_scores(pairs)
 
     def predict(self, X: Any) -> Array:
-        """The class with most votes, of several the first; for two classes the sign of f(x)."""
+        """The class with most votes, of several the first (for two the sign of f); with `probability` the most probable."""
         pairs = self._pair_scores(X)
-        if self.classes_.size == 2:
+        if self.probability:
+            codes = np.argmax(self._probabilities(pairs), axis=1)
+        elif self.classes_.size == 2:
             codes = (pairs[:, 0] > 0).astype(np.int64)
         elif self.break_ties:
             codes = np.argmax(self._class_scores(pairs), axis=1)
