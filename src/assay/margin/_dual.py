@@ -255,15 +255,12 @@ def _working_sets(
         movable, left = _movable(dual, beta, e)
         if left <= tol:
             return
-        kept = chosen[-(size // 2) :] if movable.size > size // 2 else chosen[:0]
+        kept = chosen[-(size // 2) :] if movable.size > size // 2 and size > 3 else chosen[:0]
         outside = np.setdiff1d(movable, kept, assume_unique=False)
         room = size - kept.size
         some = [_largest(up, outside[up[outside] > bottom], room // 2)]
         some.append(_largest(-down, outside[down[outside] < top], room // 2))
-        new = np.unique(np.concatenate(some))
-        if not new.size:  # two rows at least
-            new = outside[:room]
-        chosen = np.concatenate([kept, np.setdiff1d(new, kept)])
+        chosen = np.concatenate([kept, np.unique(np.concatenate(some))])
         gram.fetch(chosen)
         made, gained = _inside(dual, gram, beta, e, chosen, max(tol, 0.1 * left) if left > 10 * tol else 0.5 * tol, cap)
         records.note(max(made, 1), gained, left, chosen.size, gram.evaluations)
