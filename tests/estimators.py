@@ -62,6 +62,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "LocalRegression": [{"kernel": "tricube", "fraction": 0.6}],
     "LogisticRegression": [{"penalty": "l2"}, {"penalty": "l1"}, {"penalty": "l2", "solver": "gradient"}],
     "LogisticRegressionCV": [{"alphas": [0.1, 0.01], "cv": 3, "l1_ratio": 0.2}],
+    "Perceptron": [{"variant": "averaged", "max_iter": 20, "shuffle": True}, {"variant": "voted", "kernel": "rbf"}],
     "PlugInClassifier": [{"bandwidth": 0.5}, {"density": KernelDensity()}],
     "QuadraticDiscriminantAnalysis": [{"shrinkage": 0.5}, {"covariance": "diagonal"}, {"pooling": 0.5}],
     "RandomForestClassifier": [{"n_estimators": 5, "splitter": "exact", "vote": "majority"}],

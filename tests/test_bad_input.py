@@ -160,12 +160,17 @@ REFUSED["one feature, one row"] = REFUSED["one row"]
 KERNELS = {"OneClassSVM", "SVC", "SVCCV", "SVR"}
 # Who warns of a scale at which the answer is not that of a mild one.
 SWEEPS = {"Lasso()", "Lasso(selection='greedy')", "Lasso(selection='random')"}
+# One step for all columns as they are: another column, or another scale of one, moves the others.
+UNITS = {"DeltaRule()", "SigmoidUnit()"}
+RAW = {"DeltaRule", "Perceptron", "SigmoidUnit"}
+OVERLAP = "Perceptron()"  # no line separates the clean table either, and this one says so
 WARNED: dict[str, set[str]] = {
-    "tiny table": {"CategoricalNB", GRADIENT, "LinearSVC(loss='hinge', max_iter=200, solver='sgd')"},
-    "tiny column": {"CategoricalNB", GRADIENT, *KERNELS, *LINEAR_SVM},
-    "huge table": SWEEPS | {"ElasticNet", "LogisticRegression(penalty='l1')", SHORT_PATH, GRADIENT},
-    "huge column": SWEEPS | {"ElasticNet()", "LogisticRegression(penalty='l1')", SHORT_PATH, *KERNELS},
-    "huge table and target": SWEEPS | {"ElasticNet"},
+    "tiny table": {"CategoricalNB", GRADIENT, OVERLAP, "LinearSVC(loss='hinge', max_iter=200, solver='sgd')"} | UNITS,
+    "tiny column": {"CategoricalNB", GRADIENT, OVERLAP} | UNITS | KERNELS | LINEAR_SVM,
+    "huge table": SWEEPS | {"ElasticNet", "LogisticRegression(penalty='l1')", SHORT_PATH, GRADIENT, OVERLAP} | UNITS,
+    "huge column": SWEEPS | {"ElasticNet()", "LogisticRegression(penalty='l1')", SHORT_PATH, OVERLAP} | UNITS | KERNELS,
+    "huge table and target": SWEEPS | {"ElasticNet", "DeltaRule()"},
+    "tiny table and target": {"DeltaRule()"},
     "huge target": SWEEPS,
 }
 
@@ -543,7 +548,7 @@ def test_a_constant_column_says_nothing(estimator, value):
     X, y = clean(estimator)
     wider = np.column_stack([X, np.full(len(X), value)])
     given = expected_of(estimator, "a constant column", frame(wider), y)
-    if estimator.get_params(deep=False).get("fit_intercept", True):
+    if estimator.get_params(deep=False).get("fit_intercept", True) and type(estimator).__name__ not in RAW:
         assert_allclose(given, fitted_on_clean(estimator)[1], rtol=1e-5, atol=1e-5)
 
 

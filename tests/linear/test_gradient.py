@@ -128,3 +128,49 @@ def test_a_constant_target_is_its_own_answer(solver):
         model = LinearRegression(solver=solver, random_state=0).fit(X, np.full(len(Y), 0.1))
     np.testing.assert_allclose(model.predict(X), 0.1)
     assert not model.coef_.any()
+
+
+# The printed rules, on raw columns.
+
+
+def test_literal_step_by_hand():
+    X, y = [[1.0], [3.0], [4.0]], [2.0, 1.0, 5.0]
+    with pytest.warns(ConvergenceWarning):
+        fit = LinearRegression(solver="gradient", scale=False, learning_rate=0.01, max_iter=1).fit(X, y)
+    assert (fit.intercept_, fit.coef_[0]) == (pytest.approx(0.08), pytest.approx(0.25))
+    fit = LinearRegression(solver="gradient", scale=False).fit(X, y)
+    best = LinearRegression().fit(X, y)
+    assert (fit.intercept_, fit.coef_[0]) == (pytest.approx(best.intercept_, abs=1e-5), pytest.approx(best.coef_[0]))
+
+
+@pytest.mark.parametrize("solver", ["gradient", "sgd"])
+def test_literal_rules_of_several_targets_are_those_of_each(solver):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(40, 3)), rng.normal(size=(40, 2))
+    settings = {"solver": solver, "scale": False, "random_state": 0, "fit_intercept": False}
+    both = LinearRegression(**settings).fit(X, Y)
+    one = LinearRegression(**settings).fit(X, Y[:, 0])
+    np.testing.assert_allclose(both.coef_[0], one.coef_, rtol=1e-6)
+    assert both.trace_.objective[-1] >= one.trace_.objective[-1]
+
+
+def test_literal_rows_move_by_their_own_error():
+    """One pass of LMS over shuffled raw rows: a constant step, no averaging."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(15, 2)), rng.normal(size=15)
+    fit = LinearRegression(solver="sgd", scale=False, learning_rate=0.05, max_iter=1, random_state=7).fit(X, y)
+    w = np.zeros(3)
+    for i in np.random.RandomState(7).permutation(15):
+        a = np.append(X[i], 1.0)
+        w += 0.05 * (y[i] - w @ a) * a
+    np.testing.assert_allclose(np.append(fit.coef_, fit.intercept_), w)
+
+
+def test_literal_steps_that_diverge_are_named():
+    X, y = np.array([[1.0], [3.0], [4.0]]), [2.0, 1.0, 5.0]
+    A = np.column_stack([X, np.ones(3)])
+    largest = 2 / np.linalg.eigvalsh(A.T @ A)[-1]
+    with pytest.raises(DivergenceError, match=rf"\(raw\) data steps below {largest:.4g} hold"):
+        LinearRegression(solver="gradient", scale=False, learning_rate=1.1 * largest).fit(X, y)
+    with pytest.raises(DivergenceError, match="raw"):
+        LinearRegression(solver="sgd", scale=False, learning_rate=1.0).fit(X, y)

@@ -23,8 +23,8 @@ from assay.linear._logistic_classes import symmetric_basis
 from assay.linear._logistic_firth import FirthFit, firth
 from assay.linear._logistic_newton import Fit, solve_rows
 from assay.linear._logistic_rows import Rows, make_rows
-from assay.linear._separation import Separation, find_separation
 from assay.numerics.scale import norms
+from assay.numerics.separation import Separation, find_separation
 from assay.numerics.threads import one_blas_thread
 from assay.numerics.triangle import Solution, solve, summarize
 

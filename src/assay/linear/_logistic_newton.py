@@ -14,7 +14,7 @@ diagonal), to a residual that falls with the gradient (inexact Newton, superline
 *Stop.* The largest gradient is at most tol times the total weight, in standardised columns, and the next step moves no
 linear part by more than 1e-3 (1e-7 where standard errors are wanted, which belong to the point before it); that step,
 which is already worked out, is then taken too. Where the gradient vanishes but the steps do not get shorter, the
-likelihood has no maximum (see `assay.linear._separation`): `flat`.
+likelihood has no maximum (see `assay.numerics.separation`): `flat`.
 
 Dembo, Eisenstat and Steihaug (1982), SIAM J. Numer. Anal. 19, 400-408; Byrd, Chin, Neveitt and Nocedal (2011), SIAM J.
 Optim. 21, 977-995 (samples for curvature).

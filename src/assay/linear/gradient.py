@@ -11,7 +11,11 @@ operations. The rows of an epoch are shuffled. At a constant step LMS wanders ar
 reaching it, so the step falls as 1/sqrt(epoch) and the answer is the mean of the iterates since the last
 epoch that is a power of two: large steps for the slow directions, averaging against the noise.
 Both stop when no column's gradient exceeds tol sd(y): the residuals' covariance with any
-standardised column is then below tol, whatever the units. Widrow and Hoff (1960), IRE WESCON 4, 96-104;
+standardised column is then below tol, whatever the units.
+
+`literal` makes the steps as the textbooks print them: on the columns as they are (a column of ones for the intercept),
+along the gradient of the sum 1/2 sum_i w_i (y_i - a - b'x_i)^2, with a constant step and without averaging
+(`numerics.units`). Widrow and Hoff (1960), IRE WESCON 4, 96-104;
 Polyak and Juditsky (1992), SIAM J. Control Optim. 30, 838-855.
 """
 
@@ -28,12 +32,14 @@ from assay.errors import ConvergenceWarning, DivergenceError
 from assay.numerics.jit import kernel
 from assay.numerics.scale import norms
 from assay.numerics.triangle import Rows, Solution, Triangle, blas_for, dense, over_blocks
+from assay.numerics.units import LINEAR, augmented, batch_steps, downhill, largest_step, row_steps, triangle_of
 from assay.results import Trace
 
-__all__ = ["Descent", "gradient_descent", "lms"]
+__all__ = ["Descent", "gradient_descent", "literal", "lms"]
 
 MAX_ITER = {"gradient": 100_000, "sgd": 10_000}
 TOL = {"gradient": 1e-8, "sgd": 1e-3}
+LITERAL_EPOCHS = 100
 RUNAWAY = 100.0
 """An objective this many times its value at zero, where descent starts, has diverged."""
 
@@ -206,6 +212,71 @@ def lms(
     return _unscale(problem, solution, mean_b, mean_a, trace)
 
 
+def literal(
+    X: Rows,
+    Y: np.ndarray,
+    w: np.ndarray | None,
+    intercept: bool,
+    solver: str,
+    random: np.random.RandomState | np.random.Generator,
+    learning_rate: float | None,
+    max_iter: int | None,
+    tol: float | None,
+) -> Descent:
+    """The printed rules from zero, one target after another; the default step is half the largest that holds."""
+    A = augmented(dense(X, slice(0, X.shape[0])), intercept)
+    v = np.ones(len(A)) if w is None else w
+    B = np.zeros((Y.shape[1], A.shape[1]))
+    made = [_literal_one(A, y, v, b, solver, random, learning_rate, max_iter, tol) for y, b in zip(Y.T, B, strict=True)]
+    objective = np.zeros(max(one.size for one, _ in made))
+    for one, _ in made:  # a target that is done stays where it is
+        objective += np.append(one, np.full(objective.size - one.size, one[-1]))
+    converged = all(done for _, done in made)
+    limit = TOL["gradient"] if tol is None else tol
+    if solver == "gradient":
+        trace = _trace(solver, objective, converged, limit, "iterations")
+    else:
+        trace = Trace(objective, False, "a constant step wanders around the answer instead of reaching it")
+    p = X.shape[1]
+    return Descent(B[:, :p].T.copy(), B[:, p].copy() if intercept else np.zeros(len(B)), trace)
+
+
+def _literal_one(
+    A: np.ndarray,
+    y: np.ndarray,
+    v: np.ndarray,
+    b: np.ndarray,
+    solver: str,
+    random: np.random.RandomState | np.random.Generator,
+    learning_rate: float | None,
+    max_iter: int | None,
+    tol: float | None,
+) -> tuple[np.ndarray, bool]:
+    """The steps of one target: the objective after each, and whether the gradient vanished; b is changed."""
+    y, g = np.ascontiguousarray(y), np.empty(b.size)
+    start = max(float(downhill(A, y, v, b, LINEAR, g)), np.finfo(float).tiny)
+    single = solver == "sgd"
+    largest = largest_step(A, v, LINEAR, single=single)
+    step = 0.5 * largest if learning_rate is None else learning_rate
+    if not single:
+        T, c = triangle_of(A, y, v)
+        ones, objective = np.ones(len(T)), np.empty(MAX_ITER["gradient"] if max_iter is None else max_iter)
+        limit = (TOL["gradient"] if tol is None else tol) * np.sqrt(2.0 * start) * norms(T)
+        made = int(batch_steps(T, c, ones, b, step, LINEAR, limit, RUNAWAY, objective, np.empty((0, b.size))))
+        downhill(T, c, ones, b, LINEAR, g)
+        converged = made > 0 and bool((np.abs(g) <= limit).all())
+        if made < 0 or (not converged and step > largest):
+            raise _diverged(solver, step, largest, "raw")
+        return objective[:made], converged
+    passes = []
+    for _ in range(LITERAL_EPOCHS if max_iter is None else max_iter):
+        row_steps(A, y, v, random.permutation(len(A)), b, step, LINEAR)
+        passes.append(float(downhill(A, y, v, b, LINEAR, g)))
+        if not passes[-1] <= RUNAWAY * start:
+            raise _diverged(solver, step, largest, "raw")
+    return np.array(passes), False
+
+
 def _standard_rows(X: Rows, Y: np.ndarray, problem: _Standard, solution: Solution) -> tuple[np.ndarray, np.ndarray]:
     Z = np.empty(X.shape)
     height = max(1, (1 << 17) // max(1, X.shape[1]))
@@ -234,8 +305,8 @@ def _trace(solver: str, objective: np.ndarray, converged: bool, tol: float, unit
     return Trace(objective.copy(), False, message)
 
 
-def _diverged(solver: str, step: float, largest: float) -> Any:
+def _diverged(solver: str, step: float, largest: float, columns: str = "standardised") -> Any:
     return DivergenceError(
         f"solver={solver!r} diverged with learning_rate = {step:g}",
-        remedy=f"on these (standardised) data steps below {largest:.4g} hold; None chooses half of that",
+        remedy=f"on these ({columns}) data steps below {largest:.4g} hold; None chooses half of that",
     )

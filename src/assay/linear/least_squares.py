@@ -38,7 +38,7 @@ from assay.linear._inference import (
     total_meat,
 )
 from assay.linear._model import LinearModel, undetermined
-from assay.linear.gradient import Descent, gradient_descent, lms
+from assay.linear.gradient import Descent, gradient_descent, literal, lms
 from assay.numerics.double_double import refine
 from assay.numerics.moments import Moments, all_but_one
 from assay.numerics.triangle import (
@@ -96,6 +96,9 @@ class LinearRegression(LinearModel):
     | max_iter      | None        | >= 1 or None                   | most steps (None: 100,000) or epochs (10,000)  |
     | tol           | None        | > 0 or None                    | largest gradient left, in units of sd(y);      |
     |               |             |                                | None: 1e-8 for gradient, 1e-3 for sgd          |
+    | scale         | True        | True, False                    | False: descent by the printed rules, on raw    |
+    |               |             |                                | columns, the summed gradient, a constant step, |
+    |               |             |                                | no averaging (100 epochs of sgd)               |
     | random_state  | None        | seed                           | order of the rows in sgd                       |
 
     Fitted: `coef_`, `intercept_`, `rank_` (of the centred X), `condition_number_` (of [1, X] with columns of unit
@@ -136,6 +139,7 @@ class LinearRegression(LinearModel):
         "learning_rate": none | real(0, open_low=True),
         "max_iter": none | integer(1),
         "tol": none | real(0, open_low=True),
+        "scale": boolean,
         "random_state": seed,
     }
 
@@ -148,6 +152,7 @@ class LinearRegression(LinearModel):
         learning_rate: float | None = None,
         max_iter: int | None = None,
         tol: float | None = None,
+        scale: bool = True,
         random_state: Any = None,
     ) -> None:
         self.fit_intercept = fit_intercept
@@ -156,6 +161,7 @@ class LinearRegression(LinearModel):
         self.learning_rate = learning_rate
         self.max_iter = max_iter
         self.tol = tol
+        self.scale = scale
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -325,12 +331,15 @@ class LinearRegression(LinearModel):
         return X, y.reshape(len(y), -1), self._weights(sample_weight, len(y))
 
     def _descend(self, X: Rows, Y: np.ndarray, w: np.ndarray | None, triangle: Triangle, solution: Solution) -> Descent:
-        if self.solver == "gradient":
+        random = self.random_state
+        if not isinstance(random, np.random.Generator):
+            random = check_random_state(random)
+        if not self.scale:
+            steps = (self.learning_rate, self.max_iter, self.tol)
+            descent = literal(X, Y, w, self.fit_intercept, self.solver, random, *steps)
+        elif self.solver == "gradient":
             descent = gradient_descent(triangle, solution, self.learning_rate, self.max_iter, self.tol)
         else:
-            random = self.random_state
-            if not isinstance(random, np.random.Generator):
-                random = check_random_state(random)
             descent = lms(X, Y, w, triangle, solution, random, self.learning_rate, self.max_iter, self.tol)
         self.trace_: Trace = descent.trace
         return descent

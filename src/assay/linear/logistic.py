@@ -10,7 +10,7 @@
 exp(b_j) is the factor by which one more unit of x_j multiplies the odds. Newton's method needs three to six passes over
 the rows (`assay.linear._logistic_newton`); its cost is n p^2 flops a pass. Where a linear rule separates the classes,
 no maximum exists: the rule is found, its columns are named, and a finite stand-in is given
-(`assay.linear._separation`).
+(`assay.numerics.separation`).
 
 McCullagh and Nelder (1989), Generalized Linear Models, chapter 4; Hastie, Tibshirani and Friedman, Elements of
 Statistical Learning, section 4.4.
@@ -43,7 +43,7 @@ from assay.linear._logistic_inference import (
 )
 from assay.linear._logistic_run import LASSOS, find_maximum, make_problem, refuse_contradictions, tell
 from assay.linear._logistic_threshold import ThresholdChoice, choose_threshold
-from assay.linear._separation import Separation
+from assay.numerics.separation import Separation
 from assay.results import Summary, TestResult, Trace
 from assay.state import Specs, facts, left_out, part
 

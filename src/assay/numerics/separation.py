@@ -16,6 +16,14 @@ direction is then checked on every row: it is the certificate, and its columns a
 
 Whether it is complete is asked next: of the columns found, and of all of them.
 
+`separate` asks for two classes whether a rule is right on *every* row, s_i w'a_i > 0, s = +1 or -1, and proves either
+answer. By Gordan's theorem (1873) exactly one of these exists:
+
+    w     with  s_i w'a_i > 0 for all i                     the rule
+    alpha with  sum_i alpha_i s_i a_i = 0,  alpha >= 0,  sum alpha = 1    a point that both classes surround
+
+With an intercept the second is a point in the convex hulls of both classes. A basic solution needs at most p + 2 rows.
+
 Albert and Anderson (1984), Biometrika 71, 1-10; Konis (2007), thesis, University of Oxford (linear programmes).
 """
 
@@ -24,17 +32,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import linprog
+from scipy import sparse
+from scipy.optimize import linprog, nnls
 
 from assay.checks import name_columns
-from assay.linear._logistic_rows import Rows
 from assay.results import Result
 
-__all__ = ["Separation", "find_separation"]
+__all__ = ["Labelled", "Overlap", "Separation", "find_separation", "separate"]
 
 Array = np.ndarray
 
@@ -46,6 +54,34 @@ LARGEST_PROGRAMME = 600
 
 ROUNDS = 60
 
+POSITIVE = 1e-13
+"""A margin above this, relative to its row, is positive whatever rounding did to it."""
+
+BALANCED = 1e-9
+"""A signed sum of rows below this, relative to their size, counts as zero."""
+
+
+class Labelled(Protocol):
+    """Rows with their classes: X (n, p) dense or CSR, `codes` in 0 .. K - 1.
+
+    `first` is 1 where the rule has an intercept, `inverse` is what each column is multiplied with to be of order one.
+    """
+
+    @property
+    def X(self) -> Any: ...  # noqa: D102, N802 (as in the mathematics)
+    @property
+    def codes(self) -> Array: ...  # noqa: D102
+    @property
+    def K(self) -> int: ...  # noqa: D102, N802
+    @property
+    def first(self) -> int: ...  # noqa: D102
+    @property
+    def inverse(self) -> Array: ...  # noqa: D102
+    @property
+    def n(self) -> int: ...  # noqa: D102
+    @property
+    def is_sparse(self) -> bool: ...  # noqa: D102
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Separation(Result):
@@ -55,6 +91,8 @@ class Separation(Result):
     `kind` is "complete" or "quasi-complete", `tied` counts the rows that lie on the border of a quasi-complete one.
     `classes` are the names of the classes and `pairs` those of them that the rule tells apart.
     """
+
+    state_name: ClassVar[str] = "linear.Separation"  # where it lived when the first model files were written
 
     kind: str
     columns: tuple[str, ...]
@@ -91,8 +129,120 @@ class Separation(Result):
         return " and ".join(f"{one!r} from {other!r}" for one, other in self.pairs)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Overlap(Result):
+    """The proof that no linear rule is right on all rows: a point in the hulls of both classes.
+
+    `rows` and `weights` (which add up to 1 in each class, or to 1 in all without an intercept) are the certificate:
+    the weighted sum of the rows of one class is that of the other, `point`, up to `residual` relative to their size.
+    """
+
+    rows: Array
+    weights: Array
+    sides: Array
+    point: Array
+    residual: float
+    n: int
+    intercept: bool
+    names: tuple[str, ...] = ()
+
+    def to_frame(self) -> pd.DataFrame:
+        """One line per row of the certificate: which, on which side (+1 or -1), and its weight."""
+        return pd.DataFrame({"row": self.rows, "side": self.sides, "weight": self.weights})
+
+    def __str__(self) -> str:
+        shown = ", ".join(str(row) for row in self.rows[:6].tolist()) + (", ..." if self.rows.size > 6 else "")
+        if not self.intercept:
+            return f"no line through zero separates the classes: rows {shown} balance each other around zero"
+        first, second = (self.rows[self.sides == side] for side in (1, -1))
+        if first.size == second.size == 1:
+            pair = f"rows {min(self.rows)} and {max(self.rows)}"
+            return f"no line separates the classes: {pair} are equal, their classes are not"
+        return f"no line separates the classes: rows {shown} of both classes surround the same point"
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows of two classes in units of order one."""
+
+    X: Any
+    codes: Array
+    first: int
+    inverse: Array
+    K: int = 2
+
+    @property
+    def n(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def is_sparse(self) -> bool:
+        return bool(sparse.issparse(self.X))
+
+
+def separate(
+    X: Any,
+    upper: Array,
+    *,
+    intercept: bool = True,
+    names: Sequence[str] = (),
+    labels: Sequence[str] = ("0", "1"),
+    start: Array | None = None,
+) -> Separation | Overlap | None:
+    """A linear rule that is right on every row, or the proof that there is none; None where rounding hides which.
+
+    | parameter | default    | range         | meaning                                                              |
+    |-----------|------------|---------------|----------------------------------------------------------------------|
+    | X         |            | (n, p)        | dense or CSR rows                                                    |
+    | upper     |            | (n,) bool     | which rows are of the second class                                   |
+    | intercept | True       | bool          | whether the rule may have one                                        |
+    | names     | x0, x1 ... |               | of the columns                                                       |
+    | labels    | "0", "1"   |               | of the classes                                                       |
+    | start     | None       | (n,)          | signed margins of a rule that is nearly right: worst rows first      |
+
+    >>> print(separate(np.array([[1.0], [2.0], [3.0]]), np.array([False, False, True])))
+    column 'x0' separates the classes completely
+    >>> print(separate(np.array([[1.0], [2.0], [3.0]]), np.array([False, True, False])))
+    no line separates the classes: rows 0, 1, 2 of both classes surround the same point
+    """
+    n, p = X.shape
+    scale = _column_sizes(X)
+    rows = _Rows(X, np.asarray(upper).astype(np.int64), int(intercept), 1.0 / scale)
+    A = _Margins(rows, np.ones(p, dtype=bool))
+    score = np.zeros(n) if start is None else np.asarray(start, dtype=np.float64)
+    found = A.strict(np.column_stack([np.zeros(n), np.where(rows.codes == 1, score, -score)]))
+    named = tuple(names) or tuple(f"x{j}" for j in range(p))
+    if found is None:
+        return None
+    if isinstance(found, tuple):
+        return _overlap(A, *found, names=named)
+    slopes, offset = A.in_units(found)
+    columns = tuple(name for name, slope in zip(named, slopes[0], strict=True) if slope != 0)
+    pairs = ((str(labels[0]), str(labels[1])),)
+    return Separation("complete", columns, slopes, offset, 0, n, pairs[0], pairs)
+
+
+def _column_sizes(X: Any) -> Array:
+    top = abs(X).max(axis=0)
+    large = np.asarray(top.toarray() if hasattr(top, "toarray") else top, dtype=np.float64).ravel()
+    return np.where(large > 1e-300, large, 1.0)  # the inverse of a smaller one would overflow
+
+
+def _overlap(A: _Margins, rows: Array, alpha: Array, names: tuple[str, ...]) -> Overlap:
+    """The certificate in the units of the table, checked there."""
+    sides = np.where(A.rows.codes[rows] == 1, 1, -1)
+    if A.rows.first:
+        alpha = alpha / alpha[sides == 1].sum()
+    table = A.X[rows].toarray() if A.rows.is_sparse else A.X[rows].astype(np.float64)
+    point = alpha[sides == 1] @ table[sides == 1]
+    gap = np.abs((alpha * sides) @ table) * A.inverse
+    size = (alpha @ np.abs(table)) * A.inverse
+    residual = float((gap / np.maximum(size, 1e-300)).max(initial=0.0))
+    return Overlap(rows, alpha, sides, point, residual, A.rows.n, bool(A.rows.first), names)
+
+
 def find_separation(
-    rows: Rows, eta: Array, rule: tuple[Array, Array], names: Sequence[str], free: Array, labels: Sequence[str]
+    rows: Labelled, eta: Array, rule: tuple[Array, Array], names: Sequence[str], free: Array, labels: Sequence[str]
 ) -> Separation | None:
     """A direction that separates the classes using the columns `free`, or None where they overlap.
 
@@ -126,7 +276,7 @@ def find_separation(
 class _Margins:
     """The inequalities of the programme: rows a = (1, x * inverse), uncentred so that zeros of the table stay zeros."""
 
-    def __init__(self, rows: Rows, usable: Array) -> None:
+    def __init__(self, rows: Labelled, usable: Array) -> None:
         self.rows, self.usable = rows, usable
         self.inverse = rows.inverse[usable]
         self.width = rows.first + int(usable.sum())
@@ -224,6 +374,51 @@ class _Margins:
             return (answer.x[:-1], float(answer.x[-1])) if answer.status == 0 and answer.x[-1] > ZERO else None
 
         return self._grow(eta, solve)
+
+    def strict(self, eta: Array) -> Array | tuple[Array, Array] | None:
+        """A direction with all margins positive, or rows and weights that rule it out; None: undecided (two classes).
+
+        The largest least margin t of directions in a box is the least size of sum alpha_i s_i a_i over the simplex,
+        so the answer of the programme is a rule where t > 0, and its dual the certificate where t = 0.
+        """
+        own = (np.arange(self.rows.n), 1 - self.rows.codes)
+        margins = self.margins_of(eta)[own] / self.sizes
+        if self.unknowns > LARGEST_PROGRAMME:
+            return None
+        batch = max(200, 10 * self.unknowns)
+        cost = np.concatenate([np.zeros(self.unknowns), [-1.0]])
+        limits = [*[(-1.0, 1.0)] * self.unknowns, (None, 1.0)]
+        chosen = np.sort(np.argsort(margins, kind="stable")[:batch])
+        for _ in range(ROUNDS):
+            half = self._inequalities(np.column_stack([chosen, own[1][chosen]]))
+            table = np.column_stack([half, np.ones(len(half))])
+            answer: Any = linprog(cost, A_ub=table, b_ub=np.zeros(len(half)), bounds=limits, method="highs")
+            if answer.status != 0:
+                return None
+            D = np.vstack([np.zeros(self.width), answer.x[:-1]])
+            margins = self.margins(D)[own] / self.sizes
+            if margins.min() > POSITIVE * max(float(np.abs(D).max()), 1e-300):
+                return D
+            if margins[chosen].min() <= POSITIVE:
+                return self._balance(half, chosen)
+            chosen = np.union1d(chosen, np.argsort(margins, kind="stable")[:batch])
+        return None
+
+    def _balance(self, half: Array, chosen: Array) -> tuple[Array, Array] | None:
+        """Weights of some of the rows whose signed sum is zero; None where rounding does not let them be found."""
+        table = np.vstack([half.T, np.ones(len(half))])
+        target = np.concatenate([np.zeros(half.shape[1]), [1.0]])
+        alpha, _ = nnls(table, target, maxiter=30 * len(half))
+        used = np.flatnonzero(alpha > 1e-12 * alpha.max(initial=0.0))
+        if used.size == 0:
+            return None
+        # One more least-squares fit on the rows in use squeezes out the last digits.
+        polished = np.linalg.lstsq(table[:, used], target, rcond=None)[0]
+        alpha = polished if (polished > 0).all() else alpha[used]
+        if np.abs(table[:, used] @ alpha - target).max() > BALANCED:
+            return None
+        rows = chosen[used]
+        return rows, alpha / self.sizes[rows]
 
     def _grow(self, eta: Array, solve: Callable[[Array, Array], tuple[Array, float] | None]) -> Array | None:
         """Solve a programme on the rows of smallest margin adding those that its answer violates until none is left."""
