@@ -248,6 +248,7 @@ def _subgradient(
     """Steps 1/t on |w|^2 / 2 + n L_i; the weights of the second half of all steps are averaged."""
     n, p = problem.X.shape
     z, tail = np.zeros(p + 1), np.zeros(p + 1)
+    records.rows[-1] = (0, -problem.loss(problem.c), *records.rows[-1][2:])
     clock, harmonic, counts = np.array([0.0, float(n * epochs // 2)]), np.zeros(1), np.zeros((2, n))
     X = problem.X
     table = (X.data, X.indices, X.indptr) if problem.is_sparse else (X,)

@@ -8,11 +8,13 @@ proof: a point that belongs to both hulls.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from assay.errors import DataError
+from assay.numerics.separation import Overlap
 
 __all__ = ["refuse_inseparable"]
 
@@ -21,14 +23,23 @@ TOUCH = 1e-5
 """Hulls nearer than this share of the largest feature vector count as touching."""
 
 
-def refuse_inseparable(source: Any, y: Array, made: Any, names: list[Any]) -> None:
-    """Raise the proof that no hyperplane separates the classes, where there is one."""
+def refuse_inseparable(
+    source: Any, y: Array, made: Any, names: list[Any], proof: Callable[[], Overlap | None]
+) -> None:
+    """Raise the proof that no hyperplane separates the classes, where there is one.
+
+    `proof` asks the linear programme of `assay.numerics.separation`, which names the rows; with other kernels than the
+    linear one it has nothing to say.
+    """
     total = 0.5 * float(np.abs(made.beta).sum())
     radius = float(np.sqrt(max(np.max(source.diagonal), 0.0)))
     least = float(np.min(y * (y - made.e + made.bias)))
     apart = np.sqrt(made.norm) / total if total > 0 else np.inf
     if least > 0.5 and apart > TOUCH * radius:
         return
+    overlap = proof()
+    if overlap is not None:
+        raise DataError(str(overlap), remedy="pass a finite C, such as C=1.0, or a richer kernel")
     positive, negative = (np.flatnonzero((made.beta != 0) & (y == side)) for side in (1.0, -1.0))
     what = (
         f"no hyperplane separates {names[0]!r} from {names[1]!r} in the features of this kernel: weighted means of "

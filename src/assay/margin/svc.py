@@ -16,6 +16,7 @@ Cortes, Vapnik (1995), Machine Learning 20, 273-297; Fan, Chen, Lin (2005), JMLR
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, ClassVar, Self
 
@@ -34,6 +35,7 @@ from assay.margin._separable import refuse_inseparable
 from assay.margin._trace import SolverTrace
 from assay.margin.kernels import Linear as LinearKernel
 from assay.margin.scalings import c_for_budget
+from assay.numerics.separation import Overlap, separate
 from assay.numerics.threads import parallel, workers
 from assay.resampling import splits_of, take
 from assay.state import Specs, anything, classes, floats, ints, left_out, need, optional, part, several
@@ -181,7 +183,7 @@ class SVC(ClassifierMixin, KernelMachine):
         self.classes_, codes = class_codes(y, n, w)
         price = class_factors(self.class_weight, self.classes_, codes, w)[codes] * (1.0 if w is None else w)
         source = self._source(rows, w)
-        machines, members = self._fit_pairs(source, codes, price)
+        machines, members = self._fit_pairs(rows, source, codes, price)
         self._report(machines)
         self._keep(rows, codes, machines, members)
         if self.probability:
@@ -190,7 +192,7 @@ class SVC(ClassifierMixin, KernelMachine):
 
     # Fitting.
 
-    def _fit_pairs(self, source: Source, codes: Array, price: Array) -> tuple[list[Machine], list[Array]]:
+    def _fit_pairs(self, X: Any, source: Source, codes: Array, price: Array) -> tuple[list[Machine], list[Array]]:
         """The machine of each pair of classes, and its rows."""
         K = self.classes_.size
         pairs = list(combinations(range(K), 2))
@@ -210,20 +212,29 @@ class SVC(ClassifierMixin, KernelMachine):
             # With two classes the second is positive, with more the first of each pair, as in scikit-learn.
             y = np.where((codes[rows] == b) == (K == 2), 1.0, -1.0)
             inner = source if rows.size == source.n else source.take(rows)
-            return self._fit_one(inner, y, price[rows], threads, pairs[task])
+            names = [self.classes_.tolist()[k] for k in pairs[task]]
+            return self._fit_one(inner, y, price[rows], threads, names, lambda: self._overlap(X, rows, y))
 
         if K == 2:  # not as a task, so that matrix products may use all cores
             return [fit(0)], members
         return parallel(fit, range(len(pairs)), n_jobs=self.n_jobs), members
 
-    def _fit_one(self, source: Source, y: Array, price: Array, share: int, pair: tuple[int, int]) -> Machine:
+    def _overlap(self, X: Any, rows: Array, y: Array) -> Overlap | None:
+        """The rows that prove that no line separates the classes; of the linear kernel only."""
+        if not isinstance(self.kernel_, LinearKernel):
+            return None
+        found = separate(take(X, rows), y > 0, intercept=self.bias != "none")
+        return replace(found, rows=rows[found.rows]) if isinstance(found, Overlap) else None
+
+    def _fit_one(
+        self, source: Source, y: Array, price: Array, share: int, names: list[Any], proof: Any
+    ) -> Machine:
         def at(C: float, start: Any = None) -> Machine:
             bound = C * price if np.isfinite(C) else np.full(y.size, np.inf)
             dual = Dual(y, 0.0, np.where(y > 0, 0.0, -bound), np.where(y > 0, bound, 0.0), self.bias == "unpenalised")
             made = self._solve(source, dual, share=share, start=start)
             if C == np.inf:
-                names = [self.classes_.tolist()[k] for k in pair]
-                refuse_inseparable(source, y, made, names)
+                refuse_inseparable(source, y, made, names, proof)
             return made
 
         if self.slack_budget is None:
