@@ -189,7 +189,12 @@ def test_sparse_is_dense():
     X, y = classes(200, 6)
     X[np.abs(X) < 0.5] = 0.0
     S = sparse.csr_array(X)
-    for model in (SVC(), SVC(kernel="linear"), LinearSVC(), LinearSVC(loss="hinge", solver="dual_ascent", random_state=0)):
+    for model in (
+        SVC(),
+        SVC(kernel="linear"),
+        LinearSVC(),
+        LinearSVC(loss="hinge", solver="dual_ascent", random_state=0),
+    ):
         assert_allclose(model.fit(S, y).decision_function(S), model.fit(X, y).decision_function(X), atol=1e-7)
 
 
@@ -209,7 +214,9 @@ def test_hard_margin():
 
 def test_hard_margin_says_why_there_is_none():
     X, y = load_iris(return_X_y=True)
-    with pytest.raises(DataError, match="no line separates the classes: rows .* surround the same point; pass a finite C"):
+    with pytest.raises(
+        DataError, match="no line separates the classes: rows .* surround the same point; pass a finite C"
+    ):
         SVC(kernel="linear", C=np.inf).fit(X[50:], y[50:])
     with pytest.raises(DataError, match="no hyperplane separates 0 from 1 in the features.*weighted means.*finite C"):
         SVC(kernel="poly", degree=2, gamma=1.0, C=np.inf).fit([[0.0], [1.0], [2.0], [-3.0]], [0, 1, 0, 1])
@@ -260,7 +267,9 @@ def test_predictions_and_layout_are_scikit_learns():
         assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-4)
         assert np.array_equal(ours.predict(X), theirs.predict(X))
     numbers = y.astype(float) * 10
-    assert_allclose(SVR(C=5.0).fit(X, numbers).predict(X), svm.SVR(C=5.0, tol=1e-8).fit(X, numbers).predict(X), atol=1e-5)
+    assert_allclose(
+        SVR(C=5.0).fit(X, numbers).predict(X), svm.SVR(C=5.0, tol=1e-8).fit(X, numbers).predict(X), atol=1e-5
+    )
     one, other = OneClassSVM(nu=0.2).fit(X), svm.OneClassSVM(nu=0.2, tol=1e-9).fit(X)
     assert_allclose(one.decision_function(X), other.decision_function(X), atol=1e-5)
 
@@ -336,9 +345,7 @@ def test_grid_is_the_loop_over_fits():
     splits = splits_of(4, X, y, classes=True, random_state=0)
     for g, gamma in enumerate(gammas):
         for c, C in enumerate(Cs):
-            wrong = [
-                np.mean(SVC(C=C, gamma=gamma).fit(X[a], y[a]).predict(X[b]) != y[b]) * len(b) for a, b in splits
-            ]
+            wrong = [np.mean(SVC(C=C, gamma=gamma).fit(X[a], y[a]).predict(X[b]) != y[b]) * len(b) for a, b in splits]
             assert model.cv_map_.error[g, c] == pytest.approx(sum(wrong) / len(y), abs=1e-9)
     g, c = model.cv_map_.best
     assert model.cv_map_.error.min() == model.cv_map_.error[g, c]
@@ -354,7 +361,9 @@ def test_texts_and_columns_by_name():
     assert model.predict(["savanna", "driver"]).tolist() == [0, 1]
     X, labels = classes()
     part = SVC(kernel=Linear().on([0])).fit(X, labels)
-    assert_allclose(part.decision_function(X), SVC(kernel="linear").fit(X[:, :1], labels).decision_function(X[:, :1]), atol=1e-8)
+    assert_allclose(
+        part.decision_function(X), SVC(kernel="linear").fit(X[:, :1], labels).decision_function(X[:, :1]), atol=1e-8
+    )
 
 
 def test_precomputed_and_functions():

@@ -26,7 +26,9 @@ AWAY = 0.995
 """Share of the way to the nearest bound that a step takes."""
 
 
-def interior_point(problem: LinearProblem, tol: float, max_iter: int, records: Records) -> tuple[Array, float, Array, bool]:
+def interior_point(
+    problem: LinearProblem, tol: float, max_iter: int, records: Records
+) -> tuple[Array, float, Array, bool]:
     """Weights, free bias, beta and whether the relative gap fell below tol."""
     from assay.margin._linear import weighted_product
 
@@ -71,7 +73,7 @@ def interior_point(problem: LinearProblem, tol: float, max_iter: int, records: R
         along = system(s) if problem.free else s
         short = -float(s @ z)
 
-        def direction(low_target: Array, high_target: Array, z=z, above=above, r=r, along=along, short=short):  # noqa: ANN001, ANN202
+        def direction(low_target: Array, high_target: Array, z=z, above=above, r=r, along=along, short=short):
             right = r + low_target / z - high_target / above
             dz = system(right)
             db = 0.0

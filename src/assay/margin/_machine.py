@@ -21,7 +21,7 @@ from assay.margin._dual import Dual, Solution, bias_and_gap, solve
 from assay.margin._finish import finish
 from assay.margin._gram import Gram
 from assay.margin._trace import SolverTrace, trace_of
-from assay.margin.kernels import EditDistance, Kernel, Laplacian, On, Precomputed, RBF, StringSpectrum, Wrapped, named
+from assay.margin.kernels import RBF, EditDistance, Kernel, Laplacian, On, Precomputed, StringSpectrum, Wrapped, named
 from assay.margin.kernels import Linear as LinearKernel
 from assay.numerics.seeds import generator
 from assay.resampling import take
@@ -319,7 +319,7 @@ def _check_gram(K: Array) -> None:
         what = f"the Gram matrix is not symmetric: K[{i}, {j}] = {K[i, j]:.4g} but K[{j}, {i}] = {K[j, i]:.4g}"
         raise DataError(what, remedy="pass (K + K.T) / 2 if that is what you mean")
     d = np.diag(K)
-    bad = bool((d < -1e-9 * top).any()) or bool((K**2 > (1 + 1e-6) * np.outer(d, d) + 1e-12 * top**2).any())
+    bad = bool((d < -1e-9 * top).any()) or bool(((1 + 1e-6) * np.outer(d, d) + 1e-12 * top**2 < K**2).any())
     if not bad and K.shape[0] <= EXACT:
         least = float(np.linalg.eigvalsh(K)[0])
         bad = least < -1e-7 * top * K.shape[0]

@@ -23,9 +23,7 @@ TOUCH = 1e-5
 """Hulls nearer than this share of the largest feature vector count as touching."""
 
 
-def refuse_inseparable(
-    source: Any, y: Array, made: Any, names: list[Any], proof: Callable[[], Overlap | None]
-) -> None:
+def refuse_inseparable(source: Any, y: Array, made: Any, names: list[Any], proof: Callable[[], Overlap | None]) -> None:
     """Raise the proof that no hyperplane separates the classes, where there is one.
 
     `proof` asks the linear programme of `assay.numerics.separation`, which names the rows; with other kernels than the

@@ -25,7 +25,7 @@ from assay.errors import ConvergenceWarning, ParameterError
 from assay.labels import class_codes, class_factors
 from assay.margin._linear import Fit, LinearProblem, solve_linear
 from assay.margin._machine import refuse_huge, wide_columns
-from assay.margin._margins import Margins, MarginRegions, margins_of, regions_of
+from assay.margin._margins import MarginRegions, Margins, margins_of, regions_of
 from assay.margin._trace import SolverTrace, trace_of
 from assay.margin.svr import numbers
 from assay.numerics.seeds import seed_sequence

@@ -75,7 +75,9 @@ def svm_scalings(
     given = {"C": C, "lambda_": lambda_, "lambda_mean": lambda_mean}
     told = {name: value for name, value in given.items() if value is not None}
     if len(told) != 1 or not n > 0:
-        raise ParameterError(f"svm_scalings got n = {n!r} and {len(told)} scalings", remedy="pass n > 0 and one scaling")
+        raise ParameterError(
+            f"svm_scalings got n = {n!r} and {len(told)} scalings", remedy="pass n > 0 and one scaling"
+        )
     name, value = next(iter(told.items()))
     if not 0 < value < np.inf:
         raise ParameterError(f"{name} = {value!r}", remedy="it must be a finite number above 0")

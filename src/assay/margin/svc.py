@@ -30,7 +30,7 @@ from assay.errors import DataError, ParameterError
 from assay.labels import class_codes, class_factors
 from assay.margin._dual import Dual
 from assay.margin._machine import POSITIVE, KernelMachine, Machine, Source
-from assay.margin._margins import Margins, MarginRegions, margins_of, regions_of
+from assay.margin._margins import MarginRegions, Margins, margins_of, regions_of
 from assay.margin._separable import refuse_inseparable
 from assay.margin._trace import SolverTrace
 from assay.margin.kernels import Linear as LinearKernel
@@ -40,14 +40,15 @@ from assay.numerics.threads import parallel, workers
 from assay.resampling import splits_of, take
 from assay.state import Specs, anything, classes, floats, ints, left_out, need, optional, part, several
 
-__all__ = ["SVC", "class_scores"]
+__all__ = ["SVC", "class_scores", "has_probabilities"]
 
 Array = np.ndarray
 CROSS_FIT = 5
 """Folds whose scores the probabilities are calibrated to."""
 
 
-def _has_probabilities(model: SVC) -> bool:
+def has_probabilities(model: Any) -> bool:
+    """Whether `probability` was asked for."""
     if not model.probability:
         raise AttributeError("predict_proba is there with probability=True only")
     return True
@@ -226,14 +227,12 @@ class SVC(ClassifierMixin, KernelMachine):
         found = separate(take(X, rows), y > 0, intercept=self.bias != "none")
         return replace(found, rows=rows[found.rows]) if isinstance(found, Overlap) else None
 
-    def _fit_one(
-        self, source: Source, y: Array, price: Array, share: int, names: list[Any], proof: Any
-    ) -> Machine:
+    def _fit_one(self, source: Source, y: Array, price: Array, share: int, names: list[Any], proof: Any) -> Machine:
         def at(C: float, start: Any = None) -> Machine:
             bound = C * price if np.isfinite(C) else np.full(y.size, np.inf)
             dual = Dual(y, 0.0, np.where(y > 0, 0.0, -bound), np.where(y > 0, bound, 0.0), self.bias == "unpenalised")
             made = self._solve(source, dual, share=share, start=start)
-            if C == np.inf:
+            if np.inf == C:
                 refuse_inseparable(source, y, made, names, proof)
             return made
 
@@ -312,7 +311,7 @@ class SVC(ClassifierMixin, KernelMachine):
         part = None if w is None and self.class_weight is None else price[tests]
         self.calibrators_ = fit_maps(np.concatenate(tables), codes[tests], self.classes_, part, "logistic")
 
-    @available_if(_has_probabilities)
+    @available_if(has_probabilities)
     def predict_proba(self, X: Any) -> Array:
         """Calibrated probabilities in the order of `classes_`; with `probability=True` only."""
         return self._probabilities(self._pair_scores(X))
@@ -321,7 +320,7 @@ class SVC(ClassifierMixin, KernelMachine):
         scores = self._class_scores(pairs)
         return apply_maps(self.calibrators_, scores.reshape(len(scores), -1))
 
-    @available_if(_has_probabilities)
+    @available_if(has_probabilities)
     def predict_log_proba(self, X: Any) -> Array:
         """Their logarithms."""
         with np.errstate(divide="ignore"):

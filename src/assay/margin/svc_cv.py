@@ -20,26 +20,27 @@ import numpy as np
 import pandas as pd
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
 
-from assay.base import Constraint, Estimator, array_like, instance_of, integer, jobs, none, one_of, real, seed
+from assay.base import Constraint, Estimator, array_like, boolean, instance_of, integer, jobs, none, one_of, real, seed
 from assay.errors import ConvergenceWarning, DataError, ParameterError
 from assay.labels import class_codes, class_factors
 from assay.margin._dual import Dual, solve
-from assay.margin._margins import Margins, MarginRegions
 from assay.margin._machine import KernelMachine, scale_rate, unit_of, wide_columns
+from assay.margin._margins import MarginRegions, Margins
 from assay.margin.kernels import named
-from assay.margin.svc import SVC, class_scores
+from assay.margin.svc import SVC, class_scores, has_probabilities
 from assay.numbers import fmt
 from assay.numerics.threads import parallel
-from assay.resampling import cv_mean_and_error, folds_constraint, one_standard_error, splits_of
+from assay.resampling import Holdout, cv_mean_and_error, folds_constraint, one_standard_error, splits_of
 from assay.results import Result
 from assay.state import Specs, anything, classes, part, values
 
-__all__ = ["CGammaMap", "SVCCV"]
+__all__ = ["SVCCV", "CGammaMap"]
 
 Array = np.ndarray
-LARGEST = 20_000
-"""Rows up to which the Gram matrix of a gamma is made as a whole (1.6 GB)."""
+LARGEST = 12_000
+"""Rows up to which all choose C and gamma; of more, so many are drawn (a Gram matrix of 576 MB)."""
 CS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 FACTORS = (0.01, 0.1, 0.3162, 1.0, 3.162, 10.0)
 """The default grid; gammas are these times 1 / (p var X)."""
@@ -121,11 +122,13 @@ class SVCCV(ClassifierMixin, Estimator):
     | tol          | 1e-3    | above 0                                 | KKT violation at which to stop                    |
     | max_iter     | -1      | from -1 on                              | steps of a fit; -1: a million, or a hundred per row |
     | cache_size   | 1000    | above 0                                 | MB of kernel rows kept in the last fit            |
+    | probability  | False   | True, False                             | calibrated probabilities of the chosen machine    |
     | random_state | 0       | seed                                    | of the folds                                      |
     | n_jobs       | None    | threads                                 | folds at a time; never changes a result           |
 
     Fitted: `C_`, `gamma_`, `cv_map_` (a `CGammaMap`: table, picture), `machine_` (the `SVC` of all rows), `classes_`,
-    `n_features_in_`, `feature_names_in_`. A row of weight w counts w times, in the fits and in the error.
+    `n_features_in_`, `feature_names_in_`. A row of weight w counts w times, in the fits and in the error. Of more than
+    12,000 rows so many, drawn by class, choose C and gamma; the last fit is to all.
 
     Hsu, Chang, Lin (2003), A practical guide to support vector classification.
 
@@ -149,6 +152,7 @@ class SVCCV(ClassifierMixin, Estimator):
         "rule": one_of("min", "1se"),
         "class_weight": none | one_of("balanced") | instance_of(dict, "a dict of weights by class"),
         "max_iter": integer(-1),
+        "probability": boolean,
         "random_state": seed,
         "n_jobs": jobs,
     }
@@ -176,6 +180,7 @@ class SVCCV(ClassifierMixin, Estimator):
         tol: float = 1e-3,
         max_iter: int = -1,
         cache_size: float = 1000,
+        probability: bool = False,
         random_state: Any = 0,
         n_jobs: int | None = None,
     ) -> None:
@@ -190,6 +195,7 @@ class SVCCV(ClassifierMixin, Estimator):
         self.tol = tol
         self.max_iter = max_iter
         self.cache_size = cache_size
+        self.probability = probability
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -202,9 +208,6 @@ class SVCCV(ClassifierMixin, Estimator):
         """Fit every cell of the grid in every fold, choose, and fit all rows once more."""
         rows = self._gate(X, sparse="csr", order="C")
         n = rows.shape[0]
-        if n > LARGEST:
-            what = f"SVCCV keeps the Gram matrix of all rows in memory, {n} of them are too many"
-            raise DataError(what, remedy=f"choose C and gamma on at most {LARGEST} rows, then fit SVC to all")
         w = self._weights(sample_weight, n)
         self.classes_, codes = class_codes(y, n, w)
         if isinstance(rows, np.ndarray):
@@ -213,9 +216,13 @@ class SVCCV(ClassifierMixin, Estimator):
         rows = rows if self._unit == 1.0 else rows * self._unit
         Cs, gammas = self._grid(rows, w)
         weight = np.ones(n) if w is None else w
-        splits = self._splits(rows, codes, w)
         price = class_factors(self.class_weight, self.classes_, codes, w)[codes] * weight
-        errors, weights = self._errors(rows, codes, price, weight, splits, Cs, gammas)
+        drawn = self._drawn(codes)
+        some = (
+            (rows, codes, price, weight) if drawn is None else tuple(one[drawn] for one in (rows, codes, price, weight))
+        )
+        splits = self._splits(some[0], some[1], w if drawn is None or w is None else w[drawn])
+        errors, weights = self._errors(*some, splits, Cs, gammas)
         self.cv_map_ = self._choose(errors, weights, Cs, gammas)
         g, c = self.cv_map_.chosen
         self.C_, self.gamma_ = float(Cs[c]), float(gammas[g])  # of the table times the unit, a power of two
@@ -223,6 +230,7 @@ class SVCCV(ClassifierMixin, Estimator):
         self.machine_ = SVC(
             C=self.C_, gamma=self.gamma_, kernel=self.kernel, degree=self.degree, coef0=self.coef0, tol=self.tol,
             class_weight=weights_by_code, cache_size=self.cache_size, max_iter=self.max_iter, n_jobs=self.n_jobs,
+            probability=self.probability,
         )  # fmt: skip
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*varies more than.*")  # said above
@@ -239,6 +247,16 @@ class SVCCV(ClassifierMixin, Estimator):
         if self.gammas is not None:
             return Cs, _values(self.gammas, "gammas")
         return Cs, np.minimum(np.array(FACTORS) * scale_rate(X, w), 1e300)
+
+    def _drawn(self, codes: Array) -> Array | None:
+        """The rows that choose C and gamma: all, or so many that a Gram matrix fits, by class."""
+        if codes.size <= LARGEST:
+            return None
+        if not isinstance(self.cv, int | np.integer):
+            what = f"cv names rows of the table, but of its {codes.size:,} rows only {LARGEST:,} choose C and gamma"
+            raise DataError(what, remedy="pass a number of folds as cv")
+        splitter = Holdout(LARGEST / codes.size, stratify=True, random_state=self.random_state)
+        return np.sort(next(iter(splitter.split(codes[:, None], codes)))[1])
 
     def _splits(self, X: Any, codes: Array, w: Array | None) -> Any:
         """The folds; a number of them splits the rows that have weight."""
@@ -320,6 +338,12 @@ class SVCCV(ClassifierMixin, Estimator):
         rows = self._rows(X)
         return self.machine_.predict(rows)
 
+    @available_if(has_probabilities)
+    def predict_proba(self, X: Any) -> Array:
+        """Calibrated probabilities of the chosen machine; with `probability=True` only."""
+        rows = self._rows(X)
+        return self.machine_.predict_proba(rows)
+
     def margins(self, X: Any, y: Any) -> Margins:
         """Slacks and distances of the chosen machine."""
         rows = self._rows(X)
@@ -336,7 +360,9 @@ def _values(given: Any, name: str) -> Array:
     except (TypeError, ValueError):
         made = np.empty(0)
     if not made.size or not real(0, open_low=True).accepts(float(made[0])) or not np.isfinite(made).all():
-        raise ParameterError(f"{name} = {given!r} is out of range", remedy="it must be a list of finite numbers above 0")
+        raise ParameterError(
+            f"{name} = {given!r} is out of range", remedy="it must be a list of finite numbers above 0"
+        )
     return made
 
 

@@ -18,15 +18,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import OutlierMixin, RegressorMixin
 
-from assay.base import Constraint, one_of, real, seed
+from assay.base import Constraint, boolean, one_of, real, seed
 from assay.errors import DataError
 from assay.margin._dual import Dual
-from assay.margin._machine import POSITIVE, KernelMachine, Machine
+from assay.margin._machine import KernelMachine, Machine
 from assay.margin._trace import SolverTrace
 from assay.margin.kernels import Linear as LinearKernel
 from assay.state import Specs, anything, floats, ints, need, optional, part
 
-__all__ = ["OneClassSVM", "SVR"]
+__all__ = ["SVR", "OneClassSVM"]
 
 Array = np.ndarray
 
@@ -93,6 +93,7 @@ class SVR(RegressorMixin, _OneDual):
     | order        | "epochs"      | "uniform"                           | rows of "dual_ascent": permuted or drawn  |
     | bias         | "unpenalised" | "augmented", "none"                 | b free, as a column of ones (k + 1), or 0 |
     | random_state | None          | seed                                | order of "dual_ascent"                    |
+    | standardize_target | False   | True, False                         | C and epsilon in standard deviations of y |
 
     Fitted: `support_`, `support_vectors_`, `dual_coef_`, `intercept_`, `coef_` (linear kernel), `kernel_`, `dual_gap_`,
     `violation_`, `n_iter_`, `trace_`, `n_features_in_`, `feature_names_in_`. A row of weight w counts w times.
@@ -111,6 +112,7 @@ class SVR(RegressorMixin, _OneDual):
         "epsilon": real(0),
         "order": one_of("epochs", "uniform"),
         "random_state": seed,
+        "standardize_target": boolean,
     }
 
     def __init__(
@@ -130,6 +132,7 @@ class SVR(RegressorMixin, _OneDual):
         order: str = "epochs",
         bias: str = "unpenalised",
         random_state: Any = None,
+        standardize_target: bool = False,
     ) -> None:
         self.kernel = kernel
         self.degree = degree
@@ -145,6 +148,7 @@ class SVR(RegressorMixin, _OneDual):
         self.order = order
         self.bias = bias
         self.random_state = random_state
+        self.standardize_target = standardize_target
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Solve the dual; rows of weight 0 are as if they were not there."""
@@ -157,10 +161,14 @@ class SVR(RegressorMixin, _OneDual):
         bound = np.full(kept.size, float(self.C)) if w is None else self.C * w[kept]
         # Far from zero the targets would leave no digits for their differences; a free bias takes the middle back.
         middle = float(np.median(target[kept])) if self.bias == "unpenalised" else 0.0
-        dual = Dual(target[kept] - middle, float(self.epsilon), -bound, bound, self.bias == "unpenalised")
+        spread = _spread(target[kept], bound) if self.standardize_target else 1.0
+        dual = Dual((target[kept] - middle) / spread, float(self.epsilon), -bound, bound, self.bias == "unpenalised")
         machine = self._solve(inner, dual)
         self._keep(rows, machine, kept)
-        self.intercept_ = self.intercept_ + middle
+        self.intercept_ = spread * self.intercept_ + middle
+        self.dual_coef_ *= spread
+        if hasattr(self, "coef_"):
+            self.coef_ *= spread
         return self
 
     def predict(self, X: Any) -> Array:
@@ -271,6 +279,13 @@ class OneClassSVM(OutlierMixin, _OneDual):
     state: ClassVar[Specs] = {"offset_": anything}
 
 
+def _spread(y: Array, w: Array) -> float:
+    """The standard deviation of weighted targets; 1 where they are all equal."""
+    mean = np.average(y, weights=w)
+    spread = float(np.sqrt(np.average((y - mean) ** 2, weights=w)))
+    return spread if spread > 0 else 1.0
+
+
 def numbers(y: Any, n: int) -> Array:
     """A target of one number per row."""
     from sklearn.utils.validation import column_or_1d
@@ -283,10 +298,10 @@ def numbers(y: Any, n: int) -> Array:
     try:
         target = column_or_1d(y, warn=True)
     except ValueError as error:
-        raise DataError(f"y cannot be used: {' '.join(str(error).split())}", remedy="give one number per row") from error
+        raise DataError(
+            f"y cannot be used: {' '.join(str(error).split())}", remedy="give one number per row"
+        ) from error
     if target.size != n:
         what = f"Found input variables with inconsistent numbers of samples: X has {n} rows but y has {target.size}"
         raise DataError(what, remedy="give X and y the same number of rows")
     return np.ascontiguousarray(target, dtype=np.float64)
-
-

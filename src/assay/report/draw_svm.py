@@ -150,5 +150,3 @@ def _grid(result: CGammaMap, ax: Axes | None = None) -> Axes:
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2)
         plt.colorbar(image, ax=axes, label="error rate")
         return axes
-
-
