@@ -19,12 +19,14 @@ from assay.numerics.jit import kernel
 
 __all__ = ["coordinate_ascent", "gather", "pair_ascent", "subtract_rows"]
 
+Array = np.ndarray
+
 FLAT = 1e-12
 """Curvature is at least this share of the largest diagonal entry: where rows coincide, or K is not positive."""
 
 
 @kernel(inline=True)
-def _offsets(t, beta, lo, hi, eps, up, down):
+def _offsets(t: int, beta: Array, lo: Array, hi: Array, eps: float, up: Array, down: Array) -> None:
     """What must be added to e_t for the rates up and down; infinite where beta_t cannot move."""
     b = beta[t]
     up[t] = -np.inf if b >= hi[t] else (-eps if b >= 0.0 else eps)
@@ -32,7 +34,22 @@ def _offsets(t, beta, lo, hi, eps, up, down):
 
 
 @kernel
-def pair_ascent(K, slot, stamp, diag, e, beta, lo, hi, eps, tol, steps, active, up, down):
+def pair_ascent(
+    K: Array,
+    slot: Array,
+    stamp: Array,
+    diag: Array,
+    e: Array,
+    beta: Array,
+    lo: Array,
+    hi: Array,
+    eps: float,
+    tol: float,
+    steps: int,
+    active: Array,
+    up: Array,
+    down: Array,
+) -> tuple[int, float, float, int]:
     """Make up to `steps` steps on pairs among the `active` rows; e is kept for all rows.
 
     The row that gains most per unit goes up; its partner is the one with the largest second-order gain. Row i of the
@@ -92,7 +109,9 @@ def pair_ascent(K, slot, stamp, diag, e, beta, lo, hi, eps, tol, steps, active, 
 
 
 @kernel
-def coordinate_ascent(K, slot, diag, e, beta, lo, hi, eps, order):
+def coordinate_ascent(
+    K: Array, slot: Array, diag: Array, e: Array, beta: Array, lo: Array, hi: Array, eps: float, order: Array
+) -> tuple[int, float, float]:
     """One step on each row of `order`, none coupled to another; returns steps that moved, gain and violation met."""
     n = e.size
     gained, moved, worst = 0.0, 0, 0.0
@@ -119,7 +138,7 @@ def coordinate_ascent(K, slot, diag, e, beta, lo, hi, eps, order):
 
 
 @kernel
-def subtract_rows(K, slots, factors, e, first, last):
+def subtract_rows(K: Array, slots: Array, factors: Array, e: Array, first: int, last: int) -> None:
     """e -= factors' K[slots] in the columns from `first` to `last`, four rows at a time."""
     for s in range(0, slots.size, 4):
         many = min(4, slots.size - s)
@@ -136,7 +155,7 @@ def subtract_rows(K, slots, factors, e, first, last):
 
 
 @kernel
-def gather(K, slots, columns, out):
+def gather(K: Array, slots: Array, columns: Array, out: Array) -> None:
     """out = K[slots][:, columns]."""
     for a in range(slots.size):
         row, to = K[slots[a]], out[a]

@@ -159,7 +159,7 @@ def _finished(dual: Dual, inner: Dual, scale: float, beta: Array, e: Array, tol:
     beta = beta / scale
     bias, gap, left = bias_and_gap(dual, beta, e)
     if scale != 1.0:
-        records.rows = [(s, o / scale, *more) for s, o, *more in records.rows]
+        records.rows = [(row[0], row[1] / scale, *row[2:]) for row in records.rows]
     return Solution(beta, e, bias, dual.objective(beta, e), gap, left, left <= tol * 1.0001, records)
 
 

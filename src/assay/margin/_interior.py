@@ -10,18 +10,17 @@ Ferris, Munson (2002), Interior-point methods for massive support vector machine
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-if TYPE_CHECKING:
-    from assay.margin._dual import Records
-    from assay.margin._linear import LinearProblem
+from assay.margin._dual import Records
+from assay.margin._linear_problem import LinearProblem, weighted_product
 
 __all__ = ["interior_point"]
 
 Array = np.ndarray
+SNAPPED = 1000
+"""Up to this many rows the active-set method follows, which starts from bounds that are met."""
 AWAY = 0.995
 """Share of the way to the nearest bound that a step takes."""
 
@@ -30,79 +29,94 @@ def interior_point(
     problem: LinearProblem, tol: float, max_iter: int, records: Records
 ) -> tuple[Array, float, Array, bool]:
     """Weights, free bias, beta and whether the relative gap fell below tol."""
-    from assay.margin._linear import weighted_product
-
-    X, n = problem.X, problem.c.size
-    up, down = np.flatnonzero(problem.hi > 0), np.flatnonzero(problem.lo < 0)
-    row, s = np.concatenate([up, down]), np.concatenate([np.ones(up.size), -np.ones(down.size)])
-    u = np.concatenate([problem.hi[up], -problem.lo[down]])
-    q = s * problem.c[row] - problem.eps
-    one = 0.0 if problem.free else problem.one
-
-    def forward(v: Array) -> Array:  # A v by variable
-        return s * (X @ v[:-1] + one * v[-1])[row]
-
-    def back(z: Array) -> Array:  # A'z
-        beta = np.bincount(row, s * z, minlength=n)
-        return np.append(X.T @ beta, one * beta.sum())
-
-    z = 0.5 * u
-    lower, upper = np.ones(z.size), np.ones(z.size)
-    bias, good = 0.0, False
-    w = back(z)
+    split = _Split(problem)
+    s, u = split.s, split.u
+    z, lower, upper, bias, good = 0.5 * u, np.ones(u.size), np.ones(u.size), 0.0, False
+    w = split.back(z)
     for _ in range(max_iter):
-        beta = np.bincount(row, s * z, minlength=n)
+        beta = split.beta(z)
         D, P = problem.dual(beta, w), problem.primal(w, bias)
         gap = P - D + abs(bias * beta.sum())
-        records.note(1, D - records.rows[-1][1], gap, n, 0)
+        records.note(1, D - records.rows[-1][1], gap, problem.c.size, 0)
         if gap <= tol * (1.0 + abs(P)):
             good = True
             break
-        above = u - z
-        r = q - forward(w) - s * bias  # stationarity: r + lower - upper = 0
-        mu = float(z @ lower + above @ upper) / (2 * z.size)
-        d = lower / z + upper / above
-        H = weighted_product(X, np.bincount(row, 1.0 / d, minlength=n), one)
-        H[np.diag_indices_from(H)] += 1.0
-        factor = cho_factor(H, lower=True, check_finite=False)
-
-        def system(right: Array, d: Array = d, factor: tuple[Array, bool] = factor) -> Array:
-            inner = right / d
-            return inner - forward(cho_solve(factor, back(inner), check_finite=False)) / d
-
-        along = system(s) if problem.free else s
-        short = -float(s @ z)
-
-        def direction(low_target: Array, high_target: Array, z=z, above=above, r=r, along=along, short=short):
-            right = r + low_target / z - high_target / above
-            dz = system(right)
-            db = 0.0
-            if problem.free:
-                db = (float(s @ dz) - short) / float(s @ along)
-                dz = dz - db * along
-            return dz, db, low_target / z - lower - lower / z * dz, high_target / above - upper + upper / above * dz
-
-        zero = np.zeros(z.size)
-        dz, _, dl, dh = direction(zero, zero)
-        share = _reach(z, dz, above, lower, dl, upper, dh)
-        ahead = float((z + share * dz) @ (lower + share * dl) + (above - share * dz) @ (upper + share * dh))
-        sigma = (ahead / (2 * z.size) / mu) ** 3
-        dz, db, dl, dh = direction(sigma * mu - dz * dl, sigma * mu + dz * dh)
-        share = AWAY * _reach(z, dz, above, lower, dl, upper, dh)
+        r = split.q - split.forward(w) - s * bias  # stationarity: r + lower - upper = 0
+        newton = _Newton(split, z, lower, upper, r)
+        mu = float(z @ lower + (u - z) @ upper) / (2 * z.size)
+        dz, _, dl, dh = newton.direction(np.zeros(z.size), np.zeros(z.size))
+        share = newton.reach(dz, dl, dh)
+        ahead = float((z + share * dz) @ (lower + share * dl) + (u - z - share * dz) @ (upper + share * dh))
+        centre = (ahead / (2 * z.size) / mu) ** 3 * mu
+        dz, db, dl, dh = newton.direction(centre - dz * dl, centre + dz * dh)
+        share = AWAY * newton.reach(dz, dl, dh)
         z, lower, upper, bias = z + share * dz, lower + share * dl, upper + share * dh, bias + share * db
-        w = back(z)
+        w = split.back(z)
     if problem.free:
         w = np.append(w[:-1], 0.0)
-    # Rows whose multiplier is larger than their distance to a bound end there.
-    z = np.where(lower > z / u, 0.0, np.where(upper > (u - z) / u, u, z))
-    return w, bias, np.bincount(row, s * z, minlength=n), good
+    if problem.c.size <= SNAPPED:  # rows whose multiplier is larger than their distance to a bound end there
+        z = np.where(lower > z / u, 0.0, np.where(upper > (u - z) / u, u, z))
+    return w, bias, split.beta(z), good
 
 
-def _reach(z: Array, dz: Array, above: Array, lower: Array, dl: Array, upper: Array, dh: Array) -> float:
-    """The longest step, at most one, that keeps everything positive."""
-    longest = 1.0
-    for value, change in ((z, dz), (above, -dz), (lower, dl), (upper, dh)):
-        falling = change < 0
-        if falling.any():
-            longest = min(longest, float(np.min(value[falling] / -change[falling])))
-    return longest
+class _Split:
+    """The smooth form: z = the parts of beta above and below zero, with signs s, bounds u and linear gain q."""
+
+    def __init__(self, problem: LinearProblem) -> None:
+        up, down = np.flatnonzero(problem.hi > 0), np.flatnonzero(problem.lo < 0)
+        self.X, self.n, self.free = problem.X, problem.c.size, problem.free
+        self.one = 0.0 if problem.free else problem.one
+        self.row = np.concatenate([up, down])
+        self.s = np.concatenate([np.ones(up.size), -np.ones(down.size)])
+        self.u = np.concatenate([problem.hi[up], -problem.lo[down]])
+        self.q = self.s * problem.c[self.row] - problem.eps
+
+    def beta(self, z: Array) -> Array:
+        """Signed coefficients by row."""
+        return np.bincount(self.row, self.s * z, minlength=self.n)
+
+    def forward(self, v: Array) -> Array:
+        """A v by variable."""
+        return self.s * (self.X @ v[:-1] + self.one * v[-1])[self.row]
+
+    def back(self, z: Array) -> Array:
+        """A'z."""
+        beta = self.beta(z)
+        return np.append(self.X.T @ beta, self.one * beta.sum())
+
+
+class _Newton:
+    """The linear system of one step, factored once for predictor and corrector."""
+
+    def __init__(self, split: _Split, z: Array, lower: Array, upper: Array, r: Array) -> None:
+        self.split, self.z, self.above, self.lower, self.upper, self.r = split, z, split.u - z, lower, upper, r
+        self.d = lower / z + upper / self.above
+        H = weighted_product(split.X, np.bincount(split.row, 1.0 / self.d, minlength=split.n), split.one)
+        H[np.diag_indices_from(H)] += 1.0
+        self.factor = cho_factor(H, lower=True, check_finite=False)
+        self.along = self._solve(split.s) if split.free else split.s
+
+    def _solve(self, right: Array) -> Array:
+        """(diag(d) + A A')^-1 right, by Sherman, Morrison and Woodbury."""
+        inner = right / self.d
+        return inner - self.split.forward(cho_solve(self.factor, self.split.back(inner), check_finite=False)) / self.d
+
+    def direction(self, low: Array, high: Array) -> tuple[Array, float, Array, Array]:
+        """Changes of z, the bias and both multipliers that aim at z lower = low, (u - z) upper = high."""
+        dz = self._solve(self.r + low / self.z - high / self.above)
+        db, s = 0.0, self.split.s
+        if self.split.free:
+            db = (float(s @ dz) + float(s @ self.z)) / float(s @ self.along)
+            dz = dz - db * self.along
+        dl = low / self.z - self.lower - self.lower / self.z * dz
+        dh = high / self.above - self.upper + self.upper / self.above * dz
+        return dz, db, dl, dh
+
+    def reach(self, dz: Array, dl: Array, dh: Array) -> float:
+        """The longest step, at most one, that keeps everything positive."""
+        longest = 1.0
+        for value, change in ((self.z, dz), (self.above, -dz), (self.lower, dl), (self.upper, dh)):
+            falling = change < 0
+            if falling.any():
+                longest = min(longest, float(np.min(value[falling] / -change[falling])))
+        return longest

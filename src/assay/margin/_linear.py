@@ -24,13 +24,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 
-from assay.margin._dual import Dual, Records
+from assay.margin._dual import Dual, Records, bias_and_gap
 from assay.margin._finish import finish
+from assay.margin._interior import interior_point
 from assay.margin._linear_kernels import dual_epoch, dual_epoch_sparse, subgradient_epoch, subgradient_epoch_sparse
-from assay.numerics.threads import one_blas_thread, parallel
+from assay.margin._linear_problem import LinearProblem, weighted_product
+from assay.numerics.threads import one_blas_thread
 
 __all__ = ["Fit", "LinearProblem", "solve_linear"]
 
@@ -41,63 +42,6 @@ DENSE = 1500
 """Up to this many columns Newton's system is factored."""
 PROXIMAL = 60
 """Rounds of a free bias."""
-BLOCK = 4096
-"""Rows of a block of a weighted product."""
-
-
-@dataclass(frozen=True, eq=False)
-class LinearProblem:
-    """One linear problem; `one` is the entry of the further column, 0 without; `free` says that the bias is free."""
-
-    X: Any
-    c: Array
-    eps: float
-    lo: Array
-    hi: Array
-    extra: Array
-    one: float
-    free: bool
-
-    @property
-    def squared(self) -> bool:
-        """Whether the loss is squared."""
-        return bool(self.extra.any())
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether X is sparse (compressed rows)."""
-        return sparse.issparse(self.X)
-
-    def scores(self, w: Array) -> Array:
-        """x_i'w, with the further column."""
-        return np.asarray(self.X @ w[:-1]) + self.one * w[-1]
-
-    def weights(self, beta: Array) -> Array:
-        """w = X'beta, with the further column's last."""
-        return np.append(np.asarray(self.X.T @ beta), self.one * beta.sum())
-
-    def loss(self, r: Array) -> float:
-        """The sum of the losses."""
-        above, below = np.maximum(r - self.eps, 0.0), np.maximum(-r - self.eps, 0.0)
-        if self.squared:
-            sides = np.where(self.hi > 0, above, 0.0) ** 2 + np.where(self.lo < 0, below, 0.0) ** 2
-            return float((sides / (2 * self.extra)).sum())
-        return float((np.where(above > 0, self.hi, 0.0) * above - np.where(below > 0, self.lo, 0.0) * below).sum())
-
-    def pulls(self, r: Array) -> Array:
-        """Beta of a squared loss at its residuals."""
-        above = np.where(self.hi > 0, np.maximum(r - self.eps, 0.0), 0.0)
-        below = np.where(self.lo < 0, np.maximum(-r - self.eps, 0.0), 0.0)
-        return (above - below) / self.extra
-
-    def primal(self, w: Array, bias: float) -> float:
-        """P at w and a free bias."""
-        return 0.5 * float(w @ w) + self.loss(self.c - self.scores(w) - bias)
-
-    def dual(self, beta: Array, w: Array) -> float:
-        """D at beta with w = X'beta."""
-        square = 0.5 * float(w @ w) + 0.5 * float(self.extra @ beta**2)
-        return float(self.c @ beta - self.eps * np.abs(beta).sum()) - square
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,8 +70,6 @@ def _solve(problem: LinearProblem, solver: str, tol: float, max_iter: int, rng: 
     if solver == "newton":
         w, bias, beta, good = _newton(problem, tol, max_iter, records)
     elif solver == "interior_point":
-        from assay.margin._interior import interior_point
-
         w, bias, beta, good = interior_point(problem, tol, max_iter, records)
     elif solver == "sgd":
         w, bias, beta, good = _subgradient(problem, max_iter, rng, order, records)
@@ -162,8 +104,6 @@ def _exact(problem: LinearProblem, beta: Array) -> tuple[Array, float, Array] | 
     w = replace(problem, one=one).weights(beta)
     if not problem.free:
         return w, 0.0, beta
-    from assay.margin._dual import bias_and_gap
-
     bias, _, _ = bias_and_gap(dual, beta, e)
     return w, bias - float(np.dot(mean, w[:-1])), beta
 
@@ -207,7 +147,6 @@ def _epochs(
     problem: LinearProblem, w: Array, bias: float, beta: Array, tol: float, epochs: int, rng: np.random.Generator, order: str, records: Records,
 ) -> bool:  # fmt: skip
     """Coordinate ascent until an epoch over all rows meets no violation above tol."""
-    n = beta.size
     curve = _squares(problem) + problem.one**2 + problem.extra
     common = (w, problem.one, bias, problem.c, problem.lo, problem.hi, problem.extra, curve, problem.eps, beta)
     X = problem.X
@@ -231,7 +170,6 @@ def _epochs(
             rows, limit = (np.sort(drawn[:kept]), worst) if order == "epochs" else (everyone, np.inf)
             if rows.size == 0:
                 rows, limit = everyone, np.inf
-    del n
     return False
 
 
@@ -319,19 +257,6 @@ def _newton_step(problem: LinearProblem, penalty: Array, active: Array, g: Array
     H[np.diag_indices_from(H)] += penalty
     H[-1, -1] += 0.0 if H[-1, -1] > 0 else 1.0
     return -cho_solve(cho_factor(H, lower=True, check_finite=False), g, check_finite=False)
-
-
-def weighted_product(X: Array, weight: Array, one: float) -> Array:
-    """Z' diag(weight) Z with Z = (X, one), by blocks of rows, added up in their order."""
-    p = X.shape[1]
-
-    def block(at: int) -> Array:
-        Z = np.empty((min(BLOCK, len(X) - at), p + 1))
-        Z[:, :p], Z[:, p] = X[at : at + BLOCK], one
-        Z *= np.sqrt(weight[at : at + BLOCK])[:, None]
-        return Z.T @ Z
-
-    return np.asarray(sum(parallel(block, range(0, len(X), BLOCK), n_jobs=-1, work=X.size * p)))
 
 
 def _conjugate(problem: LinearProblem, penalty: Array, X: Any, weight: Array, g: Array) -> Array:

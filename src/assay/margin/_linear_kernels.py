@@ -12,9 +12,13 @@ from assay.numerics.jit import kernel
 
 __all__ = ["dual_epoch", "dual_epoch_sparse", "subgradient_epoch", "subgradient_epoch_sparse"]
 
+Array = np.ndarray
+
 
 @kernel(inline=True)
-def _moved(e, beta, lo, hi, eps, curve, limit):
+def _moved(
+    e: float, beta: float, lo: float, hi: float, eps: float, curve: float, limit: float
+) -> tuple[float, float, bool]:
     """Beta after its step, the violation it had, and whether the row can be left out of the next epochs."""
     up = (e - eps if beta >= 0.0 else e + eps) if beta < hi else -np.inf
     down = (e - eps if beta > 0.0 else e + eps) if beta > lo else np.inf
@@ -29,7 +33,21 @@ def _moved(e, beta, lo, hi, eps, curve, limit):
 
 
 @kernel
-def dual_epoch(X, w, one, bias, c, lo, hi, extra, curve, eps, beta, order, limit):
+def dual_epoch(
+    X: Array,
+    w: Array,
+    one: float,
+    bias: float,
+    c: Array,
+    lo: Array,
+    hi: Array,
+    extra: Array,
+    curve: Array,
+    eps: float,
+    beta: Array,
+    order: Array,
+    limit: float,
+) -> tuple[int, float]:
     """One step on each row of `order`, which keeps those worth another look; how many these are, and the violation."""
     p = X.shape[1]
     worst, kept = 0.0, 0
@@ -55,7 +73,23 @@ def dual_epoch(X, w, one, bias, c, lo, hi, extra, curve, eps, beta, order, limit
 
 
 @kernel
-def dual_epoch_sparse(data, indices, indptr, w, one, bias, c, lo, hi, extra, curve, eps, beta, order, limit):
+def dual_epoch_sparse(
+    data: Array,
+    indices: Array,
+    indptr: Array,
+    w: Array,
+    one: float,
+    bias: float,
+    c: Array,
+    lo: Array,
+    hi: Array,
+    extra: Array,
+    curve: Array,
+    eps: float,
+    beta: Array,
+    order: Array,
+    limit: float,
+) -> tuple[int, float]:
     """The same for compressed rows."""
     p = w.size - 1
     worst, kept = 0.0, 0
@@ -81,13 +115,26 @@ def dual_epoch_sparse(data, indices, indptr, w, one, bias, c, lo, hi, extra, cur
 
 
 @kernel(inline=True)
-def _pull(r, eps, lo, hi):
+def _pull(r: float, eps: float, lo: float, hi: float) -> float:
     """The subgradient of a row's loss, as a coefficient of x_i."""
     return hi if r > eps else (lo if r < -eps else 0.0)
 
 
 @kernel
-def subgradient_epoch(X, z, tail, one, c, lo, hi, eps, order, clock, harmonic, counts):
+def subgradient_epoch(
+    X: Array,
+    z: Array,
+    tail: Array,
+    one: float,
+    c: Array,
+    lo: Array,
+    hi: Array,
+    eps: float,
+    order: Array,
+    clock: Array,
+    harmonic: Array,
+    counts: Array,
+) -> None:
     """Steps w_t = (1 - 1/t) w + (1/t) n g_i x_i on the rows of `order`; z = t w, `tail` adds up harmonic numbers.
 
     `clock` holds t and the t from which on weights are averaged; `counts` holds the same two sums by row.
@@ -117,7 +164,22 @@ def subgradient_epoch(X, z, tail, one, c, lo, hi, eps, order, clock, harmonic, c
 
 
 @kernel
-def subgradient_epoch_sparse(data, indices, indptr, z, tail, one, c, lo, hi, eps, order, clock, harmonic, counts):
+def subgradient_epoch_sparse(
+    data: Array,
+    indices: Array,
+    indptr: Array,
+    z: Array,
+    tail: Array,
+    one: float,
+    c: Array,
+    lo: Array,
+    hi: Array,
+    eps: float,
+    order: Array,
+    clock: Array,
+    harmonic: Array,
+    counts: Array,
+) -> None:
     """The same for compressed rows."""
     n, p = c.size, z.size - 1
     t, since = clock[0], clock[1]

@@ -27,7 +27,17 @@ from assay.numerics.seeds import generator
 from assay.resampling import take
 from assay.state import Specs, anything, floats, left_out, part
 
-__all__ = ["EXACT", "KernelMachine", "Machine", "Source", "refuse_huge", "scale_rate", "unit_of", "wide_columns"]
+__all__ = [
+    "EXACT",
+    "KernelMachine",
+    "Machine",
+    "Source",
+    "is_sparse",
+    "refuse_huge",
+    "scale_rate",
+    "unit_of",
+    "wide_columns",
+]
 
 Array = np.ndarray
 EXACT = 1000
@@ -48,6 +58,11 @@ POSITIVE = Constraint(
 )
 
 
+def is_sparse(X: Any) -> bool:
+    """Whether X is sparse; unlike SciPy's, it tells type checkers nothing, whose idea of sparse has no methods."""
+    return bool(sparse.issparse(X))
+
+
 class Source:
     """Training rows prepared for one kernel, in both precisions; of few rows the whole Gram matrix, made once."""
 
@@ -64,9 +79,9 @@ class Source:
         if exact.n <= FEW:
             return cls(None, None, np.asarray(exact.block(), dtype=np.float64))
         dense = isinstance(X, np.ndarray) and X.dtype == np.float64
-        if not (dense or sparse.issparse(X)) or isinstance(exact.kernel, Wrapped | Precomputed):
+        if not (dense or is_sparse(X)) or isinstance(exact.kernel, Wrapped | Precomputed):
             return cls(exact, None)
-        largest = float(np.abs(X.data if sparse.issparse(X) else X).max(initial=0.0))
+        largest = float(np.abs(X.data if is_sparse(X) else X).max(initial=0.0))
         if not 1 / SINGLE < largest < SINGLE:
             return cls(exact, None)
         rows = X - X.mean(axis=0) if dense and centred else X
@@ -242,7 +257,7 @@ class KernelMachine(Estimator):
 
     def _hold(self, X: Any, rows: Array) -> None:
         """Keep the support vectors."""
-        if sparse.issparse(X):
+        if is_sparse(X):
             X = X.tocsr()
         vectors = take(X, rows)
         self.support_vectors_ = vectors if self._unit == 1.0 else vectors / self._unit
@@ -334,7 +349,7 @@ def _check_gram(K: Array) -> None:
 def refuse_huge(estimator: Estimator, X: Any) -> None:
     """Beside a column of such numbers the others would be nothing but rounding, and products overflow."""
     tops: Any = abs(X).max(axis=0)
-    tops = np.asarray(tops.todense() if sparse.issparse(tops) else tops).ravel()
+    tops = np.asarray(tops.todense() if is_sparse(tops) else tops).ravel()
     j = int(np.argmax(tops))
     if tops[j] > HUGE:
         what = f"{estimator._column(j)} reaches {tops[j]:.3g}, too large for a support vector machine"
@@ -360,7 +375,7 @@ def wide_columns(estimator: Estimator, X: Array) -> None:
 
 def scale_rate(X: Any, w: Array | None) -> float:
     """gamma = "scale": 1 / (p var X), the variance of all cells, by the weights of their rows."""
-    if w is None or sparse.issparse(X):
+    if w is None or is_sparse(X):
         kept = X if w is None else X[w > 0]
         if w is None or (w[w > 0] == w.max()).all():
             resolved: Any = RBF("scale").resolve(kept)
@@ -370,7 +385,7 @@ def scale_rate(X: Any, w: Array | None) -> float:
     top = float(abs(rows).max()) or 1.0
     scaled = rows / top
     mean = float(share @ np.asarray(scaled.sum(axis=1)).ravel())
-    if sparse.issparse(rows):
+    if is_sparse(rows):
         squares = np.asarray(scaled.multiply(scaled).sum(axis=1)).ravel()
         variance = float(share @ squares) - mean**2
     else:
@@ -382,7 +397,7 @@ def scale_rate(X: Any, w: Array | None) -> float:
 
 def unit_of(X: Any) -> float:
     """A power of two that brings wild tables near 1; 1 for all others."""
-    top = float(np.abs(X.data if sparse.issparse(X) else X).max(initial=0.0))
+    top = float(np.abs(X.data if is_sparse(X) else X).max(initial=0.0))
     if not top or 1 / SINGLE < top < SINGLE:
         return 1.0
     return float(2.0 ** -np.round(np.clip(np.log2(top), -1000, 1000)))

@@ -96,7 +96,8 @@ def margins_of(model: Any, scores: Array, y: Any) -> Margins:
             parts.append((rows, np.full(rows.size, m), own, np.maximum(0.0, 1.0 - own), own * model.margin_[m], place))
             names.append(f"{known[a]} | {known[b]}")
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    return Margins(*columns, width=model.margin_.copy(), pairs=tuple(names))
+    row, pair, score, slack, distance, place = columns
+    return Margins(row, pair, score, slack, distance, place, model.margin_.copy(), tuple(names))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -93,5 +93,7 @@ class SolverComparison(Result):
 
 def trace_of(solver: str, records: Records, gap: float, converged: bool) -> SolverTrace:
     """A solver's notes as a result."""
-    columns = [np.array(column) for column in zip(*records.rows, strict=True)]
-    return SolverTrace(solver, *columns, gap=float(gap), converged=bool(converged))
+    step, objective, broken, working, evaluations, seconds = (
+        np.array(column) for column in zip(*records.rows, strict=True)
+    )
+    return SolverTrace(solver, step, objective, broken, working, evaluations, seconds, float(gap), bool(converged))

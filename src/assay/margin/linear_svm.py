@@ -16,15 +16,15 @@ import warnings
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
 
 from assay.base import Constraint, Estimator, boolean, instance_of, integer, jobs, none, one_of, real, seed
 from assay.errors import ConvergenceWarning, ParameterError
 from assay.labels import class_codes, class_factors
-from assay.margin._linear import Fit, LinearProblem, solve_linear
-from assay.margin._machine import refuse_huge, wide_columns
+from assay.margin._linear import Fit, solve_linear
+from assay.margin._linear_problem import LinearProblem
+from assay.margin._machine import is_sparse, refuse_huge, wide_columns
 from assay.margin._margins import MarginRegions, Margins, margins_of, regions_of
 from assay.margin._trace import SolverTrace, trace_of
 from assay.margin.svr import numbers
@@ -64,9 +64,9 @@ class _LinearMachine(Estimator):
         rows = self._gate(X, reset=reset, sparse="csr", order="C")
         if reset:
             refuse_huge(self, rows)
-        if reset and not sparse.issparse(rows):
+        if reset and not is_sparse(rows):
             wide_columns(self, rows)
-        if sparse.issparse(rows):
+        if is_sparse(rows):
             rows.sum_duplicates()
         return rows
 
@@ -82,7 +82,7 @@ class _LinearMachine(Estimator):
 
     def _solver(self, X: Any) -> str:
         squared = self.loss.startswith("squared")
-        dense = not sparse.issparse(X)
+        dense = not is_sparse(X)
         if self.solver == "auto":
             if squared:
                 return "newton"

@@ -218,11 +218,11 @@ class SVCCV(ClassifierMixin, Estimator):
         weight = np.ones(n) if w is None else w
         price = class_factors(self.class_weight, self.classes_, codes, w)[codes] * weight
         drawn = self._drawn(codes)
-        some = (
-            (rows, codes, price, weight) if drawn is None else tuple(one[drawn] for one in (rows, codes, price, weight))
-        )
-        splits = self._splits(some[0], some[1], w if drawn is None or w is None else w[drawn])
-        errors, weights = self._errors(*some, splits, Cs, gammas)
+        chosen = slice(None) if drawn is None else drawn
+        part_w = None if w is None else w[chosen]
+        table, labels = (rows, codes) if drawn is None else (rows[drawn], codes[drawn])
+        splits = self._splits(table, labels, part_w)
+        errors, weights = self._errors(table, labels, price[chosen], weight[chosen], splits, Cs, gammas)
         self.cv_map_ = self._choose(errors, weights, Cs, gammas)
         g, c = self.cv_map_.chosen
         self.C_, self.gamma_ = float(Cs[c]), float(gammas[g])  # of the table times the unit, a power of two

@@ -65,7 +65,7 @@ def _margins(result: Margins, ax: Axes | None = None) -> Axes:
     """Histogram of the scores towards the own class, by where rows lie."""
     with _canvas(ax) as axes:
         low, high = np.quantile(result.score, [0.002, 0.998])
-        edges = np.linspace(min(low, -0.5), max(high, 1.5), 60)
+        edges = np.linspace(min(low, -0.5), max(high, 1.5), 60).tolist()
         shown = [result.score[result.place == k] for k in range(4)]
         names = [f"{word} ({part.size:,})" for word, part in zip(_PLACES, shown, strict=True)]
         colours = [ACCENT, INK, "#E69F00", WARM]
@@ -113,12 +113,12 @@ def _regions(result: MarginRegions, ax: Axes | None = None) -> Axes:
         for k, name in enumerate(result.classes):
             mine = rows[result.label[rows] == k]
             axes.scatter(
-                *result.points[mine].T, s=24, marker=MARKS[k % len(MARKS)], color=COLOURS[k % len(COLOURS)],
+                result.points[mine, 0], result.points[mine, 1], s=24, marker=MARKS[k % len(MARKS)], color=COLOURS[k % len(COLOURS)],
                 edgecolors="white", linewidths=0.4, label=name, zorder=3,
             )  # fmt: skip
         held = rows[result.support[rows]]
         axes.scatter(
-            *result.points[held].T, s=80, facecolors="none", edgecolors=INK, linewidths=0.8, zorder=4,
+            result.points[held, 0], result.points[held, 1], s=80, facecolors="none", edgecolors=INK, linewidths=0.8, zorder=4,
             label="on or inside the margin",
         )  # fmt: skip
         axes.set(xlabel=result.names[0], ylabel=result.names[1], title=result.title)
