@@ -215,10 +215,10 @@ def test_hard_margin():
 def test_hard_margin_says_why_there_is_none():
     X, y = load_iris(return_X_y=True)
     with pytest.raises(
-        DataError, match="no line separates the classes: rows .* surround the same point; pass a finite C"
+        DataError, match=r"no line separates the classes: rows .* surround the same point; pass a finite C"
     ):
         SVC(kernel="linear", C=np.inf).fit(X[50:], y[50:])
-    with pytest.raises(DataError, match="no hyperplane separates 0 from 1 in the features.*weighted means.*finite C"):
+    with pytest.raises(DataError, match=r"no hyperplane separates 0 from 1 in the features.*weighted means.*finite C"):
         SVC(kernel="poly", degree=2, gamma=1.0, C=np.inf).fit([[0.0], [1.0], [2.0], [-3.0]], [0, 1, 0, 1])
     twins = np.array([[0.0], [1.0], [1.0], [2.0]])
     with pytest.raises(DataError, match="two rows with these labels are the same to the kernel"):

@@ -2,11 +2,11 @@
 
     max  D(beta) = c'beta - eps |beta|_1 - beta'K beta / 2,    lo <= beta <= hi,    sum beta = const with a bias
 
-| machine    | c  | eps     | lo, hi                              | sum beta |
-|------------|----|---------|-------------------------------------|----------|
+| machine    | c  | eps     | lo, hi                               | sum beta |
+|------------|----|---------|--------------------------------------|----------|
 | classes    | y  | 0       | 0, C_i for y = 1; -C_i, 0 for y = -1 | 0        |
-| numbers    | y  | epsilon | -C_i, C_i                           | 0        |
-| one class  | 0  | 0       | 0, w_i                              | nu n     |
+| numbers    | y  | epsilon | -C_i, C_i                            | 0        |
+| one class  | 0  | 0       | 0, w_i                               | nu n     |
 
 The bias b is the multiplier of the sum. With e = c - K beta every free row (strictly between its bounds, and not zero)
 has e_i - eps sign(beta_i) = b, so b is their mean; without a free row it is the middle of the interval that the rows at
@@ -14,13 +14,14 @@ their bounds leave open. At b the primal objective is
 
     P = beta'K beta / 2 + sum_i max(0, hi_i (e_i - b - eps), lo_i (e_i - b + eps)) + b sum beta
 
-and P - D, the duality gap, bounds how far D is from its maximum; it is measured in double precision after the last step.
+and P - D, the duality gap, bounds how far D is from its maximum. Sums are in double precision throughout; kernel values
+are in single precision while a solver runs, and in double precision where `_finish` ends a problem.
 
-| solver        | step                                                        | cost of a step                          |
-|---------------|-------------------------------------------------------------|-----------------------------------------|
-| "smo"         | a pair in closed form, second-order choice                  | O(n), and a row of K the first time     |
-| "working_set" | up to `SET` rows solved among themselves, half of them kept | up to `SET`/2 rows of K in one product  |
-| "dual_ascent" | one row in closed form, no bias                             | O(n), and a row of K the first time     |
+| solver        | step                                                        | cost of a step |
+|---------------|-------------------------------------------------------------|----------------------------------------|
+| "smo"         | a pair in closed form, second-order choice                  | O(n), and a row of K the first time |
+| "working_set" | up to `SET` rows solved among themselves, half of them kept | up to `SET`/2 rows of K in one product |
+| "dual_ascent" | one row in closed form, no bias                             | O(n), and a row of K the first time |
 
 Cortes, Vapnik (1995); Osuna, Freund, Girosi (1997); Platt (1998); Fan, Chen, Lin (2005), JMLR 6, 1889-1918.
 """
@@ -248,30 +249,44 @@ def _working_sets(
 ) -> Iterator[None]:
     """Solve the dual on a bounded set of rows, the others fixed; exchange half of the set; until none violates."""
     size = min(SET, gram.capacity, beta.size)
-    chosen = np.empty(0, dtype=np.int64)
+    chosen, K = np.empty(0, dtype=np.int64), np.empty((0, 0), dtype=np.float32)
     while records.steps < cap:
         up, down = dual.rates(beta, e)
         top, bottom = (up.max(), down.min()) if dual.coupled else (0.0, 0.0)
-        movable, left = _movable(dual, beta, e)
+        left = float(max(0.0, top - bottom) if dual.coupled else max(0.0, up.max(), -down.min()))
         if left <= tol:
             return
-        kept = chosen[-(size // 2) :] if movable.size > size // 2 and size > 3 else chosen[:0]
-        outside = np.setdiff1d(movable, kept, assume_unique=False)
-        room = size - kept.size
-        some = [_largest(up, outside[up[outside] > bottom], room // 2)]
-        some.append(_largest(-down, outside[down[outside] < top], room // 2))
-        chosen = np.concatenate([kept, np.unique(np.concatenate(some))])
+        goes_up, goes_down = up > bottom, down < top
+        many = np.count_nonzero(goes_up | goes_down) > size // 2 and size > 3
+        kept = chosen[-(size // 2) :] if many else chosen[:0]
+        goes_up[kept] = goes_down[kept] = False
+        half = (size - kept.size) // 2
+        new = np.zeros(beta.size, dtype=bool)
+        new[_largest(up, np.flatnonzero(goes_up), half)] = True
+        new[_largest(-down, np.flatnonzero(goes_down), half)] = True
+        chosen = np.concatenate([kept, np.flatnonzero(new)])
         gram.fetch(chosen)
-        made, gained = _inside(dual, gram, beta, e, chosen, max(tol, 0.1 * left) if left > 10 * tol else 0.5 * tol, cap)
+        K = _among(gram, chosen, kept.size, K)
+        enough = max(tol, 0.1 * left) if left > 10 * tol else 0.5 * tol
+        made, gained = _inside(dual, gram, beta, e, chosen, K, enough, cap)
         records.note(max(made, 1), gained, left, chosen.size, gram.evaluations)
         yield
 
 
-def _inside(dual: Dual, gram: Gram, beta: Array, e: Array, chosen: Array, tol: float, cap: int) -> tuple[int, float]:
-    """Solve the dual among the chosen rows, then bring e of all rows up to date."""
+def _among(gram: Gram, chosen: Array, kept: int, before: Array) -> Array:
+    """The Gram matrix of the chosen rows; that of the `kept` ones, which stand first, is the end of the last one."""
+    K = np.empty((chosen.size, chosen.size), dtype=np.float32)
+    K[:kept, :kept] = before[before.shape[0] - kept :, before.shape[0] - kept :]
+    gather(gram.K, gram.slot[chosen[kept:]], chosen, K[kept:])
+    K[:kept, kept:] = K[kept:, :kept].T
+    return K
+
+
+def _inside(
+    dual: Dual, gram: Gram, beta: Array, e: Array, chosen: Array, K: Array, tol: float, cap: int
+) -> tuple[int, float]:
+    """Solve the dual among the chosen rows, whose Gram matrix is K, then bring e of all rows up to date."""
     m = chosen.size
-    K = np.empty((m, m), dtype=np.float32)
-    gather(gram.K, gram.slot[chosen], chosen, K)
     local, errors, before = beta[chosen], e[chosen], beta[chosen]
     lo, hi, diag, slot = dual.lo[chosen], dual.hi[chosen], gram.diagonal[chosen], np.arange(m)
     steps = min(cap, 50 * m)
@@ -294,7 +309,8 @@ def _inside(dual: Dual, gram: Gram, beta: Array, e: Array, chosen: Array, tol: f
 
 
 def _coordinates(
-    dual: Dual, gram: Gram, beta: Array, e: Array, tol: float, cap: int, records: Records, order: str, rng: np.random.Generator,
+    dual: Dual, gram: Gram, beta: Array, e: Array, tol: float, cap: int, records: Records, order: str,
+    rng: np.random.Generator,
 ) -> Iterator[None]:  # fmt: skip
     """Stochastic dual coordinate ascent: rows in epochs, those that cannot move left out, or drawn uniformly."""
     everyone = np.flatnonzero(dual.lo < dual.hi)

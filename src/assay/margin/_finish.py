@@ -1,7 +1,10 @@
 """The end of a dual ascent in double precision: an active-set method from where a first-order solver stopped.
 
-Given which rows are free, the optimum solves a linear system, (K_FF 1; 1' 0) (beta_F; b) = (c_F - eps sign - K_FB beta_B;
-total - sum beta_B). A step towards its solution ends at the first bound, which takes that row out of F; at the
+Given which rows are free, the optimum solves a linear system,
+
+    (K_FF 1; 1' 0) (beta_F; b) = (c_F - eps sign - K_FB beta_B; total - sum beta_B).
+
+A step towards its solution ends at the first bound, which takes that row out of F; at the
 solution, the row that violates its condition most comes in. D never falls, and the end is exact to rounding: it does
 not depend on the solver, on the order of rows, or on whether a row is repeated or weighted.
 """
@@ -72,7 +75,7 @@ def _towards(K: Array, dual: Dual, beta: Array, e: Array, F: Array, side: Array)
 
 
 def _singular(KF: Array, r: Array, short: float | None) -> tuple[Array, float]:
-    """The same where K_FF is singular: the shortest solution; without one, far along a direction in which D is linear."""
+    """The same where K_FF is singular: the shortest solution, or far along a direction in which D is linear."""
     m = r.size
     scale = max(float(np.abs(KF).max()), 1e-300)
     if short is None:

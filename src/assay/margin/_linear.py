@@ -144,7 +144,8 @@ def _squares(problem: LinearProblem) -> Array:
 
 
 def _epochs(
-    problem: LinearProblem, w: Array, bias: float, beta: Array, tol: float, epochs: int, rng: np.random.Generator, order: str, records: Records,
+    problem: LinearProblem, w: Array, bias: float, beta: Array, tol: float, epochs: int,
+    rng: np.random.Generator, order: str, records: Records,
 ) -> bool:  # fmt: skip
     """Coordinate ascent until an epoch over all rows meets no violation above tol."""
     curve = _squares(problem) + problem.one**2 + problem.extra

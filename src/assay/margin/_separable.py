@@ -41,7 +41,7 @@ def refuse_inseparable(source: Any, y: Array, made: Any, names: list[Any], proof
     positive, negative = (np.flatnonzero((made.beta != 0) & (y == side)) for side in (1.0, -1.0))
     what = (
         f"no hyperplane separates {names[0]!r} from {names[1]!r} in the features of this kernel: weighted means of "
-        f"{positive.size} and {negative.size} of their rows are {apart / max(radius, 1e-300):.1e} of the largest row apart"
+        f"{positive.size} and {negative.size} of their rows are {apart / max(radius, 1e-300):.1e} of the largest apart"
     )
     twins = _twins(source, positive, negative)
     if twins is not None:

@@ -111,8 +111,8 @@ class _LinearMachine(Estimator):
         worst = max(fits, key=lambda fit: fit.gap)
         if not all(fit.converged for fit in fits):
             what = (
-                f"{type(self).__name__} (solver {solver!r}) stopped after {self.n_iter_} iterations with a duality gap of "
-                f"{worst.gap:.3g} at the objective {worst.primal:.6g}; standardise the columns, lower C, or raise "
+                f"{type(self).__name__} (solver {solver!r}) stopped after {self.n_iter_} iterations with a duality gap "
+                f"of {worst.gap:.3g} at the objective {worst.primal:.6g}; standardise the columns, lower C, or raise "
                 "max_iter or tol"
             )
             warnings.warn(what, ConvergenceWarning, stacklevel=3)
@@ -281,7 +281,7 @@ class LinearSVR(RegressorMixin, _LinearMachine):
     >>> model = LinearSVR(C=100.0, bias="unpenalised").fit([[0.0], [1.0], [2.0], [3.0]], [1.0, 3.0, 5.0, 70.0])
     >>> model.coef_.round(4).tolist(), model.intercept_.round(4).tolist()
     ([2.0], [1.0])
-    """
+    """  # noqa: E501  (a table)
 
     constraints: ClassVar[dict[str, Constraint]] = {
         **_LinearMachine.constraints,

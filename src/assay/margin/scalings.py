@@ -6,8 +6,8 @@
     budget      min |w|^2 / 2  with  sum_i h_i <= budget        C is the multiplier of the budget
 
 The total slack of the solution falls continuously as C grows, from that of w = 0 to 0 (or to what no w can avoid), so
-for every budget in between there is a C, found by bracketing on the logarithm of C. scikit-learn's `nu` is another thing: a
-share of rows, which bounds margin errors from above and support vectors from below.
+for every budget in between there is a C, found by bracketing on the logarithm of C. scikit-learn's `nu` is another
+thing: a share of rows, which bounds margin errors from above and support vectors from below.
 """
 
 from __future__ import annotations

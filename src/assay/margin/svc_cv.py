@@ -50,8 +50,8 @@ FACTORS = (0.01, 0.1, 0.3162, 1.0, 3.162, 10.0)
 class CGammaMap(Result):
     """Cross-validated error rate by gamma (rows) and C (columns), its standard error, and what was chosen.
 
-    `best` and `one_se` are places (gamma, C) of the least error and of the simplest machine within one standard error of
-    it: the smallest C, then the smallest gamma.
+    `best` and `one_se` are places (gamma, C) of the least error and of the simplest machine within one standard error
+    of it: the smallest C, then the smallest gamma.
     """
 
     Cs: Array
@@ -141,7 +141,7 @@ class SVCCV(ClassifierMixin, Estimator):
     least   0.0200 (standard error 0.0082) at C = 10, gamma = 0.01
     one-SE  0.0200 (standard error 0.0082) at C = 10, gamma = 0.01
     chosen  C = 10, gamma = 0.01 (rule "min")
-    """
+    """  # noqa: E501  (a table)
 
     constraints: ClassVar[dict[str, Constraint]] = {
         "Cs": none | array_like,

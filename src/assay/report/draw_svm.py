@@ -113,12 +113,14 @@ def _regions(result: MarginRegions, ax: Axes | None = None) -> Axes:
         for k, name in enumerate(result.classes):
             mine = rows[result.label[rows] == k]
             axes.scatter(
-                result.points[mine, 0], result.points[mine, 1], s=24, marker=MARKS[k % len(MARKS)], color=COLOURS[k % len(COLOURS)],
+                result.points[mine, 0], result.points[mine, 1], s=24, marker=MARKS[k % len(MARKS)],
+                color=COLOURS[k % len(COLOURS)],
                 edgecolors="white", linewidths=0.4, label=name, zorder=3,
             )  # fmt: skip
         held = rows[result.support[rows]]
         axes.scatter(
-            result.points[held, 0], result.points[held, 1], s=80, facecolors="none", edgecolors=INK, linewidths=0.8, zorder=4,
+            result.points[held, 0], result.points[held, 1], s=80, facecolors="none", edgecolors=INK, linewidths=0.8,
+            zorder=4,
             label="on or inside the margin",
         )  # fmt: skip
         axes.set(xlabel=result.names[0], ylabel=result.names[1], title=result.title)
