@@ -150,32 +150,35 @@ def _epochs(
     """Coordinate ascent until an epoch over all rows meets no violation above tol."""
     curve = _squares(problem) + problem.one**2 + problem.extra
     common = (w, problem.one, bias, problem.c, problem.lo, problem.hi, problem.extra, curve, problem.eps, beta)
-    X = problem.X
-    table = (X.data, X.indices, X.indptr) if problem.is_sparse else (X,)
+    table = _table(problem)
     epoch = dual_epoch_sparse if problem.is_sparse else dual_epoch
     everyone = np.flatnonzero(problem.lo < problem.hi)
-    rows, limit = everyone, np.inf
+    rows, limits = everyone, np.full(2, np.inf)
     for _ in range(epochs):
         drawn = rng.choice(everyone, everyone.size) if order == "uniform" else rng.permutation(rows)
-        kept, worst = epoch(*table, *common, drawn, limit)
-        records.note(drawn.size, _gained(problem, beta, w, records), worst, drawn.size, 0)
+        kept, worst, gained = epoch(*table, *common, drawn, limits)
+        records.note(drawn.size, gained, worst, drawn.size, 0)
         if worst <= tol:
             if rows.size == everyone.size and order == "epochs":
                 return True
             if order == "uniform":
-                kept, worst = epoch(*table, *common, everyone.copy(), np.inf)  # have all rows been seen?
+                kept, worst, _ = epoch(*table, *common, everyone.copy(), np.full(2, np.inf))  # have all rows been seen?
                 if worst <= tol:
                     return True
-            rows, limit = everyone, np.inf
+            rows, limits = everyone, np.full(2, np.inf)
+        elif order == "uniform" or kept == 0:
+            rows, limits = everyone, np.full(2, np.inf)
         else:
-            rows, limit = (np.sort(drawn[:kept]), worst) if order == "epochs" else (everyone, np.inf)
-            if rows.size == 0:
-                rows, limit = everyone, np.inf
+            rows = drawn[:kept]
     return False
 
 
-def _gained(problem: LinearProblem, beta: Array, w: Array, records: Records) -> float:
-    return problem.dual(beta, w) - records.rows[-1][1]
+def _table(problem: LinearProblem) -> tuple[Array, ...]:
+    """The rows as kernels take them; column numbers without a sign need no look whether they are negative."""
+    X = problem.X
+    if not problem.is_sparse:
+        return (X,)
+    return X.data, X.indices.astype(np.int32, copy=False).view(np.uint32), X.indptr.astype(np.int64)
 
 
 # Stochastic subgradient.
@@ -189,8 +192,7 @@ def _subgradient(
     z, tail = np.zeros(p + 1), np.zeros(p + 1)
     records.rows[-1] = (0, -problem.loss(problem.c), *records.rows[-1][2:])
     clock, harmonic, counts = np.array([0.0, float(n * epochs // 2)]), np.zeros(1), np.zeros((2, n))
-    X = problem.X
-    table = (X.data, X.indices, X.indptr) if problem.is_sparse else (X,)
+    table = _table(problem)
     epoch = subgradient_epoch_sparse if problem.is_sparse else subgradient_epoch
     for _ in range(epochs):
         drawn = rng.integers(0, n, n) if order == "uniform" else rng.permutation(n)

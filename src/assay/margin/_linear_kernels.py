@@ -17,12 +17,17 @@ Array = np.ndarray
 
 @kernel(inline=True)
 def _moved(
-    e: float, beta: float, lo: float, hi: float, eps: float, curve: float, limit: float
+    e: float, beta: float, lo: float, hi: float, eps: float, curve: float, growing: float, falling: float
 ) -> tuple[float, float, bool]:
-    """Beta after its step, the violation it had, and whether the row can be left out of the next epochs."""
+    """Beta after its step, the violation it had, and whether the row can be left out of the next epochs.
+
+    A row at zero is left out where it is further from growing than any row was from falling in the last epoch, a row at
+    its bound likewise the other way round.
+    """
     up = (e - eps if beta >= 0.0 else e + eps) if beta < hi else -np.inf
     down = (e - eps if beta > 0.0 else e + eps) if beta > lo else np.inf
     if up <= 0.0 and down >= 0.0:
+        limit = falling if beta == 0.0 else growing
         return beta, 0.0, up < -limit and down > limit
     rate = up if up > 0.0 else down
     low = 0.0 if beta > 0.0 or (beta == 0.0 and rate > 0.0) else lo
@@ -46,11 +51,14 @@ def dual_epoch(
     eps: float,
     beta: Array,
     order: Array,
-    limit: float,
-) -> tuple[int, float]:
-    """One step on each row of `order`, which keeps those worth another look; how many these are, and the violation."""
+    limits: Array,
+) -> tuple[int, float, float]:
+    """One step on each row of `order`, which keeps those worth another look; how many, the violation, the gain in D.
+
+    `limits` holds the largest violations of rows that grow and that fall in the last epoch, and then in this one.
+    """
     p = X.shape[1]
-    worst, kept = 0.0, 0
+    grew, fell, gained, kept = 0.0, 0.0, 0.0, 0
     for a in range(order.size):
         i = order[a]
         row = X[i]
@@ -58,18 +66,25 @@ def dual_epoch(
         for k in range(p):
             f += row[k] * w[k]
         b = beta[i]
-        new, broken, idle = _moved(c[i] - bias - f - extra[i] * b, b, lo[i], hi[i], eps, curve[i], limit)
-        worst = max(worst, broken)
+        new, broken, idle = _moved(c[i] - bias - f - extra[i] * b, b, lo[i], hi[i], eps, curve[i], limits[0], limits[1])
+        if broken > 0.0:
+            if abs(new) > abs(b) or b == 0.0:
+                grew = max(grew, broken)
+            else:
+                fell = max(fell, broken)
         if not idle:
             order[kept] = i
             kept += 1
         if new != b:
             step = new - b
             beta[i] = new
+            gained += abs(step) * (broken - 0.5 * abs(step) * curve[i])
             w[p] += step * one
             for k in range(p):
                 w[k] += step * row[k]
-    return kept, worst
+    limits[0] = grew if grew > 0.0 else np.inf
+    limits[1] = fell if fell > 0.0 else np.inf
+    return kept, max(grew, fell), gained
 
 
 @kernel
@@ -88,11 +103,11 @@ def dual_epoch_sparse(
     eps: float,
     beta: Array,
     order: Array,
-    limit: float,
-) -> tuple[int, float]:
+    limits: Array,
+) -> tuple[int, float, float]:
     """The same for compressed rows."""
     p = w.size - 1
-    worst, kept = 0.0, 0
+    grew, fell, gained, kept = 0.0, 0.0, 0.0, 0
     for a in range(order.size):
         i = order[a]
         first, last = indptr[i], indptr[i + 1]
@@ -100,18 +115,25 @@ def dual_epoch_sparse(
         for k in range(first, last):
             f += data[k] * w[indices[k]]
         b = beta[i]
-        new, broken, idle = _moved(c[i] - bias - f - extra[i] * b, b, lo[i], hi[i], eps, curve[i], limit)
-        worst = max(worst, broken)
+        new, broken, idle = _moved(c[i] - bias - f - extra[i] * b, b, lo[i], hi[i], eps, curve[i], limits[0], limits[1])
+        if broken > 0.0:
+            if abs(new) > abs(b) or b == 0.0:
+                grew = max(grew, broken)
+            else:
+                fell = max(fell, broken)
         if not idle:
             order[kept] = i
             kept += 1
         if new != b:
             step = new - b
             beta[i] = new
+            gained += abs(step) * (broken - 0.5 * abs(step) * curve[i])
             w[p] += step * one
             for k in range(first, last):
                 w[indices[k]] += step * data[k]
-    return kept, worst
+    limits[0] = grew if grew > 0.0 else np.inf
+    limits[1] = fell if fell > 0.0 else np.inf
+    return kept, max(grew, fell), gained
 
 
 @kernel(inline=True)

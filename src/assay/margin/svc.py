@@ -348,7 +348,7 @@ class SVC(ClassifierMixin, KernelMachine):
         return pairs if self.decision_function_shape == "ovo" else self._class_scores(pairs)
 
     def predict(self, X: Any) -> Array:
-        """The class with most votes, of several the first (of two: the sign of f); the most probable with `probability`."""
+        """The class with most votes, of several the first (of two: the sign of f); with `probability` the likeliest."""
         pairs = self._pair_scores(X)
         if self.probability:
             codes = np.argmax(self._probabilities(pairs), axis=1)

@@ -1,0 +1,1 @@
+"""Kernels, units and support vector machines beside their peers."""
