@@ -348,12 +348,13 @@ def _check_gram(K: Array) -> None:
 
 def refuse_huge(estimator: Estimator, X: Any) -> None:
     """Beside a column of such numbers the others would be nothing but rounding, and products overflow."""
+    if float(np.abs(X.data if is_sparse(X) else X).max(initial=0.0)) <= HUGE:
+        return
     tops: Any = abs(X).max(axis=0)
     tops = np.asarray(tops.todense() if is_sparse(tops) else tops).ravel()
     j = int(np.argmax(tops))
-    if tops[j] > HUGE:
-        what = f"{estimator._column(j)} reaches {tops[j]:.3g}, too large for a support vector machine"
-        raise DataError(what, remedy="standardise the columns first, for instance with StandardScaler")
+    what = f"{estimator._column(j)} reaches {tops[j]:.3g}, too large for a support vector machine"
+    raise DataError(what, remedy="standardise the columns first, for instance with StandardScaler")
 
 
 def wide_columns(estimator: Estimator, X: Array) -> None:
