@@ -647,7 +647,7 @@ def test_exit_codes_by_error(monkeypatch, error, code, words):
     def fail(*args, **more):
         raise error
 
-    monkeypatch.setattr("assay.experiment.ledger.Ledger.__init__", fail)
+    monkeypatch.setattr("assay.experiment.storage.ledger.Ledger.__init__", fail)
     monkeypatch.delenv("ASSAY_DEBUG", raising=False)
     done = call("history", "--json")
     assert done.exit_code == code

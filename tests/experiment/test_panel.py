@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from assay.cli import app
 from assay.errors import ParameterError
 from assay.experiment.panel import learners, panel
-from assay.experiment.protocol import Study
+from assay.experiment.study import Study
 from assay.numerics.threads import cores
 from assay.trees import RandomForestClassifier
 

@@ -17,7 +17,7 @@ import assay
 from assay.errors import DataError, LearnerError, ParameterError, SealError
 from assay.experiment import Study, predict_table, run
 from assay.experiment.panel import assemble, learners
-from assay.experiment.vault import Vault
+from assay.experiment.test_set.vault import Vault
 
 
 @pytest.fixture(autouse=True)
@@ -113,7 +113,7 @@ def test_the_ledger_is_written_before_the_score_or_there_is_none(monkeypatch):
     def full(*args, **options):
         raise SealError("the disk is full", remedy="free some space")
 
-    monkeypatch.setattr("assay.experiment.opening.record_look", full)
+    monkeypatch.setattr("assay.experiment.test_set.opening.record_look", full)
     with pytest.raises(SealError):
         study.open()
     assert study.opened is None

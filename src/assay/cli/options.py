@@ -60,7 +60,7 @@ def metric_names(ctx: typer.Context) -> list[str]:
 
 def study_names() -> list[str]:
     """The studies of this home, for the shell's completion."""
-    from assay.experiment.ledger import home
+    from assay.experiment.storage import home
 
     return sorted(folder.name for folder in (home() / "studies").glob("*") if folder.is_dir())
 

@@ -255,8 +255,8 @@ def predict(
         raise DataError(f"there is no model file {model!r}", remedy="name the model.assay that a study left")
     if output is not None and Path(output).suffix not in (".csv", ".tsv", ".parquet"):
         raise ParameterError(f"{output!r} ends in no known way", remedy="use .csv, .tsv or .parquet")
-    from assay.experiment.predict import predict_rows
-    from assay.experiment.spreadsheet import inert_frame
+    from assay.experiment.model_file.predict import predict_rows
+    from assay.experiment.table.spreadsheet import inert_frame
 
     with live.heard(json_):
         made = predict_rows(model, table, level=level, trust=tuple(trust or ()))
@@ -284,7 +284,7 @@ def convert(
     trust: Trust = None,
 ) -> None:
     """Write a model file anew, in the present version of the format."""
-    from assay.experiment.store import load_model, save_model
+    from assay.experiment.model_file import load_model, save_model
 
     trusted = tuple(trust or ())
     parts = load_model(old, trust=trusted)
@@ -299,7 +299,7 @@ def _write_table(frame: Any, path: Path) -> None:
     if path.suffix == ".parquet":
         write_beside(path, frame.to_parquet(index=False))
     else:
-        from assay.experiment.spreadsheet import inert_frame
+        from assay.experiment.table.spreadsheet import inert_frame
 
         separator = "\t" if path.suffix == ".tsv" else ","
         write_beside(path, inert_frame(frame).to_csv(index=False, sep=separator).encode())

@@ -48,7 +48,7 @@ def whole(
     with shown:
         from assay.cli import tell
         from assay.experiment.keeping import write_beside
-        from assay.experiment.protocol import Study
+        from assay.experiment.study import Study
 
         study = Study(table, target, says=shown.says, **options)
     if study.compiling is not None and study.compiling.busy:
@@ -144,7 +144,7 @@ def _opening(study: Any, open_test: bool, reason: str | None) -> None:
 def load(name: str, shown: live.Live, n_jobs: int | None = None) -> tuple[Any, dict[str, Any]]:
     """A study by the first letters of its name, and how it was started."""
     with shown:
-        from assay.experiment.protocol import Study
+        from assay.experiment.study import Study
 
         study = Study.load(full_name(name), n_jobs=n_jobs, says=shown.says)
     try:

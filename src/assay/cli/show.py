@@ -68,7 +68,7 @@ def history(json_: Plain = False) -> None:
 
 def _score(one: dict[str, Any]) -> str:
     """The main figure of the test set, as the study itself tells it."""
-    from assay.experiment._wording import called, figure
+    from assay.experiment.wording import called, figure
 
     if one["test"] is None:
         return ""
@@ -158,7 +158,7 @@ def verify(
 
     Or look up a head of the ledger that lies outside of it: assay verify --report out/report.html
     """
-    from assay.experiment.ledger import Ledger
+    from assay.experiment.storage import Ledger
 
     if name is None and report is None and head is None:
         raise ParameterError("nothing to verify was named", remedy="pass a study, --report FILE or --head HASH")
@@ -192,7 +192,7 @@ def verify(
 
 def _verify_head(ledger: Any, report: str | None, head: str | None, json_: bool) -> None:
     """Say whether the head in a file, or one that was written down, is still in the ledger."""
-    from assay.experiment.anchor import head_in, look_up
+    from assay.experiment.storage.anchor import head_in, look_up
 
     heads = [one for one in (head, None if report is None else head_in(report)) if one is not None]
     damage = ledger.verify()
@@ -336,7 +336,7 @@ def _kernels() -> dict[str, Any]:
 
 def _ledger() -> dict[str, Any]:
     from assay.experiment.keeping import forgotten
-    from assay.experiment.ledger import Ledger, home
+    from assay.experiment.storage import Ledger, home
 
     place = home()
     free = shutil.disk_usage(place).free

@@ -15,16 +15,15 @@ import numpy as np
 
 from assay import __version__
 from assay.errors import DataError, LedgerError, UntrustedError
-from assay.experiment import _json
-from assay.experiment.ledger import Ledger, home
+from assay.experiment.model_file import save_model
 from assay.experiment.plan import Plan
-from assay.experiment.seal import Seal, Sealed
-from assay.experiment.store import save_model
-from assay.experiment.vault import Vault
+from assay.experiment.storage import Ledger, canonical_json, home
+from assay.experiment.test_set.seal import Seal, Sealed
+from assay.experiment.test_set.vault import Vault
 from assay.numerics.threads import one_blas_thread
 
 if TYPE_CHECKING:
-    from assay.experiment.protocol import Study
+    from assay.experiment.study import Study
 
 __all__ = [
     "forgotten",
@@ -88,7 +87,7 @@ def keep(study: Study, rows: str) -> None:
         "notes": study.notes,
         "version": __version__,
     }
-    write_beside(folder / "study.json", _json.encode(body).encode())
+    write_beside(folder / "study.json", canonical_json.encode(body).encode())
     if not any(entry.body == body for entry in study.ledger.entries("study", study.name)):
         study.ledger.append("study", body, study.name)
 
@@ -129,7 +128,7 @@ def publish(study: Study, folder: Path, trust: Sequence[str] = ()) -> dict[str, 
     study.files["report"] = str(folder / "report.html")
     hashes["report"] = study.report(folder / "report.html")
     study.ledger.append("files", {"files": hashes}, study.name)
-    for name, words in (("study.json", _json.encode(study.summary())), ("study.py", study.code())):
+    for name, words in (("study.json", canonical_json.encode(study.summary())), ("study.py", study.code())):
         write_beside(folder / name, words.encode())
         study.files[name] = str(folder / name)
     return study.files

@@ -18,8 +18,8 @@ import pandas as pd
 from assay import __version__
 from assay.checks import choice, fraction, whole
 from assay.errors import DataError, DataTypeError, ParameterError
-from assay.experiment._json import encode
 from assay.experiment.panel import PANELS, panel
+from assay.experiment.storage.canonical_json import encode
 from assay.inference.multiple import METHODS as CORRECTIONS
 from assay.metrics import SAME, load_all
 from assay.metrics._metric import METRICS

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from assay import __version__
-from assay.experiment._wording import called, roughly
 from assay.experiment.panel import BASELINE
+from assay.experiment.wording import called, roughly
 from assay.metrics._metric import PERCENT
 from assay.numbers import with_limits
 from assay.numerics.threads import cores
 
 if TYPE_CHECKING:
-    from assay.experiment.protocol import Study
+    from assay.experiment.study import Study
 
 __all__ = ["code", "manifest", "summary", "verdict"]
 

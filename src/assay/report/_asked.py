@@ -19,7 +19,7 @@ from assay.report.draw import draw
 from assay.report.draw_experiment import plain
 
 if TYPE_CHECKING:
-    from assay.experiment.protocol import Study
+    from assay.experiment.study import Study
 
 __all__ = ["columns_of", "dependence", "importance"]
 

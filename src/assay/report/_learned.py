@@ -20,7 +20,7 @@ from assay.results import Summary
 from assay.trees._tree import Tree
 
 if TYPE_CHECKING:
-    from assay.experiment.protocol import Study
+    from assay.experiment.study import Study
 
 __all__ = ["learned"]
 

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from assay.experiment._wording import called, figure, released
-from assay.experiment._wording import limits as limits_of
 from assay.experiment.checks import Check
 from assay.experiment.keeping import write_beside
 from assay.experiment.panel import BASELINE
+from assay.experiment.wording import called, figure, released
+from assay.experiment.wording import limits as limits_of
 from assay.numbers import fmt
 from assay.report._check_words import ABOUT
 from assay.report._embed import Part, attempt, csv_uri, json_block, percent, say, sentence, table_of
@@ -29,7 +29,7 @@ from assay.report.draw_experiment import plain
 from assay.results import Interval
 
 if TYPE_CHECKING:
-    from assay.experiment.protocol import Study
+    from assay.experiment.study import Study
 
 __all__ = ["render", "write_report"]
 
@@ -46,8 +46,8 @@ def write_report(study: Study, path: Any) -> str:
     | path      |         | a file to write  | written beside and renamed over            |
 
     >>> import numpy as np
-    >>> from assay.experiment.ledger import home
-    >>> from assay.experiment.protocol import run
+    >>> from assay.experiment.storage import home
+    >>> from assay.experiment.study import run
     >>> frame = pd.DataFrame({"x": np.arange(60.0), "y": np.arange(60.0) * 2 + np.tile([0.5, -0.5], 30)})
     >>> study = run(frame, "y", learners=["least squares"])
     >>> len(write_report(study, home() / "report.html"))
