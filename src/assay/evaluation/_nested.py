@@ -25,10 +25,10 @@ import numpy as np
 
 from assay.checks import whole
 from assay.errors import ParameterError
-from assay.evaluation._learner import Rows, blame, fit_rows, predictions, run
-from assay.metrics._limits import average, standard_error
-from assay.metrics._metric import Metric
-from assay.metrics._scorer import class_options
+from assay.evaluation.learner import Rows, blame, fit_rows, predictions, run
+from assay.metrics.definition import Metric
+from assay.metrics.limits import average, standard_error
+from assay.metrics.scorer import class_options
 from assay.resampling import Folds, Scheme, splits_of, take
 
 __all__ = ["Nested", "nest"]

@@ -17,9 +17,9 @@ import numpy as np
 
 from assay.checks import fraction
 from assay.errors import AssayError, DataError, ParameterError
-from assay.evaluation._validation import Validation, defined
+from assay.evaluation.validation import Validation, defined
 from assay.inference import corrected_t_test, cv_t_test, five_by_two_test, mcnemar_test, t_test
-from assay.metrics._scorer import class_options
+from assay.metrics.scorer import class_options
 from assay.numerics.seeds import generator
 from assay.progress import track
 from assay.resampling import AllButOne

@@ -41,13 +41,13 @@ from assay.evaluation._paired import (
     judge,
     refuse_misfit,
 )
-from assay.evaluation._validation import Validation, same_experiment
+from assay.evaluation.validation import Validation, same_experiment
 from assay.inference import (
     adjust_pvalues,
 )
 from assay.inference.multiple import METHODS as CORRECTIONS
 from assay.inference.multiple import TITLES
-from assay.metrics._metric import Metric
+from assay.metrics.definition import Metric
 from assay.numbers import figure, limits
 from assay.resampling import Scheme
 from assay.results import Result, TestResult, format_p

@@ -27,7 +27,9 @@ import numpy as np
 
 from assay.checks import choice, fraction, freeze
 from assay.errors import AssayWarning, DataError, ParameterError
-from assay.evaluation._learner import (
+from assay.evaluation._nested import nest
+from assay.evaluation._refits import reseeded, seed_of
+from assay.evaluation.learner import (
     Rows,
     blame,
     choose_metric,
@@ -38,10 +40,8 @@ from assay.evaluation._learner import (
     rows_of,
     run,
 )
-from assay.evaluation._nested import nest
-from assay.evaluation._refits import reseeded, seed_of
-from assay.evaluation._validation import METHODS, Validation, validation_of
-from assay.metrics._metric import Metric
+from assay.evaluation.validation import METHODS, Validation, validation_of
+from assay.metrics.definition import Metric
 from assay.resampling import AllButOne, scheme_of, splits_of, take
 
 __all__ = ["Validation", "cross_validate"]

@@ -17,15 +17,15 @@ import numpy as np
 import pandas as pd
 
 from assay.errors import AssayError, DataError, LedgerError, ParameterError
-from assay.evaluation._learner import Rows, blame, fit_rows, predictions, rows_of, run, undefined
-from assay.evaluation._validation import Validation, validation_of
+from assay.evaluation.learner import Rows, blame, fit_rows, predictions, rows_of, run, undefined
+from assay.evaluation.validation import Validation, validation_of
 from assay.experiment.outcome import Leaderboard
 from assay.experiment.panel import Learner, assemble, panel
 from assay.experiment.plan import Plan
 from assay.experiment.storage.journal import Journal
 from assay.experiment.warned import collected, tally
 from assay.metrics import get_metric
-from assay.metrics._metric import Metric
+from assay.metrics.definition import Metric
 from assay.numerics.threads import workers
 from assay.resampling import Folds, TimeFolds, splits_of, take
 

@@ -22,8 +22,8 @@ from assay.experiment.panel import PANELS, panel
 from assay.experiment.storage.canonical_json import encode
 from assay.inference.multiple import METHODS as CORRECTIONS
 from assay.metrics import SAME, load_all
-from assay.metrics._metric import METRICS
-from assay.metrics._scorer import class_options
+from assay.metrics.definition import METRICS
+from assay.metrics.scorer import class_options
 
 __all__ = ["RULES", "Plan", "infer_task", "learners_of", "metrics_for", "name_of", "usable_metrics"]
 

@@ -13,7 +13,7 @@ import numpy as np
 from assay import __version__
 from assay.experiment.panel import BASELINE
 from assay.experiment.wording import called, roughly
-from assay.metrics._metric import PERCENT
+from assay.metrics.definition import PERCENT
 from assay.numbers import with_limits
 from assay.numerics.threads import cores
 

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from assay import numbers
-from assay.metrics._metric import PERCENT
+from assay.metrics.definition import PERCENT
 
 __all__ = ["MEANING", "apart", "called", "figure", "limits", "released", "roughly"]
 

@@ -27,7 +27,7 @@ import pandas as pd
 from scipy import special
 
 from assay.errors import AssayError
-from assay.metrics._metric import Metric
+from assay.metrics.definition import Metric
 from assay.results import Interval
 
 __all__ = ["BLOCKS", "grouped_interval"]

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from assay.errors import DataError
-from assay.evaluation._learner import Rows, predictions, undefined
+from assay.evaluation.learner import Rows, predictions, undefined
 from assay.experiment.checks.shift import compare_parts
 from assay.experiment.outcome import Opened
 from assay.experiment.test_set.clusters import grouped_interval
@@ -22,8 +22,8 @@ from assay.experiment.test_set.looks import Look, opened_rows_in, record_look
 from assay.experiment.test_set.releases import release
 from assay.experiment.test_set.vault import Vault
 from assay.metrics import get_metric
-from assay.metrics._metric import Metric
-from assay.metrics._scorer import class_options
+from assay.metrics.definition import Metric
+from assay.metrics.scorer import class_options
 from assay.numerics.threads import one_blas_thread
 from assay.results import Interval
 

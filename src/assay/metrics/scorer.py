@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from assay.errors import DataTypeError
 
 if TYPE_CHECKING:
-    from assay.metrics._metric import Metric
+    from assay.metrics.definition import Metric
 
 __all__ = ["Scorer", "class_options", "respond"]
 
@@ -77,6 +77,7 @@ class Scorer:
         self._weight_request: bool | str | None = None
 
     def __call__(self, estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The figure of a fitted estimator, greater is better."""
         classes = getattr(estimator, "classes_", None)
         options = {**class_options(self.metric.bind(**self.options), classes), **self.options}
         if sample_weight is not None:

@@ -17,7 +17,7 @@ import pandas as pd
 from scipy import special
 
 from assay.bayes._gates import align, parameter, plain, share
-from assay.bayes._laws import Law
+from assay.bayes.laws import Law
 from assay.checks import fraction
 from assay.errors import DataError, ParameterError
 from assay.numbers import fmt

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from assay.errors import DataError, ParameterError
-from assay.metrics._gate import pair_of_columns, row_weights
-from assay.metrics._limits import average, bootstrap_limits, loss_limits
+from assay.metrics.inputs import pair_of_columns, row_weights
+from assay.metrics.limits import average, bootstrap_limits, loss_limits
 from assay.results import Interval
 
 __all__ = ["METRICS", "NEEDS", "Metric", "Rule", "find", "loss_metric", "metric", "row_metric"]
@@ -174,7 +174,7 @@ class Metric:
         >>> cross_val_score(LogisticRegression(), x, x.ravel() > 20, cv=3, scoring=auc.scorer()).tolist()
         [1.0, 1.0, 1.0]
         """
-        from assay.metrics._scorer import Scorer
+        from assay.metrics.scorer import Scorer
 
         return Scorer(self, options)
 

@@ -20,8 +20,8 @@ import pandas as pd
 from assay.errors import ParameterError
 from assay.numbers import fmt
 from assay.results import Result
-from assay.trees._conditions import Condition, Wording, walk
-from assay.trees._nodes import Nodes
+from assay.trees.conditions import Condition, Wording, walk
+from assay.trees.nodes import Nodes
 
 __all__ = ["Rule", "Rules", "export_text", "leaves_below", "rules"]
 
@@ -55,7 +55,7 @@ def export_text(
 
     "loss" is the mean loss per unit of weight (squared error, Gini, ...), "gain" the total loss that the split saves.
 
-    >>> from assay.trees._nodes import Nodes
+    >>> from assay.trees.nodes import Nodes
     >>> stump = Nodes(
     ...     starts=np.array([0, 3]), feature=np.array([0, -1, -1]), threshold=np.array([4.5, 0, 0]),
     ...     first=np.array([1, 0, 0]), count=np.array([2, 0, 0]), missing=np.array([1, 0, 0]),
@@ -203,7 +203,7 @@ def rules(
     | missing   | None    | bool, mask     | columns for which "or missing" is told; None: those in which the tree |
     |           |         |                | has learnt where missing values go                                    |
 
-    >>> from assay.trees._nodes import Nodes
+    >>> from assay.trees.nodes import Nodes
     >>> stump = Nodes(
     ...     starts=np.array([0, 3]), feature=np.array([0, -1, -1]), threshold=np.array([4.5, 0, 0]),
     ...     first=np.array([1, 0, 0]), count=np.array([2, 0, 0]), missing=np.array([1, 0, 0]),

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from assay.errors import ParameterError
-from assay.trees._nodes import UNSEEN, Nodes
+from assay.trees.nodes import UNSEEN, Nodes
 
 __all__ = ["Condition", "Wording", "clean", "condition_of", "split_conditions", "walk"]
 

@@ -21,8 +21,8 @@ import pandas as pd
 from scipy import special
 
 from assay.bayes._gates import count_up, draws, plain
-from assay.bayes._laws import Beta, Law
 from assay.bayes._stable import log_beta_weight, log_gamma_weight, log_poisson
+from assay.bayes.laws import Beta, Law
 from assay.checks import fraction
 from assay.errors import DataError
 from assay.numerics.jit import kernel

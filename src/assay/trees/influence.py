@@ -18,7 +18,7 @@ import pandas as pd
 
 from assay.numbers import fmt
 from assay.results import Result
-from assay.trees._nodes import LEAF, Nodes
+from assay.trees.nodes import LEAF, Nodes
 
 __all__ = ["RelativeInfluence", "gains", "influence_of"]
 

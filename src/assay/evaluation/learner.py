@@ -21,8 +21,8 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from assay.base import weight_name
 from assay.errors import AssayError, DataError, DataTypeError, LearnerError, ParameterError
-from assay.metrics._metric import Metric, find
-from assay.metrics._scorer import class_options, respond
+from assay.metrics.definition import Metric, find
+from assay.metrics.scorer import class_options, respond
 from assay.numerics.threads import one_blas_thread, one_openmp_thread
 from assay.progress import track
 from assay.resampling import take

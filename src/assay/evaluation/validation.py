@@ -14,11 +14,11 @@ from sklearn.base import clone
 
 from assay.checks import choice, fraction, freeze
 from assay.errors import AssayError, DataError, ParameterError
-from assay.evaluation._learner import Rows, choose_metric, score
 from assay.evaluation._nested import Nested
-from assay.metrics._limits import average, standard_error
-from assay.metrics._metric import Metric
-from assay.metrics._scorer import class_options
+from assay.evaluation.learner import Rows, choose_metric, score
+from assay.metrics.definition import Metric
+from assay.metrics.limits import average, standard_error
+from assay.metrics.scorer import class_options
 from assay.numbers import figure, fmt, limits, with_limits
 from assay.resampling import AllButOne, Scheme, scheme_of
 from assay.results import Interval, Result
@@ -372,6 +372,7 @@ def _scored(metric: Metric, rows: Rows, test: Array, predicted: Array) -> float:
 
 
 def same_experiment(name: str, one: Validation, other_name: str, other: Validation) -> None:
+    """Refuse two results that were not made on the same rows and folds by the same metric."""
     who = f"{name} and {other_name}"
     if one.y.shape != other.y.shape or not np.array_equal(one.y, other.y):
         raise DataError(f"{who} were judged on different targets", remedy="cross-validate both with the same X and y")

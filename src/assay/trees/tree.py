@@ -22,13 +22,13 @@ from assay.trees._exact import grow_exact, presort
 from assay.trees._interrupt import interrupts
 from assay.trees._limits import LIMITS, limits_of
 from assay.trees._multiway import grow_multiway
-from assay.trees._nodes import Nodes
 from assay.trees._predict import leaf_indices
 from assay.trees._prune import PruningPath, cost_complexity_path, pruned, pruned_to
 from assay.trees._table import TableEstimator, categories, monotone
 from assay.trees._target import in_range
-from assay.trees._text import Rules, export_text, rules
 from assay.trees._ties import drawn_order
+from assay.trees.nodes import Nodes
+from assay.trees.rules import Rules, export_text, rules
 
 __all__ = ["GROWTH", "Grow", "Tree", "columns_drawn"]
 
