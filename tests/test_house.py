@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
