@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from html import escape
-from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +18,7 @@ import pandas as pd
 from assay.constraints import none, text
 from assay.numbers import figure, fmt, limits
 from assay.state import Specs, Stateful, several, values
+from assay.upcalls import upcall
 
 __all__ = [
     "Adjustment",
@@ -49,7 +49,7 @@ class Result(Stateful):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the result into `ax`, or into a new figure, and return the axes."""
-        return import_module("assay.report.draw").draw(self, ax=ax)
+        return upcall("draw")(self, ax=ax)
 
     def __repr__(self) -> str:
         # Arrays of thousands of numbers help nobody at a prompt.

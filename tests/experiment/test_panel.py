@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +14,7 @@ from typer.testing import CliRunner
 from assay.cli import app
 from assay.errors import ParameterError
 from assay.experiment.panel import learners, panel
+from assay.experiment.steps.evaluate import estimator_of, shares_of
 from assay.experiment.study import Study
 from assay.numerics.threads import cores
 from assay.trees import RandomForestClassifier
@@ -30,21 +33,21 @@ def numbers(n: int = 120) -> pd.DataFrame:
 
 def test_a_study_uses_all_cores_unless_told_otherwise():
     study = Study(numbers(), "y", cv=10)
-    data, plan = study.data, study.plan
-    assert data.shares(plan, None) == (1, cores())  # a small study: threads of the learners, no worker processes
-    assert data.shares(plan, 1) == (1, 1)
-    assert data.shares(plan, 4) == (4, 1)
-    assert data.shares(plan, 30) == (10, 3)  # no more processes than folds, their threads share the rest
+    shares = partial(shares_of, study.plan, study.data)
+    assert shares(None) == (1, cores())  # a small study: threads of the learners, no worker processes
+    assert shares(1) == (1, 1)
+    assert shares(4) == (4, 1)
+    assert shares(30) == (10, 3)  # no more processes than folds, their threads share the rest
     large = Study(numbers(20_000), "y", learners=["nearest neighbours"], repeats=20)
-    assert large.data.shares(large.plan, None) == (min(cores(), 200), 1)
+    assert shares_of(large.plan, large.data, None) == (min(cores(), 200), 1)
     with pytest.raises(ParameterError, match="n_jobs = 0"):
-        data.shares(plan, 0)
+        Study(numbers(), "y", n_jobs=0)
 
 
 def test_threads_reach_our_learners_and_leave_no_trace_in_the_model():
     study = Study(numbers(), "y", learners=["random forest"], panel="standard", cv=3)
     learner = study.data.learners[-1]
-    made = study.data.estimator(study.plan, learner, 3)
+    made = estimator_of(study.plan, study.data, learner, 3)
     assert made.get_params()["estimator__model__n_jobs"] == 3
     study.finish(open_test=False)
     assert study.model.get_params()["model__n_jobs"] is None

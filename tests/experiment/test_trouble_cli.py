@@ -23,8 +23,7 @@ import pytest
 from typer.testing import CliRunner
 
 from assay.cli import app
-from assay.experiment import keeping
-from assay.experiment.storage import Ledger
+from assay.experiment.storage import Ledger, files
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="mounts, rights and limits differ there")
 RUN = ["run", "houses.csv", "-t", "price", "--learner", "least squares", "--cv", "3"]
@@ -65,7 +64,7 @@ def made(tmp_path_factory):
 
 
 def page(study, path):
-    keeping.write_beside(path, b"<html>" * 20_000)
+    files.write_beside(path, b"<html>" * 20_000)
     return "0" * 64
 
 

@@ -231,7 +231,7 @@ def test_a_look_beyond_the_plan_shows_no_curve(regression, monkeypatch):
     from assay.experiment.test_set.ladder import Release
 
     told = replace(opened, look=look, intervals={}, release=Release(0.5, True, 0.1, 80, "mse"))
-    monkeypatch.setattr(regression, "opened", told)
+    monkeypatch.setattr(regression, "_state", replace(regression._state, opened=told))
     assert pictures_of(told) == {}
     words = "".join(Reader(render(regression)).text)
     assert "The Ladder" in words

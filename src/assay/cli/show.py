@@ -13,7 +13,7 @@ import typer
 
 from assay import __version__
 from assay.cli import live, out
-from assay.cli.options import Explain, Id, Json, Out, Trust, study_names
+from assay.cli.options import Explain, Id, Json, options_of, study_names, takes
 from assay.cli.session import full_name, load, recall, refuse_unwritable
 from assay.errors import AssayError, ParameterError
 
@@ -30,7 +30,7 @@ Plain = Annotated[bool, typer.Option("--json", help="Print one JSON document and
 
 def history(json_: Plain = False) -> None:
     """The studies of this ledger: when, what, how many looks, how they ended."""
-    from assay.experiment.keeping import trusted_ledger
+    from assay.experiment.storage.ledger import trusted_ledger
 
     ledger = trusted_ledger(None)
     entries = ledger.entries()
@@ -114,7 +114,7 @@ def _studies(entries: list[Any]) -> list[dict[str, Any]]:
 def show(name: Id, json_: Json = False, explain: Explain = False) -> None:
     """A study again, as `run` told it; a sealed test set stays sealed."""
     with live.heard(json_):
-        study, _ = recall(name, live.Live(json_))
+        study = recall(name, live.Live(json_))
         if json_:
             out.document(study.summary())
             return
@@ -126,12 +126,15 @@ def show(name: Id, json_: Json = False, explain: Explain = False) -> None:
         tell.verdict(study)
 
 
-def report(name: Id, out_: Out = None, trust: Trust = None, json_: Json = False) -> None:
+@takes("out", "trust")
+def report(ctx: typer.Context, name: Id, *, json_: Json = False, **given: Any) -> None:
     """Write the report and the model of a study again."""
+    options = options_of(ctx, given)
     with live.heard(json_):
-        refuse_unwritable(out_)
-        study, told = recall(name, live.Live(json_))
-        files = study.publish(out_ or told.get("out") or Path("out") / study.name, trust=tuple(trust or ()))
+        refuse_unwritable(options.get("out"))
+        study = recall(name, live.Live(json_))
+        folder = options.get("out") or study.wishes.out or Path("out") / study.name
+        files = study.publish(folder, trust=options.get("trust", ()))
     if json_:
         out.document({"study": study.name, **files})
     else:
@@ -171,7 +174,7 @@ def verify(
     if not problems:  # what a damaged ledger says of a study is not worth checking
         with live.heard(json_):
             shown = live.Live(json_)
-            study, _ = load(full, shown)
+            study = load(full, shown)
             with shown:
                 problems = study.verify()
     now = ledger.head()
@@ -335,8 +338,7 @@ def _kernels() -> dict[str, Any]:
 
 
 def _ledger() -> dict[str, Any]:
-    from assay.experiment.keeping import forgotten
-    from assay.experiment.storage import Ledger, home
+    from assay.experiment.storage.ledger import Ledger, forgotten, home
 
     place = home()
     free = shutil.disk_usage(place).free

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from importlib import import_module
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -29,6 +28,7 @@ from assay.trees._target import in_range
 from assay.trees._ties import drawn_order
 from assay.trees.nodes import Nodes
 from assay.trees.rules import Rules, export_text, rules
+from assay.upcalls import upcall
 
 __all__ = ["GROWTH", "Grow", "Tree", "columns_drawn"]
 
@@ -244,7 +244,7 @@ class Tree(TableEstimator):
         | grow       | "auto"  | "down" or "right"; "auto": the way that fits a screen better                          |
         """
         check_is_fitted(self)
-        return import_module("assay.report.draw_trees").draw_tree(self, ax, **options)
+        return upcall("draw_tree")(self, ax, **options)
 
     # Pruning.
 

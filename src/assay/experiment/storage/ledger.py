@@ -38,7 +38,7 @@ from assay.experiment.storage.canonical_json import decode, encode
 from assay.experiment.storage.trouble import connect, explain, reason, still
 from assay.results import Result
 
-__all__ = ["Entry", "Ledger", "Transaction", "explain", "home", "set_pragmas"]
+__all__ = ["Entry", "Ledger", "Transaction", "explain", "forgotten", "home", "set_pragmas", "trusted_ledger"]
 
 TIMEOUT = 30.0
 """Seconds a writer waits for the others before it says that the ledger is locked."""
@@ -330,3 +330,27 @@ def set_pragmas(connection: sqlite3.Connection, timeout: float) -> None:
 
 def _entry(row: Mapping[str, Any]) -> Entry:
     return Entry(**{**row, "body": decode(row["body"])})
+
+
+def trusted_ledger(ledger: Any) -> Ledger:
+    """The ledger asked for (one, a URL, or None for the user's own) if a quick look finds it whole and complete."""
+    found = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    found.guard()
+    gone = forgotten(found)
+    if gone:
+        named = ", ".join(gone[:3]) + (" and others" if len(gone) > 3 else "")
+        what = f"the ledger {found.where} was cut or replaced: it does not know studies that began here ({named})"
+        raise LedgerError(what, remedy=f"restore it from a copy, or move their folders out of {home() / 'studies'}")
+    return found
+
+
+def forgotten(ledger: Ledger) -> list[str]:
+    """Studies that have begun in this home, but that the home's own ledger has no entry of.
+
+    A study's journal is made after its entry is on the disk, so a journal without an entry shows a ledger that was
+    replaced by another or by an older copy, which nothing inside it can show.
+    """
+    if Path(ledger.where) != home() / "ledger.db":
+        return []
+    known = set(ledger.studies())
+    return sorted(one.parent.name for one in (home() / "studies").glob("*/journal.db") if one.parent.name not in known)

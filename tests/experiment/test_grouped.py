@@ -9,7 +9,7 @@ from scipy import stats
 
 from assay.evaluation import compare, cross_validate
 from assay.experiment import run
-from assay.experiment.test_set.clusters import BLOCKS, grouped_interval
+from assay.experiment.test_set.grouped import BLOCKS, grouped_interval
 from assay.linear import Ridge
 from assay.metrics import get_metric
 from assay.resampling import Folds

@@ -7,8 +7,8 @@ shown with its reason and stops no other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from time import monotonic, perf_counter
 from typing import Any
@@ -16,78 +16,70 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from assay.errors import AssayError, DataError, LedgerError, ParameterError
+from assay.errors import AssayError, DataError, LearnerError, LedgerError
 from assay.evaluation.learner import Rows, blame, fit_rows, predictions, rows_of, run, undefined
 from assay.evaluation.validation import Validation, validation_of
+from assay.experiment.events import FoldDone, LearnerBegan, LearnerFailed
 from assay.experiment.outcome import Leaderboard
 from assay.experiment.panel import Learner, assemble, panel
 from assay.experiment.plan import Plan
+from assay.experiment.state import Context, Parted, StudyState, TrainingData, made
 from assay.experiment.storage.journal import Journal
+from assay.experiment.test_set.seal import row_digests
 from assay.experiment.warned import collected, tally
 from assay.metrics import get_metric
 from assay.metrics.definition import Metric
 from assay.numerics.threads import workers
 from assay.resampling import Folds, TimeFolds, splits_of, take
 
-__all__ = ["Data", "data_of", "evaluate", "refit"]
+__all__ = ["estimator_of", "evaluate", "refit", "shares_of", "training_data"]
 
 Array = np.ndarray
-Says = Callable[[str], None]
 WORTH = 2e11
 """Multiply-adds of a panel from which worker processes win: each takes seconds to start and to load its kernels."""
 
 
-@dataclass(frozen=True, eq=False)
-class Data:
-    """The training rows as learners see them, the folds, and the metrics."""
-
-    frame: pd.DataFrame
-    rows: Rows
-    splits: Sequence[tuple[Array, Array]]
-    metrics: tuple[Metric, ...]
-    learners: tuple[Learner, ...]
-
-    def estimator(self, plan: Plan, learner: Learner, threads: int | None = None) -> Any:
-        """The learner with its preprocessing and search; one of ours may use so many threads."""
-        kinds = {name: plan.kinds[name] for name in plan.features}
-        made = assemble(
-            learner,
-            kinds,
-            tune=plan.tuned,
-            metric=self.metrics[0],
-            shape=(self.rows.n, len(kinds)),
-            seed=plan.seed,
-            exchangeable=plan.exchangeable,
-        )
-        if learner.own and threads is not None:
-            made.set_params(**{name: threads for name in made.get_params() if name.endswith("model__n_jobs")})
-        return made
-
-    def shares(self, plan: Plan, n_jobs: int | None) -> tuple[int, int]:
-        """Worker processes for the folds, and threads for the learner in each: together as many as `n_jobs` asks for.
-
-        None asks for all cores, as threads of this process if the panel's declared cost does not outweigh the start of
-        worker processes. Whatever the shares, the numbers are the same.
-        """
-        if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0):
-            raise ParameterError(f"n_jobs = {n_jobs!r} is out of range", remedy="pass None or a non-zero whole number")
-        total = workers(-1 if n_jobs is None else n_jobs)
-        shape = (self.rows.n, len(plan.features))
-        work = sum(one.fits(plan.tuned, plan.exchangeable) * one.cost(*shape) for one in self.learners)
-        if n_jobs is None and len(self.splits) * work < WORTH:
-            return 1, total
-        processes = min(total, len(self.splits))
-        return processes, total // processes
+def estimator_of(plan: Plan, data: TrainingData, learner: Learner, threads: int | None = None) -> Any:
+    """The learner with its preprocessing and search; one of ours may use so many threads."""
+    kinds = {name: plan.kinds[name] for name in plan.features}
+    made = assemble(
+        learner,
+        kinds,
+        tune=plan.tuned,
+        metric=data.metrics[0],
+        shape=(data.rows.n, len(kinds)),
+        seed=plan.seed,
+        exchangeable=plan.exchangeable,
+    )
+    if learner.own and threads is not None:
+        made.set_params(**{name: threads for name in made.get_params() if name.endswith("model__n_jobs")})
+    return made
 
 
-def data_of(plan: Plan, train: pd.DataFrame, digests: Array) -> Data:
+def shares_of(plan: Plan, data: TrainingData, n_jobs: int | None) -> tuple[int, int]:
+    """Worker processes for the folds, and threads for the learner in each: together as many as `n_jobs` asks for.
+
+    None asks for all cores, as threads of this process if the panel's declared cost does not outweigh the start of
+    worker processes. Whatever the shares, the numbers are the same.
+    """
+    total = workers(-1 if n_jobs is None else n_jobs)
+    shape = (data.rows.n, len(plan.features))
+    work = sum(one.fits(plan.tuned, plan.exchangeable) * one.cost(*shape) for one in data.learners)
+    if n_jobs is None and len(data.splits) * work < WORTH:
+        return 1, total
+    processes = min(total, len(data.splits))
+    return processes, total // processes
+
+
+def training_data(plan: Plan, parted: Parted) -> TrainingData:
     """Rows, folds and metrics of a plan.
 
     Rows stand in the order of their digests, so that a file with its rows shuffled gives the same folds and the same
     numbers; where the plan keeps time, in the order of time.
     """
     learners = tuple(panel(plan.task, plan.panel, plan.learners))
-    train = train.iloc[np.argsort(digests, kind="stable")].reset_index(drop=True)
+    digests = row_digests(parted.train, parted.sealed.seal.columns)
+    train = parted.train.iloc[np.argsort(digests, kind="stable")].reset_index(drop=True)
     if plan.time is not None:
         train = train.sort_values(plan.time, kind="stable", ignore_index=True)
     y = train[plan.target]
@@ -107,7 +99,7 @@ def data_of(plan: Plan, train: pd.DataFrame, digests: Array) -> Data:
     if len(reasons) == len(splits):
         what = f"{plan.metric} is not defined on any of the {len(splits)} folds: {reasons[0].what}"
         raise DataError(what, remedy="use fewer folds, or another metric")
-    return Data(train, rows, splits, metrics, learners)
+    return TrainingData(train, rows, splits, metrics, learners)
 
 
 def _refuse_idle(plan: Plan, train: pd.DataFrame, splits: Sequence[tuple[Array, Array]]) -> None:
@@ -121,56 +113,51 @@ def _refuse_idle(plan: Plan, train: pd.DataFrame, splits: Sequence[tuple[Array, 
             raise DataError(what, remedy=remedy)
 
 
-def evaluate(
-    plan: Plan,
-    data: Data,
-    journal: Journal,
-    *,
-    n_jobs: int | None = None,
-    deadline: float | None = None,
-    says: Says = lambda words: None,
-    next_ready: Callable[[Sequence[Learner]], int] | None = None,
-) -> Leaderboard:
-    """The panel on the folds; `deadline` is a value of `time.monotonic()`.
+def evaluate(state: StudyState, context: Context) -> StudyState:
+    """Every learner of the panel on the same folds."""
+    plan, parted = state.plan, made(state.parted)
+    data = training_data(plan, parted)
+    board = _board(plan, data, Journal(parted.folder / "journal.db"), context)
+    if not board.results:
+        reasons = "; ".join(f"{name}: {why}" for name, why in {**board.failed, **board.unfinished}.items())
+        remedy = "give more time" if board.unfinished else "use other learners"
+        raise LearnerError(f"no learner finished ({reasons})", remedy=remedy)
+    return replace(state, training=data, leaderboard=board)
 
-    `next_ready` picks the next of the learners that are left, by its place in their list; None takes them in order.
-    The numbers do not depend on it.
-    """
+
+def _board(plan: Plan, data: TrainingData, journal: Journal, context: Context) -> Leaderboard:
+    """The panel on the folds; the numbers do not depend on the order in which `context.next_ready` takes learners."""
     results: dict[str, Validation] = {}
     failed: dict[str, str] = {}
     unfinished: dict[str, str] = {}
     settings: dict[str, list[dict[str, Any]]] = {}
     warned: dict[str, dict[str, int]] = {}
     best: Validation | None = None
-    processes, threads = data.shares(plan, n_jobs)
+    shares = shares_of(plan, data, context.n_jobs)
     waiting = list(data.learners)
     for number in range(1, len(waiting) + 1):
-        learner = waiting.pop(0 if next_ready is None else next_ready(waiting))
-        so_far = "" if best is None else f"; best so far {best.name} ({best.metric.name} {best.figure()})"
-        says(f"{learner.name} ({number} of {len(data.learners)}){so_far}")
+        learner = waiting.pop(0 if context.next_ready is None else context.next_ready(waiting))
+        context.emit(LearnerBegan(learner.name, number, len(data.learners), best))
         try:
-            outcomes = _folds(plan, data, learner, journal, processes, threads, deadline)
+            outcomes = _folds(plan, data, learner, journal, shares, context)
+            if len(outcomes) < len(data.splits):
+                unfinished[learner.name] = f"{len(outcomes)} of {len(data.splits)} folds when the time was up"
+                continue
+            result = _validation(plan, data, learner, outcomes)
+            result.interval()  # predictions without a figure cannot be judged
         except LedgerError:
             raise  # the journal cannot be written: no learner's fault, and to go on would select among those left
         except AssayError as error:
             failed[learner.name] = str(error)
+            context.emit(LearnerFailed(learner.name, str(error)))
             continue
-        if len(outcomes) < len(data.splits):
-            unfinished[learner.name] = f"{len(outcomes)} of {len(data.splits)} folds when the time was up"
-            continue
-        try:
-            found = _validation(plan, data, learner, outcomes)
-            found.interval()
-        except DataError as error:  # its predictions have no such figure, so it cannot be judged by it
-            failed[learner.name] = str(error)
-            continue
-        results[learner.name] = found
+        results[learner.name] = result
         settings[learner.name] = [outcome["settings"] for outcome in outcomes]
         told = tally(outcome.get("warnings", ()) for outcome in outcomes)
         if told:
             warned[learner.name] = told
-        if best is None or (found.estimate < best.estimate) != found.metric.greater_is_better:
-            best = found
+        if best is None or (result.estimate < best.estimate) != result.metric.greater_is_better:
+            best = result
     in_order = partial(_in_order, [learner.name for learner in data.learners])
     return Leaderboard(
         in_order(results), in_order(failed), in_order(unfinished), in_order(settings), plan.level, in_order(warned)
@@ -183,29 +170,28 @@ def _in_order(names: Sequence[str], found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _folds(
-    plan: Plan,
-    data: Data,
-    learner: Learner,
-    journal: Journal,
-    processes: int,
-    threads: int,
-    deadline: float | None,
+    plan: Plan, data: TrainingData, learner: Learner, journal: Journal, shares: tuple[int, int], context: Context
 ) -> list[dict[str, Any]]:
-    """What every fold gave, from the journal or made now and kept there."""
-    kept = {k: journal.get(f"{learner.name}/{k}") for k in range(len(data.splits))}
-    missing = [k for k, outcome in kept.items() if outcome is None]
-    estimator = data.estimator(plan, learner, threads)
+    """The outcome of every fold, from the journal or computed now and stored there."""
+    processes, threads = shares
+    outcomes = {k: journal.get(f"{learner.name}/{k}") for k in range(len(data.splits))}
+    missing = [k for k, outcome in outcomes.items() if outcome is None]
+    estimator = estimator_of(plan, data, learner, threads)
     needs = {metric.needs: metric for metric in reversed(data.metrics)}
     task = partial(_fold, estimator, data.rows, data.splits, needs, data.metrics[0].needs, learner.name)
-    width = processes if deadline is not None else len(missing)
+    done = len(data.splits) - len(missing)
+    context.emit(FoldDone(learner.name, done, len(data.splits)))
+    width = processes if context.deadline is not None else len(missing)
     for start in range(0, len(missing), max(1, width)):
-        if deadline is not None and monotonic() > deadline:
+        if context.deadline is not None and monotonic() > context.deadline:
             break
         batch = missing[start : start + max(1, width)]
         for k, outcome in zip(batch, run(task, batch, label=learner.name, n_jobs=processes), strict=True):
             journal.put(f"{learner.name}/{k}", outcome)
-            kept[k] = outcome
-    return [outcome for outcome in kept.values() if outcome is not None]
+            outcomes[k] = outcome
+            done += 1
+            context.emit(FoldDone(learner.name, done, len(data.splits)))
+    return [outcome for outcome in outcomes.values() if outcome is not None]
 
 
 def _fold(
@@ -244,7 +230,7 @@ def _plain(value: Any) -> Any:
     )
 
 
-def _validation(plan: Plan, data: Data, learner: Learner, outcomes: list[dict[str, Any]]) -> Validation:
+def _validation(plan: Plan, data: TrainingData, learner: Learner, outcomes: list[dict[str, Any]]) -> Validation:
     kept: dict[str, tuple[Array, ...]] = {}
     for need in outcomes[0]["predictions"]:
         parts = [np.asarray(outcome["predictions"][need]) for outcome in outcomes]
@@ -252,16 +238,16 @@ def _validation(plan: Plan, data: Data, learner: Learner, outcomes: list[dict[st
         kept[need] = tuple(part if names is None else names[part] for part in parts)
     metrics = tuple(metric for metric in data.metrics if metric.needs in kept)
     seconds = np.array([outcome["seconds"] for outcome in outcomes])
-    estimator = data.estimator(plan, learner)
+    estimator = estimator_of(plan, data, learner)
     return validation_of(learner.name, estimator, data.rows, data.splits, metrics, kept, seconds, level=plan.level)
 
 
-def refit(plan: Plan, data: Data, name: str, n_jobs: int | None = None) -> Any:
+def refit(plan: Plan, data: TrainingData, name: str, n_jobs: int | None = None) -> Any:
     """The named learner with its search, fitted to all training rows; what is left is the chosen pipeline."""
     learner = next(one for one in data.learners if one.name == name)
     threads = workers(-1 if n_jobs is None else n_jobs)
     try:
-        model = fit_rows(data.estimator(plan, learner, threads), data.rows)
+        model = fit_rows(estimator_of(plan, data, learner, threads), data.rows)
     except Exception as error:
         raise blame(error, name, "the fit to all training rows") from error
     made = getattr(model, "best_estimator_", model)
