@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -29,6 +30,18 @@ class Waits(RegressorMixin, BaseEstimator):
         return self
     def predict(self, X):
         return [0.0] * len(X)
+"""
+
+
+STAYS = """
+import os, threading
+from sklearn.base import BaseEstimator, RegressorMixin
+class Stays(RegressorMixin, BaseEstimator):
+    def fit(self, X, y):
+        os.write(os.open("alive", os.O_WRONLY), b"x")  # open as long as this process lives
+        threading.Event().wait()
+    def predict(self, X):
+        raise AssertionError("it is never fitted")
 """
 
 
@@ -116,6 +129,20 @@ def test_a_signal_at_any_moment_leaves_no_traceback(folder):
         assert code == done if done is not None else code in (0, 128 + number), (turn, code, said)
         assert "Traceback" not in said, (turn, said)
         assert "terminate called" not in said, (turn, said)
+
+
+def test_worker_processes_do_not_outlive_a_command_that_is_killed(folder):
+    (folder / "stays.py").write_text(STAYS)
+    os.mkfifo(folder / "alive")
+    process = start(folder, *RUN[:4], "--learner", "stays:Stays", "--cv", "3", "--n-jobs", "2", "--no-open")
+    with open(folder / "alive", "rb", buffering=0) as workers:  # waits for the first of them
+        assert workers.read(1) == b"x"
+        process.kill()
+        process.wait()
+        while select.select([workers], [], [], 120)[0] and workers.read(1):
+            pass
+        assert select.select([workers], [], [], 0)[0]  # at its end: no process has it open any more
+    process.communicate()
 
 
 def test_an_ignored_signal_stays_ignored(folder):

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from assay.calibration import CalibratedClassifier, IsotonicMap, LogisticMap
+from assay.constraints import integer
 from assay.errors import DataTypeError
 from assay.generative import PlugInClassifier
 from assay.linear import SIS, LinearRegression, LogisticRegression, PolynomialBasis, Ridge, SplineBasis
 from assay.neighbors import KNeighborsClassifier
-from assay.state import StateError, Stateful, check_state, floats, from_state, integer, ints, labels, size, to_state
+from assay.state import StateError, Stateful, check_state, floats, from_state, ints, labels, size, to_state
 from assay.trees import BaggingClassifier, RandomForestClassifier
 from tests import estimators
 from tests.experiment.mutants import METHODS, bare

@@ -10,6 +10,9 @@ A command that ends by itself leaves through `leave_with`: after all exit handle
 of C++ libraries. pyarrow's threads now and then outlive the latter and abort a finished command with "terminate called
 without an active exception" (apache/arrow issue 34314).
 
+A worker process calls `end_with_parent`: after a SIGKILL of the command, which nobody can answer, it would wait for
+ever to hand its result over, with all its memory.
+
 Standard library only, and little of it.
 """
 
@@ -24,9 +27,11 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
-__all__ = ["at_end", "begin", "code", "end", "leave_with", "resume_with", "say", "watch", "working"]
+__all__ = ["at_end", "begin", "code", "end", "end_with_parent", "leave_with", "resume_with", "say", "watch", "working"]
 
 GRACE = 1.5
+LOOK = 1.0
+"""Seconds between two looks of a worker process whether its parent is still there."""
 SHOW_CURSOR = b"\x1b[?25h"
 """A progress line hides it."""
 QUIET_TRACKER = "ignore:resource_tracker:UserWarning"
@@ -39,6 +44,7 @@ _received: int | None = None
 _busy = False
 _said = False
 _status: int | None = None
+_child = 0
 
 
 def watch() -> None:
@@ -168,6 +174,27 @@ def _wait(reader: Any) -> None:
             time.sleep(GRACE)
             _take(heard[0])
             end()
+
+
+def end_with_parent() -> None:
+    """In a worker process, once: end as soon as the process that started it is gone."""
+    global _child
+    import multiprocessing
+
+    if multiprocessing.parent_process() is None or _child == os.getpid():
+        return
+    import threading
+
+    _child = os.getpid()
+    threading.Thread(target=_outlive, args=(os.getppid(),), name="assay-parent", daemon=True).start()
+
+
+def _outlive(parent: int) -> None:
+    import time
+
+    while os.getppid() == parent:
+        time.sleep(LOOK)
+    os._exit(1)
 
 
 def _take(number: int) -> None:

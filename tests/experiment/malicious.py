@@ -264,6 +264,14 @@ def _arrays(sentinel: Path) -> Iterator[tuple[str, Callable[[Members], Members]]
     yield "array of negative length", first(npy(0, header=head.format("'<f8'", (-8,))))
     yield "array shorter than it says", first(npy(np.zeros(100))[:-8])
     yield "array header with code", first(npy(0, header=head.format(f"__import__('os').system('touch {sentinel}')", 8)))
+    yield "array of texts without letters", first(npy(0, header=head.format("'<U0'", (10**8,)))[:128])
+    yield "truth values that are neither", first(npy(0, header=head.format("'|b1'", (64,)))[:128] + b"\2" * 64)
+    yield (
+        "array of seventy dimensions",
+        lambda members: sealed(
+            {**members, "arrays/residuals.npy": npy(0, header=head.format("'|u1'", (64, *[1] * 69)))}
+        ),
+    )
     yield "array of an unknown name", lambda members: sealed({**members, "arrays/evil.npy": npy(np.zeros(1))})
 
 
@@ -320,6 +328,50 @@ def _containers(sentinel: Path) -> Iterator[tuple[str, Callable[[Members], bytes
     yield "comment with a script", lambda m: _commented(zipped(m), sentinel)
     yield "about something else", lambda m: zipped(sealed({**m, "about.json": b'{"task":"os.system","target":1}'}))
     yield "about a list", lambda m: zipped(sealed({**m, "about.json": b"[]"}))
+    yield "about a number", lambda m: zipped(sealed({**m, "about.json": b'{"$float": "nan"}'}))
+    yield "half a letter as the target", lambda m: _about(m, target="\ud800")
+    yield "classes of different lengths", lambda m: _about(m, classes=[[1], [2, 3]])
+    yield (
+        "one label as long as all others",
+        lambda m: _alone(m, {"labels": ["x"] * 20000 + ["x" * 20000], "fixed": True}),
+    )
+    yield "one array as each column of a table", lambda m: _alone(m, _table(100), np.zeros(250_000))
+    yield "one array twenty thousand times", lambda m: _alone(m, [{"array": 0}] * 20_000, np.zeros(1000))
+    yield "model that was never fitted", lambda m: _alone(m, {"object": "linear.Ridge", "version": 1})
+    yield "pipeline of nothing", lambda m: _alone(m, _pipeline(["model", None]))
+    yield (
+        "pipeline of one never fitted",
+        lambda m: _alone(m, _pipeline(["model", {"object": "linear.Ridge", "version": 1}])),
+    )
+    yield "step that takes other columns", _other_columns
+
+
+def _about(members: Members, **more: Any) -> bytes:
+    return zipped(sealed({**members, "about.json": json.dumps({**json.loads(members["about.json"]), **more}).encode()}))
+
+
+def _alone(members: Members, part: Any, *arrays: np.ndarray) -> bytes:
+    """A file whose pipeline is the given node."""
+    tree = json.dumps({"dict": [["pipeline", part]]}).encode()
+    numbered = {f"model/{at:06d}.npy": npy(one) for at, one in enumerate(arrays)}
+    return zipped(sealed({"about.json": members["about.json"], "model/schema.json": tree, **numbered}))
+
+
+def _table(columns: int) -> dict[str, Any]:
+    return {"table": [[f"x{j}" for j in range(columns)], {"array": 0}, [{"array": 0}] * columns]}
+
+
+def _pipeline(*steps: list[Any]) -> dict[str, Any]:
+    return {"object": "sklearn.Pipeline", "version": 1, "parameters": {"steps": [{"tuple": step} for step in steps]}}
+
+
+def _other_columns(members: Members) -> bytes:
+    """A sound tree of three columns behind preprocessing that gives two."""
+    schema = json.loads(members["model/schema.json"])
+    next(one for one in _objects(schema) if one.get("object") == "trees.DecisionTreeRegressor")["state"][
+        "n_features_in_"
+    ] = 3
+    return zipped(sealed({**members, "model/schema.json": json.dumps(schema).encode()}))
 
 
 def _flip(data: bytes) -> bytes:

@@ -172,7 +172,7 @@ def test_a_damaged_journal_is_put_aside_and_begun_anew(tmp_path, harm):
     del journal
     harm(path)
     left = path.read_bytes()
-    with pytest.warns(AssayWarning, match=r"journal.db is damaged; it was moved to .*journal.db.damaged"):
+    with pytest.warns(AssayWarning, match=r"is damaged, so its folds are computed again; .*journal.db.damaged"):
         journal = Journal(path)
     assert (tmp_path / "journal.db.damaged").read_bytes() == left
     assert journal.keys() == []

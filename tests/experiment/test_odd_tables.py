@@ -327,7 +327,7 @@ def test_a_damaged_journal_is_computed_again(tmp_path):
     path.write_bytes(b"no database" * 500)
     done = CliRunner().invoke(app, ["resume", study.name, "--no-open", "--out", str(tmp_path / "out")])
     assert done.exit_code == 0, done.output
-    assert "is damaged; it was moved to" in " ".join(done.stderr.split())
+    assert "is damaged, so its folds are computed again" in " ".join(done.stderr.split())
     again = Study.load(study.name).leaderboard.to_frame()
     pd.testing.assert_frame_equal(before.drop(columns="seconds"), again.drop(columns="seconds"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -42,6 +43,25 @@ def test_a_study_uses_all_cores_unless_told_otherwise():
     assert shares_of(large.plan, large.data, None) == (min(cores(), 200), 1)
     with pytest.raises(ParameterError, match="n_jobs = 0"):
         Study(numbers(), "y", n_jobs=0)
+
+
+def test_a_large_table_gets_fewer_worker_processes():
+    data = Study(numbers(), "y", cv=10).data
+
+    def shares(columns):
+        return shares_of(SimpleNamespace(features=range(columns), tuned=False, exchangeable=True), data, 12)
+
+    assert shares(3) == (10, 1)
+    assert shares(2**29 // 5 // 4 // data.rows.n) == (4, 3)  # each holds its rows five times, all of them 4 GiB
+    assert shares(2**29) == (1, 12)
+
+
+def test_a_learner_whose_matrices_would_not_fit_is_left_out_with_a_reason():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(40, 8_000))).add_prefix("x").assign(y=["a", "b"] * 20)
+    board = Study(frame, "y", cv=2, learners=["discriminant"]).leaderboard
+    assert list(board.results) == ["baseline"]
+    assert "8,000 columns would take 4.29 GiB, more than 4" in board.failed["discriminant"]
 
 
 def test_threads_reach_our_learners_and_leave_no_trace_in_the_model():

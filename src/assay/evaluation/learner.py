@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from assay.base import weight_name
 from assay.errors import AssayError, DataError, DataTypeError, LearnerError, ParameterError
+from assay.interrupts import end_with_parent
 from assay.metrics.definition import Metric, find
 from assay.metrics.scorer import class_options, respond
 from assay.numerics.threads import one_blas_thread, one_openmp_thread
@@ -320,6 +321,7 @@ def run(
 
 
 def _guarded(task: Callable[[Item], Outcome], item: Item) -> Outcome:
+    end_with_parent()
     with one_blas_thread(), one_openmp_thread():
         return task(item)
 

@@ -46,6 +46,7 @@ class Learner:
     | order     | its place in the order of simplicity, the simplest first                                         |
     | panels    | the panels it belongs to                                                                         |
     | cost      | multiply-adds of one fit, roughly, as a function of rows and columns                             |
+    | memory    | bytes of one fit beyond the table, by columns and classes, where they grow faster than the table |
     | own       | whether it is ours (figures repeat to the bit) or another package's                              |
     """
 
@@ -62,6 +63,7 @@ class Learner:
     scale: bool = True
     own: bool = True
     judged: str = "folds"
+    memory: Callable[[int, int], float] = lambda p, k: 0.0
 
     @property
     def candidates(self) -> int:
@@ -109,6 +111,11 @@ def _seeded(kind: Any, seed: int) -> dict[str, int]:
 
 def _trees(n: int, p: int) -> float:
     return 30.0 * n * p * np.log2(max(2, n))
+
+
+def _scatters(p: int, k: int) -> float:
+    """Second to fourth moments of all pairs of columns, by class, and the matrices made of them."""
+    return 8.0 * (3 * k + 3) * p * p
 
 
 _ALL, _MORE, _MOST = PANELS, PANELS[1:], PANELS[2:]
@@ -230,6 +237,7 @@ _CLASSIFICATION = (
         15,
         _ALL,
         lambda n, p: 4.0 * n * p * p,
+        memory=_scatters,
     ),
     Learner(
         "logistic",
@@ -259,6 +267,7 @@ _CLASSIFICATION = (
         25,
         _MOST,
         lambda n, p: 4.0 * n * p * p,
+        memory=_scatters,
     ),
     Learner(
         "tree",

@@ -47,6 +47,7 @@ RATIO, SMALL = 100, 64 << 20
 WORDS = 64 << 20
 """Bytes of one JSON member at most; a forest of a thousand trees takes ten million."""
 MEMBERS = 200_000
+DIMENSIONS = 32
 MANIFEST, ABOUT, SCHEMA = "manifest.json", "about.json", "model/schema.json"
 NAMES = re.compile(r"manifest\.json|about\.json|model/schema\.json|model/[0-9]{6}\.(npy|bin)|arrays/[a-z_]{1,40}\.npy")
 DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, KeyError, OverflowError)
@@ -230,9 +231,11 @@ def _check_manifest(path: Any, members: dict[str, bytes]) -> int:
 
 
 def parse(path: Any, name: str, content: bytes) -> dict[str, Any]:
-    """A JSON member, which must be an object."""
+    """A JSON member, which must be an object, and whose text can be written to files."""
     try:
         found = json.loads(content.decode("utf-8"))
+        if b"\\ud" in content.lower():  # half a pair of surrogates is no text
+            json.dumps(found, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError) as error:
         raise refuse(path, f"holds a damaged {name}") from error
     if not isinstance(found, dict):
@@ -251,13 +254,15 @@ def _check_npy(path: Any, name: str, content: bytes) -> None:
         raise refuse(path, f"holds a damaged array {name}") from error
     if dtype.hasobject:
         raise refuse(path, f"holds pickled objects in the array {name}, which are never opened")
-    if dtype.kind not in "biufU" or not dtype.isnative:
+    if dtype.kind not in "biufU" or not dtype.isnative or not dtype.itemsize or len(shape) > DIMENSIONS:
         raise refuse(path, f"holds no plain numbers in the array {name}")
     size = dtype.itemsize
     for length in shape:
         size *= length
     if any(not 0 <= length < 2**31 for length in shape) or size != len(content) - buffer.tell():
         raise refuse(path, f"holds an array {name} whose size is not what its header says")
+    if dtype.kind == "b" and content[buffer.tell() :].strip(b"\0\1"):
+        raise refuse(path, f"holds truth values in the array {name} that are neither true nor false")
 
 
 def from_npy(content: bytes) -> np.ndarray:

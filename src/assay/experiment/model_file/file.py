@@ -19,10 +19,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from assay.checks import choice, whole
 from assay.errors import AssayError, DataTypeError, ParameterError, UntrustedError
@@ -190,11 +192,19 @@ def _about(path: Path, content: bytes) -> dict[str, Any]:
         about = canonical_json.decode(content.decode())
     except (ValueError, TypeError) as error:
         raise refuse(path, "holds a damaged about.json") from error
-    right = set(about) <= set(WORDS) and about.get("task") in TASKS and isinstance(about.get("target"), str)
+    right = (
+        isinstance(about, dict)
+        and set(about) <= set(WORDS)
+        and about.get("task") in TASKS
+        and isinstance(about.get("target"), str)
+    )
     if not right:
         raise refuse(path, "does not say what it predicts")
     if about.get("classes") is not None:
-        if not isinstance(about["classes"], list):
+        plain = isinstance(about["classes"], list) and all(
+            isinstance(one, str | int | float) for one in about["classes"]
+        )
+        if not plain:
             raise refuse(path, "does not list its classes")
         labels = np.array(about["classes"], dtype=object)
         about["classes"] = labels if any(isinstance(label, str) for label in labels) else np.array(about["classes"])
@@ -236,7 +246,18 @@ def _build(path: Path, members: dict[str, bytes], trusted: frozenset[str], versi
     need(not members and guests.read == len(inside), "it holds members that nothing refers to")
     need(isinstance(objects, dict) and set(objects) <= set(OBJECTS) and "pipeline" in objects, "it holds no pipeline")
     need(callable(getattr(type(objects["pipeline"]), "predict", None)), "its pipeline does not predict")
+    _check_steps([step for _, step in getattr(objects["pipeline"], "steps", [("", objects["pipeline"])])])
     return objects
+
+
+def _check_steps(steps: Sequence[Any]) -> None:
+    """That all are fitted, and that each gives as many columns as the next one takes."""
+    for step in steps:
+        check_is_fitted(step)
+    for step, after in pairwise(steps):
+        given, taken = vars(step).get("n_features_in_"), vars(after).get("n_features_in_")
+        if given is not None and taken is not None and hasattr(step, "get_feature_names_out"):
+            need(len(step.get_feature_names_out()) == taken, "a step takes another number of columns than it gets")
 
 
 def _check_together(found: Mapping[str, Any]) -> None:

@@ -37,6 +37,10 @@ __all__ = ["estimator_of", "evaluate", "refit", "shares_of", "training_data"]
 Array = np.ndarray
 WORTH = 2e11
 """Multiply-adds of a panel from which worker processes win: each takes seconds to start and to load its kernels."""
+MEMORY = 4 << 30
+"""Bytes that the worker processes of all folds may take for their rows, and that one fit may take beyond its rows."""
+COPIES = 5
+"""How often a worker process holds its rows: as given, as a fold, encoded, and as the learner wants them."""
 
 
 def estimator_of(plan: Plan, data: TrainingData, learner: Learner, threads: int | None = None) -> Any:
@@ -60,14 +64,16 @@ def shares_of(plan: Plan, data: TrainingData, n_jobs: int | None) -> tuple[int, 
     """Worker processes for the folds, and threads for the learner in each: together as many as `n_jobs` asks for.
 
     None asks for all cores, as threads of this process if the panel's declared cost does not outweigh the start of
-    worker processes. Whatever the shares, the numbers are the same.
+    worker processes; each holds rows of its own, so large tables get fewer. Whatever the shares, the numbers are the
+    same.
     """
     total = workers(-1 if n_jobs is None else n_jobs)
     shape = (data.rows.n, len(plan.features))
     work = sum(one.fits(plan.tuned, plan.exchangeable) * one.cost(*shape) for one in data.learners)
     if n_jobs is None and len(data.splits) * work < WORTH:
         return 1, total
-    processes = min(total, len(data.splits))
+    room = int(MEMORY / (COPIES * 8 * shape[0] * max(1, shape[1])))
+    processes = max(1, min(total, len(data.splits), room))
     return processes, total // processes
 
 
@@ -139,6 +145,7 @@ def _board(plan: Plan, data: TrainingData, journal: Journal, context: Context) -
         learner = waiting.pop(0 if context.next_ready is None else context.next_ready(waiting))
         context.emit(LearnerBegan(learner.name, number, len(data.learners), best))
         try:
+            _refuse_large(learner, len(plan.features), data.rows.classes)
             outcomes = _folds(plan, data, learner, journal, shares, context)
             if len(outcomes) < len(data.splits):
                 unfinished[learner.name] = f"{len(outcomes)} of {len(data.splits)} folds when the time was up"
@@ -162,6 +169,14 @@ def _board(plan: Plan, data: TrainingData, journal: Journal, context: Context) -
     return Leaderboard(
         in_order(results), in_order(failed), in_order(unfinished), in_order(settings), plan.level, in_order(warned)
     )
+
+
+def _refuse_large(learner: Learner, columns: int, classes: Array | None) -> None:
+    """Refuse a learner whose matrices would not fit: a process that takes all memory is killed without a word."""
+    needed = learner.memory(columns, 0 if classes is None else len(classes))
+    if needed > MEMORY:
+        what = f"one fit of {columns:,} columns would take {needed / 2**30:.3g} GiB, more than {MEMORY / 2**30:.3g}"
+        raise DataError(what, remedy="use fewer columns, or other learners")
 
 
 def _in_order(names: Sequence[str], found: dict[str, Any]) -> dict[str, Any]:

@@ -104,7 +104,7 @@ class Journal:
     def _move_away(self) -> None:
         """Put a damaged file aside: what it held is computed again."""
         aside = self.path.with_name(f"{self.path.name}.damaged")
-        what = f"the journal {self.path} is damaged; it was moved to {aside}, and its folds are computed again"
+        what = f"the journal is damaged, so its folds are computed again; it is kept as {aside}"
         try:
             os.replace(self.path, aside)
             for end in ("-wal", "-shm"):  # the log of a file that is gone would be taken for that of the new one

@@ -1,29 +1,16 @@
-"""Fitted objects as JSON and plain arrays, and back: each class declares its state once, and one check reads it.
+"""What classes declare about their state, the classes that are known, and the one check of an object against it all.
 
-A class that belongs into a model file derives from `Stateful` (all estimators and results do) and says what its fitted
-attributes are:
-
-    state = {"coef_": floats("k", "p"), "classes_": classes("k"), "nodes_": part(Nodes, k="k"), "n_iter_": integer(1)}
-
-The letters are sizes that must agree among all arrays of an object and, where a part names them, with those of its
-parts. What a table cannot say (every child behind its parent) is written in `_check_state`; what follows from the rest
-(an index over the rows) is made again in `_restore`. Fields of a dataclass that are not in its table are checked by
-their annotation. Parameters are stored beside the state and checked by the class's own `constraints`.
-
-`to_state` gives a tree of JSON values and a list of arrays; `from_state` builds the object from them. Only registered
-classes are built, by a name made of package and class ("trees.RandomForestRegressor"), so that a module can be renamed;
-`state_name` keeps the name of a class that moves. Nothing is called that is not declared, and an object is handed out
-only after everything in it has been checked: compiled code follows indices without a look.
+`named` finds a class by its name in files, `kind_of` by an object; `check_state` is what writing and reading rely on.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, reduce
 from importlib import import_module
-from numbers import Integral, Real
+from numbers import Integral
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
@@ -32,9 +19,10 @@ import pandas as pd
 
 import assay
 from assay.constraints import Constraint, any_number, boolean, instance_of, integer, none, text
-from assay.errors import DataTypeError
 
 __all__ = [
+    "Kind",
+    "Sizes",
     "Specs",
     "StateError",
     "Stateful",
@@ -47,10 +35,11 @@ __all__ = [
     "declared",
     "facts",
     "floats",
-    "from_state",
     "ints",
+    "kind_of",
     "labels",
     "left_out",
+    "named",
     "names",
     "need",
     "optional",
@@ -58,7 +47,6 @@ __all__ = [
     "register",
     "several",
     "size",
-    "to_state",
     "values",
 ]
 
@@ -66,7 +54,6 @@ Array = np.ndarray
 Sizes = dict[str, int]
 Size = int | str | Callable[[Sizes], int] | None
 Specs = Mapping[str, Constraint | None]
-DEEPEST = 50
 
 
 class StateError(ValueError):
@@ -216,8 +203,9 @@ class part(Constraint):  # noqa: N801
         self.sizes: dict[str, Size] = {**{letter: letter for letter in same}, **renamed}
 
     def fits(self, value: Any, sizes: Sizes) -> bool:
-        """The part's own check, and its sizes."""
-        if not self.accepts(value):
+        """The part's own check, and its sizes; an estimator must be fitted."""
+        kind = kind_of(value)
+        if not self.accepts(value) or kind is None or not kind.is_fitted(value):
             return False
         found = check_state(value)
         return all(_agrees(found[inner], outer, sizes) for inner, outer in self.sizes.items() if inner in found)
@@ -354,8 +342,8 @@ class Kind:
     restore: Callable[[Any], None] = lambda _: None
 
     def is_fitted(self, value: Any) -> bool:
-        """Whether there is anything beside the parameters."""
-        return self.parameters is None or any(name in vars(value) for name in self.table)
+        """Whether there is anything beside the parameters; a pipeline has nothing of its own, and its check is due."""
+        return self.parameters is None or not self.table or any(name in vars(value) for name in self.table)
 
 
 _CLASSES: dict[str, type] = {}
@@ -399,7 +387,7 @@ def _own(cls: type) -> Kind:
     return Kind(cls, _NAMES[cls], made.state_version, parameters, kept, check, made._check_state, made._restore)
 
 
-def _named(name: Any) -> Kind:
+def named(name: Any) -> Kind:
     """A class by its name in files."""
     need(isinstance(name, str) and len(name) < 100, "it names a class that is not known")
     if name not in _CLASSES:
@@ -413,7 +401,7 @@ def _named(name: Any) -> Kind:
 
 def declared(name: str) -> tuple[set[str], set[str]]:
     """The parameters and the stored attributes of a class, by its name in files."""
-    kind = _named(name)
+    kind = named(name)
     stored = {key for key, spec in kind.table.items() if not isinstance(spec, left_out)}
     return set(kind.parameters or ()), stored
 
@@ -443,206 +431,3 @@ def check_state(value: Any) -> Sizes:
     except StateError as error:
         raise error if str(error).startswith(where) else StateError(f"{where}: {error}") from error
     return sizes
-
-
-# Writing.
-
-
-class _Writer:
-    """Values as nodes of a tree; arrays are numbered."""
-
-    def __init__(self, foreign: Callable[[Any], Any]) -> None:
-        self.arrays: list[Array] = []
-        self.foreign = foreign
-        self._numbers: dict[int, int] = {}
-        self._above: list[int] = []
-
-    def node(self, value: Any) -> Any:
-        if value is None or isinstance(value, bool | str):
-            return value
-        if isinstance(value, np.bool_):
-            return bool(value)
-        if isinstance(value, Integral):
-            return int(value)
-        if isinstance(value, Real):
-            return float(value) if np.isfinite(float(value)) else {"number": str(float(value))}
-        if isinstance(value, pd.Series | pd.Index):
-            return self.node(value.to_numpy())
-        if isinstance(value, np.ndarray):
-            return self._array(value)
-        if id(value) in self._above:
-            what = f"a {type(value).__name__} holds itself, which a model file cannot repeat"
-            raise DataTypeError(what, remedy="leave the reference out of the learner's attributes")
-        self._above.append(id(value))
-        try:
-            return self._container(value)
-        finally:
-            self._above.pop()
-
-    def _container(self, value: Any) -> Any:
-        if type(value) is list:
-            return [self.node(one) for one in value]
-        if type(value) is tuple:
-            return {"tuple": [self.node(one) for one in value]}
-        if type(value) is dict:
-            return {"dict": [[self.node(key), self.node(one)] for key, one in value.items()]}
-        if isinstance(value, pd.DataFrame):
-            columns = [self._column(value.iloc[:, j]) for j in range(value.shape[1])]
-            return {"table": [self.node(list(value.columns)), self.node(np.asarray(value.index)), columns]}
-        if isinstance(value, Stateful) and value._stored() is not value:
-            return self.node(value._stored())
-        kind = kind_of(value)
-        return self.foreign(value) if kind is None else self._object(value, kind)
-
-    def _array(self, value: Array) -> Any:
-        if value.dtype.kind in "OUS":
-            need(value.ndim == 1, "it holds a table of objects")
-            return {"labels": [self.node(one) for one in value.tolist()], "fixed": value.dtype.kind == "U"}
-        if value.dtype.kind not in "biuf":
-            raise DataTypeError(f"an array of {value.dtype} cannot be stored", remedy="use numbers or text")
-        if id(value) not in self._numbers:  # the array is kept, so that its id is not given away meanwhile
-            self._numbers[id(value)] = len(self.arrays)
-            self.arrays.append(value)
-        return {"array": self._numbers[id(value)]}
-
-    def _column(self, column: pd.Series) -> Any:
-        values = column.to_numpy()
-        return self.node(values) if values.dtype.kind in "biuf" else [self.node(one) for one in column]
-
-    def _object(self, value: Any, kind: Kind) -> Any:
-        out: dict[str, Any] = {"object": kind.name, "version": kind.version}
-        if kind.parameters is None:
-            given = {name: getattr(value, name) for name in kind.table if kind.table[name]}
-            out["state"] = {name: None if callable(one) else self.node(one) for name, one in given.items()}
-            return out
-        out["parameters"] = {name: self._parameter(value, name) for name in kind.parameters}
-        stored = {name: one for name, one in vars(value).items() if name not in kind.parameters}
-        strange = sorted(set(stored) - set(kind.table))
-        if strange:
-            what = f"{kind.cls.__name__} has the attribute {strange[0]}, which its state does not declare"
-            raise DataTypeError(what, remedy="remove it, or declare it in the class's `state`")
-        if stored:
-            travels = [name for name in stored if not isinstance(kind.table[name], left_out)]
-            out["state"] = {name: self.node(stored[name]) for name in travels}
-        return out
-
-    def _parameter(self, value: Any, name: str) -> Any:
-        """How a model was split or seeded matters for another fit only: what cannot be written becomes the default."""
-        given = getattr(value, name)
-        random = isinstance(given, np.random.RandomState | np.random.Generator)
-        if random or (name == "cv" and not isinstance(given, int | str | None)):
-            return self.node(inspect.signature(type(value)).parameters[name].default)
-        return self.node(given)
-
-
-def to_state(value: Any, foreign: Callable[[Any], Any]) -> tuple[Any, list[Array]]:
-    """An object as a tree of JSON values and a list of arrays; `foreign` makes the node of an unknown object."""
-    writer = _Writer(foreign)
-    tree = writer.node(value)
-    anything.fits(value, {})  # what could not be read again is not written
-    return tree, writer.arrays
-
-
-# Reading.
-
-
-class _Reader:
-    """Nodes of a tree as values; every array must be used."""
-
-    def __init__(self, arrays: Sequence[Array], foreign: Callable[[Any], Any]) -> None:
-        self.arrays, self.foreign = arrays, foreign
-        self.used: set[int] = set()
-        self.made: list[Any] = []
-
-    def value(self, node: Any, depth: int = 0) -> Any:
-        need(depth < DEEPEST, f"it holds objects inside objects more than {DEEPEST} deep")
-        if isinstance(node, list):
-            return [self.value(one, depth + 1) for one in node]
-        if not isinstance(node, dict):
-            need(not isinstance(node, int) or -(2**200) < node < 2**200, "it holds a number out of range")
-            return node
-        key = next(iter(node), None)
-        need(key in _NODES, "it holds a node of no known kind")
-        if key == "foreign":
-            return self.foreign(node)
-        return self._object(node, depth) if key == "object" else getattr(self, f"_{key}")(node[key], node, depth + 1)
-
-    def _number(self, value: Any, _node: Any, _depth: int) -> float:
-        need(value in ("nan", "inf", "-inf"))
-        return float(value)
-
-    def _tuple(self, value: Any, _node: Any, depth: int) -> tuple[Any, ...]:
-        need(isinstance(value, list))
-        return tuple(self.value(one, depth) for one in value)
-
-    def _dict(self, value: Any, _node: Any, depth: int) -> dict[Any, Any]:
-        need(isinstance(value, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in value))
-        keys = [self.value(key, depth) for key, _ in value]
-        need(all(isinstance(key, str | int | float | bool | tuple | None) for key in keys))
-        return dict(zip(keys, (self.value(one, depth) for _, one in value), strict=True))
-
-    def _array(self, value: Any, _node: Any, _depth: int) -> Array:
-        need(isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(self.arrays))
-        self.used.add(value)
-        return self.arrays[value]
-
-    def _labels(self, value: Any, node: Any, _depth: int) -> Array:
-        plain = isinstance(value, list) and all(one is None or isinstance(one, str | int | float) for one in value)
-        need(plain and isinstance(node.get("fixed"), bool))
-        if node["fixed"]:
-            need(all(isinstance(one, str) for one in value))
-            return np.array(value, dtype=str) if value else np.empty(0, dtype="<U1")
-        out = np.empty(len(value), dtype=object)
-        out[:] = value
-        return out
-
-    def _table(self, value: Any, _node: Any, depth: int) -> pd.DataFrame:
-        need(isinstance(value, list) and len(value) == 3 and isinstance(value[2], list))
-        heads, index, columns = (self.value(one, depth) for one in value)
-        need(isinstance(heads, list) and isinstance(index, np.ndarray) and len(columns) == len(heads))
-        need(all(isinstance(one, np.ndarray | list) and len(one) == len(index) for one in columns))
-        series = [pd.Series(one, dtype=None if isinstance(one, np.ndarray) else object) for one in columns]
-        return pd.DataFrame(dict(enumerate(series))).set_axis(heads, axis=1).set_axis(index, axis=0)
-
-    def _object(self, node: Any, depth: int) -> Any:
-        kind = _named(node["object"])
-        given, state = node.get("parameters", {}), node.get("state", {})
-        need(isinstance(given, dict) and isinstance(state, dict))
-        if node.get("version") != kind.version or isinstance(node.get("version"), bool):
-            raise StateError(f"it holds a {kind.name} of version {str(node.get('version'))[:20]}, not {kind.version}")
-        strange = [*(set(state) - set(kind.table)), *(set(given) - set(kind.parameters or ()))]
-        need(not strange, f"{kind.cls.__name__} has no {str(strange[:1])[:40]}")
-        parameters = {name: self.value(one, depth + 1) for name, one in given.items()}
-        found = {name: _ordered(self.value(one, depth + 1), kind.table[name]) for name, one in state.items()}
-        if kind.parameters is None:
-            need(set(found) == set(kind.table), f"{kind.cls.__name__} is not complete")
-            made = kind.cls(**found)
-        else:
-            made = kind.cls(**parameters)
-            vars(made).update(found)
-            if "state" in node:
-                need(kind.is_fitted(made), f"{kind.cls.__name__} has an empty state")
-                vars(made).update({name: spec.value for name, spec in kind.table.items() if isinstance(spec, left_out)})
-        self.made.append((made, kind))
-        return made
-
-
-def _ordered(value: Any, spec: Constraint) -> Any:
-    """An array as a fit leaves it: sums along the other axis would differ in the last digit."""
-    by_column = isinstance(spec, array) and spec.order == "F" and isinstance(value, np.ndarray)
-    return np.asfortranarray(value) if by_column else value
-
-
-_NODES = ("number", "tuple", "dict", "array", "labels", "table", "object", "foreign")
-
-
-def from_state(tree: Any, arrays: Sequence[Array], foreign: Callable[[Any], Any]) -> Any:
-    """The object again, everything in it checked; `StateError` or `AssayError` where something is not right."""
-    reader = _Reader(arrays, foreign)
-    value = reader.value(tree)
-    need(len(reader.used) == len(arrays), "it holds arrays that nothing refers to")
-    anything.fits(value, {})
-    for made, kind in reader.made:
-        if kind.is_fitted(made):
-            kind.restore(made)
-    return value
