@@ -8,7 +8,7 @@ gaps), since only the learner knows what it can take.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -32,14 +32,18 @@ __all__ = [
     "Rows",
     "blame",
     "choose_metric",
+    "fit_fold",
     "fit_rows",
     "fold_predictions",
     "label_of",
+    "needs_of",
+    "out_of_bag",
     "predictions",
     "refuse_unfitted",
     "rows_of",
     "run",
     "score",
+    "undefined",
 ]
 
 Array = np.ndarray
@@ -195,6 +199,55 @@ def fit_rows(estimator: Any, rows: Rows, chosen: Array | None = None) -> Any:
     if chosen is not None:
         X, y, more = take(X, chosen), y[chosen], {name: values[chosen] for name, values in more.items()}
     return model.fit(X, y, **more)
+
+
+def needs_of(metrics: Sequence[Metric]) -> dict[str, Metric]:
+    """What the metrics need of a model, the first metric's need first, each with the first metric that has it."""
+    return {metric.needs: metric for metric in [*metrics, *reversed(metrics)]}
+
+
+def fit_fold(
+    estimator: Any,
+    rows: Rows,
+    train: Array,
+    test: Array,
+    needs: Mapping[str, Metric],
+    *,
+    label: str,
+    where: str,
+    spared: bool = False,
+) -> tuple[dict[str, Array], Any]:
+    """Fit the training rows and predict the test rows: what each metric needs, by what it is; and the fitted model.
+
+    What goes wrong names the learner and the fold. With `spared`, probabilities may be absent where the first metric
+    does not need them.
+    """
+    first = next(iter(needs))
+    try:
+        model = fit_rows(estimator, rows, train)
+        X = take(rows.X, test)
+        predicted = {
+            need: predictions(model, X, metric, rows.classes)
+            for need, metric in needs.items()
+            if not (spared and need == "probabilities" != first and not hasattr(model, "predict_proba"))
+        }
+    except Exception as error:
+        raise blame(error, label, where) from error
+    for need, values in predicted.items():
+        _refuse_unusable(values, label, need, where, test)
+    return predicted, model
+
+
+def _refuse_unusable(values: Array, label: str, need: str, where: str, test: Array) -> None:
+    """Refuse predictions of another number of rows, or that are not finite."""
+    if values.shape[0] != len(test):
+        raise DataError(
+            f"{label} gave {values.shape[0]} {need} for the {len(test)} rows of {where}", remedy="correct it"
+        )
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        bad = int(np.argmax(~np.isfinite(values).reshape(len(test), -1).all(axis=1)))
+        what = f"{label} predicted {values.reshape(len(test), -1)[bad].tolist()} for row {int(test[bad])} in {where}"
+        raise DataError(what, remedy="look at that row, or at the learner")
 
 
 def _extras(estimator: Any, rows: Rows) -> dict[str, Array]:

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from assay.errors import AssayError, DataError, LearnerError, LedgerError
-from assay.evaluation.learner import Rows, blame, fit_rows, predictions, rows_of, run, undefined
+from assay.evaluation.learner import Rows, blame, fit_fold, fit_rows, needs_of, rows_of, run, undefined
 from assay.evaluation.validation import Validation, validation_of
 from assay.experiment.events import FoldDone, LearnerBegan, LearnerFailed
 from assay.experiment.outcome import Leaderboard
@@ -30,7 +30,7 @@ from assay.experiment.warned import collected, tally
 from assay.metrics import get_metric
 from assay.metrics.definition import Metric
 from assay.numerics.threads import workers
-from assay.resampling import Folds, TimeFolds, splits_of, take
+from assay.resampling import Folds, TimeFolds, splits_of
 
 __all__ = ["estimator_of", "evaluate", "refit", "shares_of", "training_data"]
 
@@ -192,8 +192,7 @@ def _folds(
     outcomes = {k: journal.get(f"{learner.name}/{k}") for k in range(len(data.splits))}
     missing = [k for k, outcome in outcomes.items() if outcome is None]
     estimator = estimator_of(plan, data, learner, threads)
-    needs = {metric.needs: metric for metric in reversed(data.metrics)}
-    task = partial(_fold, estimator, data.rows, data.splits, needs, data.metrics[0].needs, learner.name)
+    task = partial(_fold, estimator, data.rows, data.splits, needs_of(data.metrics), learner.name)
     done = len(data.splits) - len(missing)
     context.emit(FoldDone(learner.name, done, len(data.splits)))
     width = processes if context.deadline is not None else len(missing)
@@ -209,29 +208,15 @@ def _folds(
     return [outcome for outcome in outcomes.values() if outcome is not None]
 
 
-def _fold(
-    estimator: Any, rows: Rows, splits: Any, needs: Mapping[str, Metric], first: str, name: str, k: int
-) -> dict[str, Any]:
-    """Fit a fold's training rows, predict its test rows: what the first metric needs, and what else is there."""
+def _fold(estimator: Any, rows: Rows, splits: Any, needs: Mapping[str, Metric], name: str, k: int) -> dict[str, Any]:
+    """The outcome of a fold: predictions, the settings that a search chose, seconds and warnings."""
     start = perf_counter()
     train, test = splits[k]
-    try:
-        with collected() as told:
-            model = fit_rows(estimator, rows, train)
-            X = take(rows.X, test)
-            found = {}
-            for need, metric in needs.items():
-                if need == "probabilities" and need != first and not hasattr(model, "predict_proba"):
-                    continue
-                found[need] = predictions(model, X, metric, rows.classes)
-    except Exception as error:
-        raise blame(error, name, f"fold {k}") from error
-    for need, values in found.items():
-        if values.dtype.kind == "f" and not np.isfinite(values).all():
-            raise DataError(f"{name} predicted {need} that are not finite in fold {k}", remedy="look at the learner")
+    with collected() as warned:
+        predicted, model = fit_fold(estimator, rows, train, test, needs, label=name, where=f"fold {k}", spared=True)
     chosen = {str(key): _plain(value) for key, value in getattr(model, "best_params_", {}).items()}
-    labels = {need: _portable(values, rows.classes) if need == "labels" else values for need, values in found.items()}
-    return {"predictions": labels, "settings": chosen, "seconds": perf_counter() - start, "warnings": told}
+    labels = {need: _portable(one, rows.classes) if need == "labels" else one for need, one in predicted.items()}
+    return {"predictions": labels, "settings": chosen, "seconds": perf_counter() - start, "warnings": warned}
 
 
 def _portable(values: Array, classes: Array | None) -> Array:
