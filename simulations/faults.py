@@ -63,7 +63,7 @@ def kills() -> pd.DataFrame:
     are checked and the ledger must hold all it held before; a study that gets through is compared with one that nobody
     disturbed, and the next begins.
     """
-    import assay.experiment.protocol
+    import assay.experiment.study
     import assay.report.html  # noqa: F401  (loaded before the fork, so that a kill hits the work and not the imports)
 
     fork = multiprocessing.get_context("fork")

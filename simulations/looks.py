@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from assay.experiment.ladder import Ladder
-from assay.experiment.looks import plan_level
+from assay.experiment.test_set.ladder import Ladder
+from assay.experiment.test_set.looks import plan_level
 from assay.inference import proportion_interval
 
 __all__ = ["SIMULATIONS"]

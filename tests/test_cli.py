@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,7 +24,10 @@ import assay
 from assay.cli import app, live, out
 from assay.cli.options import metric_names
 from assay.errors import LedgerError, ParameterError
+from assay.evaluation import cross_validate
 from assay.experiment import panel
+from assay.experiment.events import FoldDone, LearnerBegan
+from assay.linear import Ridge
 from assay.report.html import write_report
 from tests.experiment.stored import make
 
@@ -218,7 +222,7 @@ def test_a_serious_check_keeps_the_test_set_sealed(world, tmp_path):
     found = json.loads(call("show", name, "--json").stdout)
     assert found["test"] is None
     assert found["stopped_by"] == ["leak"]
-    assert "no check" in call("open", name, "--despite", "leek").stderr
+    assert "unknown check" in call("open", name, "--despite", "leek").stderr
     opened = call("open", name, "--despite", "leak")
     assert opened.exit_code == 0, opened.output
     assert "despite a serious check" in opened.stdout
@@ -647,7 +651,7 @@ def test_exit_codes_by_error(monkeypatch, error, code, words):
     def fail(*args, **more):
         raise error
 
-    monkeypatch.setattr("assay.experiment.ledger.Ledger.__init__", fail)
+    monkeypatch.setattr("assay.experiment.storage.ledger.Ledger.__init__", fail)
     monkeypatch.delenv("ASSAY_DEBUG", raising=False)
     done = call("history", "--json")
     assert done.exit_code == code
@@ -670,9 +674,9 @@ def test_a_failing_learner_is_shown_and_stops_nobody(world, tmp_path):
 
 
 def test_durations():
-    from assay.cli.options import duration
+    from assay.experiment.options import duration
 
-    assert [duration(words) for words in ("90", "90s", "10m", "1h30m", None)] == [90, 90, 600, 5400, None]
+    assert [duration(words) for words in ("90", "90s", "10m", "1h30m")] == [90, 90, 600, 5400]
     for words in ("", "m", "10x", "1h30", "ten"):
         with pytest.raises(ParameterError):
             duration(words if words != "1h30" else "1 h30")
@@ -683,24 +687,24 @@ def test_live_shows_learner_fold_best_and_time_left():
     shown = live.Live(console=console)
     shown.work = {"lasso": 1e9, "ridge": 2e9}
     with shown:
-        shown.says("lasso (1 of 2)")
-        shown.listens("lasso", 0, 4)
+        shown.hears(LearnerBegan("lasso", 1, 2))
+        shown.hears(FoldDone("lasso", 0, 4))
         before = shown.left(0, 4)
-        shown.listens("lasso", 1, 4)
-        shown.listens("inner folds", 3, 5)  # a search inside a fold says nothing
+        shown.hears(FoldDone("lasso", 1, 4))
         assert "fold 2 of 4" in shown._bar.tasks[0].description
         assert shown._bar.tasks[0].completed == 1
         assert "left" in shown._bar.tasks[0].fields["left"]
-        shown.says("ridge (2 of 2); best so far lasso (rmse 0.5)")
-        assert "best so far lasso (rmse 0.5)" in shown._bar.tasks[0].description
+        best = cross_validate(Ridge(), [[0.0], [1.0], [2.0], [4.0]], [0.0, 1.0, 2.5, 3.0], cv=2, metric="rmse")
+        shown.hears(LearnerBegan("ridge", 2, 2, replace(best, name="lasso")))
+        assert "best so far lasso (rmse " in shown._bar.tasks[0].description
         assert shown.left(0, 4) < before
     console.file.close()
 
 
 def test_live_is_silent_where_there_is_no_terminal(capsys):
     with live.Live() as shown:
-        shown.says("lasso (1 of 2)")
-        shown.listens("lasso", 1, 4)
+        shown.hears(LearnerBegan("lasso", 1, 2))
+        shown.hears(FoldDone("lasso", 1, 4))
     assert capsys.readouterr() == ("", "")
 
 

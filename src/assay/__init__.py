@@ -32,7 +32,7 @@ _ROOMS = (
     "trees",
 )
 
-_NAMES = {"Study": "assay.experiment.protocol", "run": "assay.experiment.protocol"}
+_NAMES = {"Study": "assay.experiment.study", "run": "assay.experiment.study"}
 
 __all__ = ["__version__", *_NAMES, *_ROOMS]
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from html import escape
-from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +18,7 @@ import pandas as pd
 from assay.constraints import none, text
 from assay.numbers import figure, fmt, limits
 from assay.state import Specs, Stateful, several, values
+from assay.upcalls import upcall
 
 __all__ = [
     "Adjustment",
@@ -49,7 +49,7 @@ class Result(Stateful):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the result into `ax`, or into a new figure, and return the axes."""
-        return import_module("assay.report.draw").draw(self, ax=ax)
+        return upcall("draw")(self, ax=ax)
 
     def __repr__(self) -> str:
         # Arrays of thousands of numbers help nobody at a prompt.
@@ -130,6 +130,8 @@ class TestResult(Result):
     | hedges_g                 | Cohen's d with Hedges' correction for small samples, where it applies |
     | n, alternative           | the number of rows (one per sample), and the alternative             |
     | assumptions              | sentences that must hold for the p-value to mean what it says        |
+    | liberal                  | why and how far the test rejects too often, where that is known      |
+    | untested                 | why nothing could be tested; empty where something was               |
 
     >>> print(TestResult(12.5, 0.0004, (1, 30), "F test"))
     F test: statistic 12.5 (df 1, 30), p = 0.0004
@@ -150,6 +152,8 @@ class TestResult(Result):
     null: Value = None
     estimand: str = ""
     assumptions: tuple[str, ...] = ()
+    liberal: str = ""
+    untested: str = ""
     names: tuple[str, ...] = ()
     interval_rule: Callable[[float], Interval] | None = field(default=None, repr=False, compare=False)
 
@@ -169,6 +173,7 @@ class TestResult(Result):
         null = f"null {self.estimand} = {_spread(self.null)}, alternative: {self.alternative}, n = {format_n(self.n)}"
         rule = "-" * max(len(line) for line in [self.method, null, *body])
         assumes = [f"Assumes: {'; '.join(self.assumptions)}."] if self.assumptions else []
+        assumes += [f"Rejects too often: {self.liberal}."] if self.liberal else []
         return "\n".join([self.method, rule, null, *body, rule, *assumes])
 
     def _facts(self) -> list[str]:

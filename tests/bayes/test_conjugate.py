@@ -16,8 +16,6 @@ import pytest
 from scipy import special, stats
 
 from assay.bayes._beta_limits import _by_scipy, beta_limits
-from assay.bayes._count_laws import _integral, log_beta_binomial
-from assay.bayes._laws import Beta, Gamma, InverseGamma
 from assay.bayes._stable import log_beta, log_beta_weight, log_poisson
 from assay.bayes.conjugate import (
     BayesFactor,
@@ -27,6 +25,8 @@ from assay.bayes.conjugate import (
     NormalGamma,
     NormalMean,
 )
+from assay.bayes.count_laws import _integral, log_beta_binomial
+from assay.bayes.laws import Beta, Gamma, InverseGamma
 from assay.errors import AssayError, DataError, ParameterError
 
 COIN = np.array([1, 0, 1, 1, 0, 1, 1])

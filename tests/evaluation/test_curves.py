@@ -17,8 +17,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from assay.errors import AssayError, DataError, ParameterError
-from assay.evaluation._learner import Rows
 from assay.evaluation.curves import even_ratios, learning_curve, nested_order, validation_curve
+from assay.evaluation.learner import Rows
 from assay.metrics import auc, mse
 from assay.resampling import Folds, Holdout, TimeFolds
 

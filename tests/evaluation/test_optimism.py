@@ -15,8 +15,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 
 from assay.errors import DataError, ParameterError
-from assay.evaluation._learner import rows_of
 from assay.evaluation._refits import bootstrap_counts, bootstrap_rows, row_influence
+from assay.evaluation.learner import rows_of
 from assay.evaluation.optimism import bootstrap_error, no_information_rate
 from assay.metrics import get_metric
 from tests.naive.evaluation import bootstrap_632_plus, efron_tibshirani_influence

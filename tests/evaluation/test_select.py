@@ -30,8 +30,8 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from assay.errors import DataError, DataTypeError, ParameterError
 from assay.evaluation import cross_validate
-from assay.evaluation._learner import rows_of
 from assay.evaluation._trials import Trials
+from assay.evaluation.learner import rows_of
 from assay.evaluation.search import Search, SearchCV, search
 from assay.evaluation.select import Selection, select
 from assay.linear import Ridge

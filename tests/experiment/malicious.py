@@ -24,7 +24,7 @@ import pandas as pd
 from sklearn.pipeline import Pipeline
 
 from assay.experiment.columns import Columns
-from assay.experiment.store import save_model
+from assay.experiment.model_file import save_model
 from assay.trees import DecisionTreeRegressor
 
 EVIL_MODULE = "assay_test_evil_module"

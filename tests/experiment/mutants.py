@@ -23,8 +23,8 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from assay.errors import AssayError
-from assay.experiment.predict import predict_rows
-from assay.experiment.store import load_model, save_model
+from assay.experiment.model_file import load_model, save_model
+from assay.experiment.model_file.predict import predict_rows
 from assay.generative import TextNB
 from assay.latent import CategoricalHMM, MarkovChain
 from tests import estimators

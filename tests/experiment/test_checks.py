@@ -12,9 +12,9 @@ from scipy import stats
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
 
 from assay.errors import DataError, ParameterError
-from assay.experiment._profile import auc, columns_of, ranks, rule_r2, rule_skill, spearman
 from assay.experiment.checks import Checks, check_table
-from assay.experiment.parts import compare_parts
+from assay.experiment.checks.profile import auc, columns_of, ranks, rule_r2, rule_skill, spearman
+from assay.experiment.checks.shift import compare_parts
 from tests.naive.experiment import one_rule_r2, one_rule_skill
 from tests.naive.inference import adjusted_p_by_definition
 

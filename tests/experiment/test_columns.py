@@ -23,9 +23,9 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from assay.errors import AssayError, DataError, DataTypeError, ParameterError
 from assay.evaluation import cross_validate
-from assay.experiment._dates import PARTS, date_parts
-from assay.experiment.columns import ENCODINGS, Columns
-from assay.experiment.data import read_table
+from assay.experiment.columns.dates import PARTS, date_parts
+from assay.experiment.columns.transformer import ENCODINGS, Columns
+from assay.experiment.table import read_table
 from assay.linear import Ridge
 from assay.state import StateError, from_state, to_state
 from tests.naive.experiment import dummies_by_definition, standardised_by_definition

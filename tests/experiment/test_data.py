@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from assay.errors import AssayError, DataError, DataTypeError, ParameterError
-from assay.experiment import _reading
 from assay.experiment.columns import Columns
-from assay.experiment.data import KINDS, Table, read_table
+from assay.experiment.table import reading as _reading
+from assay.experiment.table.table import KINDS, Table, read_table
 from tests.experiment.malformed import tables
 
 N = 60

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from assay.errors import AssayWarning, DataTypeError, LedgerError
-from assay.experiment.journal import Journal
+from assay.experiment.storage.journal import Journal
 
 WORKERS = multiprocessing.get_context("forkserver")
 WORKERS.set_forkserver_preload(["tests.experiment.test_ledger", "tests.experiment.test_journal"])

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import DataError, LedgerError, ParameterError, SealError
-from assay.experiment.ladder import Ladder, ladder_release
-from assay.experiment.ledger import Ledger
-from assay.experiment.looks import (
+from assay.experiment.storage import Ledger
+from assay.experiment.test_set.ladder import Ladder, ladder_release
+from assay.experiment.test_set.looks import (
     looks_at,
     opened_rows,
     opened_rows_in,
@@ -21,8 +21,8 @@ from assay.experiment.looks import (
     predictions_digest,
     record_look,
 )
-from assay.experiment.releases import release
-from assay.experiment.seal import make_seal, seal_rows
+from assay.experiment.test_set.releases import release
+from assay.experiment.test_set.seal import make_seal, seal_rows
 from tests.naive.experiment import guarded_ladder_answers, ladder_answers
 
 WORKERS = multiprocessing.get_context("forkserver")

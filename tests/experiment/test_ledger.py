@@ -14,10 +14,10 @@ import pytest
 from sqlalchemy import event
 
 from assay.errors import DataTypeError, LedgerError, ParameterError
-from assay.experiment import _schema
-from assay.experiment._chain import RECENT
-from assay.experiment._json import decode, encode
-from assay.experiment.ledger import Entry, Ledger, home
+from assay.experiment.storage import schema
+from assay.experiment.storage.canonical_json import decode, encode
+from assay.experiment.storage.chain import RECENT
+from assay.experiment.storage.ledger import Entry, Ledger, home
 from tests.naive.experiment import chain_digest
 
 # One import for all workers, and none of this process's threads in them.
@@ -50,7 +50,7 @@ def raw(ledger, *statements):
 def restore_triggers(ledger):
     with sqlite3.connect(ledger.where) as connection:
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        for name, statement in _schema.triggers("sqlite").items():
+        for name, statement in schema.triggers("sqlite").items():
             if name.split("_")[0] in tables:
                 connection.execute(statement)
     connection.close()
@@ -476,9 +476,9 @@ def version_zero(path):
 
 
 def upgrade_zero(connection):
-    from assay.experiment.ledger import Transaction
+    from assay.experiment.storage.ledger import Transaction
 
-    _schema.metadata.create_all(connection)
+    schema.metadata.create_all(connection)
     for kind, body in connection.exec_driver_sql("SELECT kind, body FROM lines ORDER BY at").all():
         Transaction(connection).append(kind, json.loads(body))
     connection.exec_driver_sql("DROP TABLE lines")
@@ -487,7 +487,7 @@ def upgrade_zero(connection):
 def test_an_older_file_is_upgraded(tmp_path, monkeypatch):
     path = tmp_path / "l.db"
     version_zero(path)
-    monkeypatch.setitem(_schema.UPGRADES, 0, upgrade_zero)
+    monkeypatch.setitem(schema.UPGRADES, 0, upgrade_zero)
     ledger = Ledger(path)
     assert [(entry.kind, entry.body) for entry in ledger.entries()] == [("note", {"a": 1}), ("look", {})]
     assert ledger.verify() == []
@@ -505,11 +505,11 @@ def test_an_upgrade_that_fails_changes_nothing(tmp_path, monkeypatch):
         upgrade_zero(connection)
         raise LedgerError("power failed")
 
-    monkeypatch.setitem(_schema.UPGRADES, 0, fails)
+    monkeypatch.setitem(schema.UPGRADES, 0, fails)
     with pytest.raises(LedgerError, match="power failed"):
         Ledger(path)
     assert sqlite3.connect(path).execute("SELECT COUNT(*) FROM lines").fetchone() == (2,)
-    monkeypatch.setitem(_schema.UPGRADES, 0, upgrade_zero)
+    monkeypatch.setitem(schema.UPGRADES, 0, upgrade_zero)
     assert len(Ledger(path).entries()) == 2
 
 
@@ -555,6 +555,6 @@ def test_home_without_a_name_is_the_platforms(tmp_path, monkeypatch):
 
 
 def test_postgresql_gets_triggers_of_its_own():
-    made = _schema.triggers("postgresql")
+    made = schema.triggers("postgresql")
     assert set(made) == {"versions_no_change", "entries_no_change", "blobs_no_change"}
     assert all("BEFORE UPDATE OR DELETE OR TRUNCATE" in statement for statement in made.values())

@@ -17,7 +17,7 @@ from assay.cli import app
 from assay.errors import DataError, SealError
 from assay.evaluation import compare, cross_validate
 from assay.experiment import Study, run
-from assay.experiment.ledger import Ledger, home
+from assay.experiment.storage import Ledger, home
 from tests.tiers import slow
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +15,8 @@ from typer.testing import CliRunner
 from assay.cli import app
 from assay.errors import ParameterError
 from assay.experiment.panel import learners, panel
-from assay.experiment.protocol import Study
+from assay.experiment.steps.evaluate import estimator_of, shares_of
+from assay.experiment.study import Study
 from assay.numerics.threads import cores
 from assay.trees import RandomForestClassifier
 
@@ -32,22 +34,22 @@ def numbers(n: int = 120) -> pd.DataFrame:
 
 def test_a_study_uses_all_cores_unless_told_otherwise():
     study = Study(numbers(), "y", cv=10)
-    data, plan = study.data, study.plan
-    assert data.shares(plan, None) == (1, cores())  # a small study: threads of the learners, no worker processes
-    assert data.shares(plan, 1) == (1, 1)
-    assert data.shares(plan, 4) == (4, 1)
-    assert data.shares(plan, 30) == (10, 3)  # no more processes than folds, their threads share the rest
+    shares = partial(shares_of, study.plan, study.data)
+    assert shares(None) == (1, cores())  # a small study: threads of the learners, no worker processes
+    assert shares(1) == (1, 1)
+    assert shares(4) == (4, 1)
+    assert shares(30) == (10, 3)  # no more processes than folds, their threads share the rest
     large = Study(numbers(20_000), "y", learners=["nearest neighbours"], repeats=20)
-    assert large.data.shares(large.plan, None) == (min(cores(), 200), 1)
+    assert shares_of(large.plan, large.data, None) == (min(cores(), 200), 1)
     with pytest.raises(ParameterError, match="n_jobs = 0"):
-        data.shares(plan, 0)
+        Study(numbers(), "y", n_jobs=0)
 
 
 def test_a_large_table_gets_fewer_worker_processes():
     data = Study(numbers(), "y", cv=10).data
 
     def shares(columns):
-        return data.shares(SimpleNamespace(features=range(columns), tuned=False, exchangeable=True), 12)
+        return shares_of(SimpleNamespace(features=range(columns), tuned=False, exchangeable=True), data, 12)
 
     assert shares(3) == (10, 1)
     assert shares(2**29 // 5 // 4 // data.rows.n) == (4, 3)  # each holds its rows five times, all of them 4 GiB
@@ -65,7 +67,7 @@ def test_a_learner_whose_matrices_would_not_fit_is_left_out_with_a_reason():
 def test_threads_reach_our_learners_and_leave_no_trace_in_the_model():
     study = Study(numbers(), "y", learners=["random forest"], panel="standard", cv=3)
     learner = study.data.learners[-1]
-    made = study.data.estimator(study.plan, learner, 3)
+    made = estimator_of(study.plan, study.data, learner, 3)
     assert made.get_params()["estimator__model__n_jobs"] == 3
     study.finish(open_test=False)
     assert study.model.get_params()["model__n_jobs"] is None

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from assay.cli import app
-from assay.experiment.protocol import Study
+from assay.experiment.study import Study
 
 SCIENTIFIC = re.compile(r"(?<![\w.])-?\d+(\.\d+)?e[+-]?\d+\b")
 

@@ -8,9 +8,9 @@ import pytest
 
 from assay.errors import SealError
 from assay.experiment import Study, run
-from assay.experiment.ledger import Ledger
-from assay.experiment.looks import looks_at, opened_rows
-from assay.experiment.vault import Vault
+from assay.experiment.storage import Ledger
+from assay.experiment.test_set.looks import looks_at, opened_rows
+from assay.experiment.test_set.vault import Vault
 
 
 @pytest.fixture(autouse=True)

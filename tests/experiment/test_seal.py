@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import DataError, DataTypeError, ParameterError, SealError
-from assay.experiment._digests import canonical, labels, uniform
-from assay.experiment.ledger import Ledger
-from assay.experiment.seal import Seal, known_seals, make_seal, row_digests, seal_rows, side
-from assay.experiment.vault import Vault
+from assay.experiment.storage import Ledger
+from assay.experiment.test_set.digests import canonical, labels, uniform
+from assay.experiment.test_set.seal import Seal, known_seals, make_seal, row_digests, seal_rows, side
+from assay.experiment.test_set.vault import Vault
 from tests.naive.experiment import cell_content, stratum_threshold_counts
 
 
@@ -115,7 +115,7 @@ def test_digests_are_the_same_everywhere():
     """Fixed numbers: another machine, version or seed must give them too."""
     frame = pd.DataFrame({"b": ["x", None, "ü"], "a": [1, 2.5, np.nan]})
     assert [f"{digest:016x}" for digest in row_digests(frame)] == FIXED
-    code = "import pandas as pd; from assay.experiment.seal import row_digests; "
+    code = "import pandas as pd; from assay.experiment.test_set.seal import row_digests; "
     code += "print(row_digests(pd.DataFrame({'a': ['1', '2.5', ''], 'b': ['x', '', 'u\\u0308']})).tolist())"
     environment = {**os.environ, "PYTHONHASHSEED": "7"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=600)
@@ -233,7 +233,7 @@ def test_a_regression_has_one_stratum():
     st.sampled_from([0.1, 0.5, 0.9]),
 )
 def test_the_threshold_is_the_nearest_that_twins_allow(numbers, share):
-    from assay.experiment._thresholds import threshold
+    from assay.experiment.test_set.cut import threshold
 
     wanted = round(share * len(numbers))
     limit = threshold(np.array(numbers), wanted, share, False)

@@ -26,10 +26,10 @@ import assay.linear
 from assay.calibration import CalibratedClassifier
 from assay.errors import DataError, DataTypeError, ParameterError, StoreError, UntrustedError
 from assay.evaluation import SearchCV, conformal
-from assay.experiment import _archive
 from assay.experiment.columns import Columns
+from assay.experiment.model_file import archive as _archive
+from assay.experiment.model_file import load_model, save_model
 from assay.experiment.panel import learners
-from assay.experiment.store import load_model, save_model
 from assay.linear import LogisticRegression
 from assay.trees import DecisionTreeRegressor, RandomForestRegressor
 from assay.trees import GradientBoostingRegressor as GradientBoosting

@@ -23,8 +23,7 @@ import pytest
 from typer.testing import CliRunner
 
 from assay.cli import app
-from assay.experiment import keeping
-from assay.experiment.ledger import Ledger
+from assay.experiment.storage import Ledger, files
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="mounts, rights and limits differ there")
 RUN = ["run", "houses.csv", "-t", "price", "--learner", "least squares", "--cv", "3"]
@@ -65,7 +64,7 @@ def made(tmp_path_factory):
 
 
 def page(study, path):
-    keeping.write_beside(path, b"<html>" * 20_000)
+    files.write_beside(path, b"<html>" * 20_000)
     return "0" * 64
 
 
@@ -234,7 +233,7 @@ def test_results_that_cannot_be_written_are_refused_before_the_look(place, close
 
 
 def test_a_locked_ledger(place, monkeypatch):
-    monkeypatch.setattr("assay.experiment.ledger.TIMEOUT", 0.2)
+    monkeypatch.setattr("assay.experiment.storage.ledger.TIMEOUT", 0.2)
     monkeypatch.setattr(Ledger.__init__, "__kwdefaults__", {"timeout": 0.2})
     with closing(sqlite3.connect(place / "home" / "ledger.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")

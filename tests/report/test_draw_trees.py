@@ -9,11 +9,11 @@ from matplotlib.patches import FancyBboxPatch
 from assay.errors import ParameterError
 from assay.report._tree_layout import across, along
 from assay.report.draw_trees import draw_tree
-from assay.trees._influence import RelativeInfluence
-from assay.trees._nodes import concatenate
-from assay.trees._text import rules
 from assay.trees.importance import Importance
+from assay.trees.influence import RelativeInfluence
+from assay.trees.nodes import concatenate
 from assay.trees.pruning import CPTable, PruningPath
+from assay.trees.rules import rules
 from tests.trees.test_text import HITTERS, random_tree, tree
 
 NAMES = ["alpha", "beta", "gamma", "delta"]

@@ -18,8 +18,8 @@ import matplotlib.pyplot as plt
 
 import assay.report._asked
 from assay.errors import ReportWarning
-from assay.experiment.data import read_table
-from assay.experiment.protocol import run
+from assay.experiment.study import run
+from assay.experiment.table import read_table
 from assay.numbers import with_limits
 from assay.report._check_words import ABOUT
 from assay.report._embed import csv_uri, json_block, picture
@@ -228,10 +228,10 @@ def test_a_sealed_study_says_so():
 def test_a_look_beyond_the_plan_shows_no_curve(regression, monkeypatch):
     opened = regression.opened
     look = replace(opened.look, level=None, reason="curious")
-    from assay.experiment.ladder import Release
+    from assay.experiment.test_set.ladder import Release
 
     told = replace(opened, look=look, intervals={}, release=Release(0.5, True, 0.1, 80, "mse"))
-    monkeypatch.setattr(regression, "opened", told)
+    monkeypatch.setattr(regression, "_state", replace(regression._state, opened=told))
     assert pictures_of(told) == {}
     words = "".join(Reader(render(regression)).text)
     assert "The Ladder" in words

@@ -14,9 +14,9 @@ from assay.errors import AssayError, DataError, ParameterError
 from assay.trees._exact import grow_exact, presort
 from assay.trees._limits import Limits
 from assay.trees._multiway import grow_multiway
-from assay.trees._nodes import UNSEEN
 from assay.trees._predict import leaf_indices
 from assay.trees.cart import DecisionTreeClassifier, DecisionTreeRegressor
+from assay.trees.nodes import UNSEEN
 from tests.naive import trees as naive
 
 REGRESSION = ("squared_error", "absolute_error", "poisson")

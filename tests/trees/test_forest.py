@@ -16,9 +16,9 @@ from sklearn.ensemble import RandomForestRegressor as PeerRegressor
 
 from assay.errors import AssayError, AssayWarning, DataError, ParameterError
 from assay.progress import listen
-from assay.trees._nodes import UNSEEN
 from assay.trees._oob import sampler
 from assay.trees.forest import RandomForestClassifier, RandomForestRegressor
+from assay.trees.nodes import UNSEEN
 
 FALSE_ALARM = 1e-6
 

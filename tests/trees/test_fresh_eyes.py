@@ -141,7 +141,7 @@ def test_an_interrupt_in_a_kernel_is_an_interrupt(model: Any, monkeypatch: pytes
     def interrupted(*_: Any, **__: Any) -> None:
         raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
 
-    monkeypatch.setattr("assay.trees._tree.grow_exact", interrupted)
+    monkeypatch.setattr("assay.trees.tree.grow_exact", interrupted)
     X, y, _ = table()
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)

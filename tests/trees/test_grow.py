@@ -14,8 +14,8 @@ from assay.numerics.threads import parallel
 from assay.trees._binning import Codes, bin_table
 from assay.trees._grow import grow_binned
 from assay.trees._limits import Limits
-from assay.trees._nodes import Nodes
 from assay.trees._predict import leaf_indices
+from assay.trees.nodes import Nodes
 
 Array = np.ndarray
 CLASSES = ("gini", "log_loss", "error")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from assay.trees import _predict
-from assay.trees._nodes import UNSEEN, Nodes, concatenate
 from assay.trees._predict import leaf_indices, sum_values
+from assay.trees.nodes import UNSEEN, Nodes, concatenate
 
 
 def walk(nodes, x, t):

@@ -15,8 +15,8 @@ from sklearn.tree import DecisionTreeRegressor as PeerRegressor
 
 from assay.errors import AssayWarning, DataError, ParameterError
 from assay.trees._cp_table import Problem, cross_validated
-from assay.trees._nodes import Nodes, concatenate
 from assay.trees._predict import leaf_indices
+from assay.trees.nodes import Nodes, concatenate
 from assay.trees.pruning import (
     CPTable,
     PrunedTreeClassifier,

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from assay.errors import ParameterError
-from assay.trees._nodes import UNSEEN, Nodes, concatenate
 from assay.trees._predict import leaf_indices
-from assay.trees._text import export_text, leaves_below, rules
+from assay.trees.nodes import UNSEEN, Nodes, concatenate
+from assay.trees.rules import export_text, leaves_below, rules
 
 
 def tree(spec, *, K=1):

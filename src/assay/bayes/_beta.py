@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import special
 
-from assay.bayes._conjugate import BayesFactor, Conjugate, Names, Statistics
-from assay.bayes._count_laws import BetaBinomialLaw, log_beta_binomial
 from assay.bayes._gates import counted, grouped, labels_of, plain
-from assay.bayes._laws import Beta
 from assay.bayes._stable import log_poisson
+from assay.bayes.conjugate_model import BayesFactor, Conjugate, Names, Statistics
+from assay.bayes.count_laws import BetaBinomialLaw, log_beta_binomial
+from assay.bayes.laws import Beta
 from assay.errors import DataError, ParameterError
 
 __all__ = ["BetaBinomial"]

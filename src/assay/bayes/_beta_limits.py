@@ -230,8 +230,8 @@ def _by_scipy(a: Array, b: Array, level: float, short: bool) -> tuple[Array, Arr
     low, high = np.where(at_one, rises, low), np.where(at_one, 1.0, high)
     inner = np.flatnonzero((a > 1) & (b > 1))
     if inner.size:
-        from assay.bayes._laws import Beta
         from assay.bayes._shortest import by_halving
+        from assay.bayes.laws import Beta
 
         low[inner], high[inner] = by_halving(Beta(a[inner], b[inner]), level)
     return low, high

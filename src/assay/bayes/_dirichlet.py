@@ -13,11 +13,11 @@ import pandas as pd
 from scipy import special
 
 from assay.bayes._beta import BetaBinomial
-from assay.bayes._conjugate import BayesFactor, Conjugate, Names, Statistics
-from assay.bayes._count_laws import DirichletMultinomialLaw, cross, draw_dirichlet, log_dirichlet_multinomial
 from assay.bayes._gates import counted, draws, grouped, plain
-from assay.bayes._laws import Beta
 from assay.bayes._stable import log_poisson
+from assay.bayes.conjugate_model import BayesFactor, Conjugate, Names, Statistics
+from assay.bayes.count_laws import DirichletMultinomialLaw, cross, draw_dirichlet, log_dirichlet_multinomial
+from assay.bayes.laws import Beta
 from assay.checks import whole
 from assay.errors import DataError, ParameterError
 from assay.numerics.seeds import generator

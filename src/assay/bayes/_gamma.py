@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from assay.bayes._conjugate import BayesFactor, Conjugate, Names, Statistics
-from assay.bayes._count_laws import NegativeBinomialLaw, log_negative_binomial
 from assay.bayes._gates import counted, grouped, labels_of, plain
-from assay.bayes._laws import Gamma
 from assay.bayes._stable import log_poisson
+from assay.bayes.conjugate_model import BayesFactor, Conjugate, Names, Statistics
+from assay.bayes.count_laws import NegativeBinomialLaw, log_negative_binomial
+from assay.bayes.laws import Gamma
 from assay.errors import DataError, ParameterError
 
 __all__ = ["GammaPoisson"]

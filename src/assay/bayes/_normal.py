@@ -15,10 +15,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from assay.bayes._conjugate import Conjugate, Names, Statistics
 from assay.bayes._gates import counted, draws, grouped, labels_of
-from assay.bayes._laws import Gamma, InverseGamma, Law, Normal, StudentT
 from assay.bayes._stable import log_gamma_weight
+from assay.bayes.conjugate_model import Conjugate, Names, Statistics
+from assay.bayes.laws import Gamma, InverseGamma, Law, Normal, StudentT
 from assay.checks import choice
 from assay.errors import DataError
 from assay.numerics.seeds import generator

@@ -23,9 +23,9 @@ Raiffa and Schlaifer (1961), Applied Statistical Decision Theory; Gelman et al. 
 from __future__ import annotations
 
 from assay.bayes._beta import BetaBinomial
-from assay.bayes._conjugate import BayesFactor
 from assay.bayes._dirichlet import DirichletMultinomial
 from assay.bayes._gamma import GammaPoisson
 from assay.bayes._normal import NormalGamma, NormalMean
+from assay.bayes.conjugate_model import BayesFactor
 
 __all__ = ["BayesFactor", "BetaBinomial", "DirichletMultinomial", "GammaPoisson", "NormalGamma", "NormalMean"]

@@ -36,7 +36,7 @@ from assay.calibration.maps import METHODS, IsotonicMap, LogisticMap, apply_maps
 from assay.calibration.reliability import Reliability, as_probabilities, compare, method_name
 from assay.errors import AssayError, AssayWarning, DataError, ParameterError
 from assay.labels import class_labels
-from assay.metrics._gate import encode, label_column, row_weights, same_rows
+from assay.metrics.inputs import encode, label_column, row_weights, same_rows
 from assay.numerics.threads import one_blas_thread
 from assay.resampling import folds_constraint, splits_of, take
 from assay.state import Specs, anything, classes, contrasts, need, part, several

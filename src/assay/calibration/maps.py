@@ -30,7 +30,7 @@ from assay.base import Estimator, boolean, one_of
 from assay.checks import sample
 from assay.constraints import any_number, integer, real
 from assay.errors import DataError
-from assay.metrics._gate import binary_truth, row_weights, same_rows
+from assay.metrics.inputs import binary_truth, row_weights, same_rows
 from assay.numerics.isotonic import guide_to, isotonic_blocks, read_off, soften_ends
 from assay.numerics.jit import kernel
 from assay.state import Specs, floats, need, several

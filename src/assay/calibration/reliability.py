@@ -19,9 +19,9 @@ from assay.calibration.maps import METHODS, IsotonicMap, LogisticMap, Maps, appl
 from assay.checks import choice, fraction, freeze
 from assay.errors import DataError
 from assay.metrics import brier, calibration_curve, log_loss
-from assay.metrics._gate import encode, label_column, row_weights, same_rows
-from assay.metrics._limits import loss_limits
 from assay.metrics.curve_results import CalibrationCurve
+from assay.metrics.inputs import encode, label_column, row_weights, same_rows
+from assay.metrics.limits import loss_limits
 from assay.resampling import splits_of
 from assay.results import Interval, Result
 

@@ -7,7 +7,6 @@ Time left is what the remaining fits cost by the panel's declaration, at the spe
 
 from __future__ import annotations
 
-import re
 import shlex
 import time
 import warnings
@@ -21,7 +20,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from assay import interrupts
 from assay.cli import out
 from assay.errors import ReportWarning
-from assay.progress import listen
+from assay.experiment.events import Event, FoldDone, LearnerBegan
 
 __all__ = [
     "Live",
@@ -36,7 +35,6 @@ RATE = 1e9
 """Multiply-adds a second, before anything was measured."""
 OVERHEAD = 2e7
 """What a fit costs beside its declared cost: preprocessing and the call itself."""
-STEP = re.compile(r"(?P<learner>.+) \((?P<number>\d+) of (?P<total>\d+)\)(?:; best so far (?P<best>.+))?")
 
 _typed: list[str] = []
 
@@ -51,9 +49,9 @@ class Live:
 
     >>> live = Live(quiet=True)
     >>> with live:
-    ...     live.says("ridge (2 of 4); best so far lasso (rmse 0.5)")
+    ...     live.hears(LearnerBegan("ridge", 2, 4))
     >>> live.words
-    'ridge (2 of 4), best so far lasso (rmse 0.5)'
+    'ridge (2 of 4)'
     """
 
     def __init__(self, quiet: bool = False, console: Console | None = None) -> None:
@@ -80,7 +78,6 @@ class Live:
             self._bar = Progress(*shown, console=self.console, transient=True)
             self._stack.enter_context(self._bar)
             self._task = self._bar.add_task(out.clean(self.words, 100), total=None, left="")
-        self._stack.enter_context(listen(self.listens))
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -98,27 +95,23 @@ class Live:
             fits = learner.fits(plan.tuned, plan.exchangeable)
             self.work[learner.name] = folds * fits * (float(learner.cost(*shape)) + OVERHEAD)
 
-    def says(self, words: str) -> None:
+    def hears(self, event: Event) -> None:
         """What is being done, from the study."""
-        step = STEP.fullmatch(words)
-        self.learner = step["learner"] if step else None
-        self.number = int(step["number"]) if step else 0
-        self.words = f"{step['learner']} ({step['number']} of {step['total']})" if step else words
-        if step and step["best"]:
-            self.words += f", best so far {step['best']}"
-        self.began = time.monotonic() if step else None
+        if isinstance(event, FoldDone):
+            self._fold(event)
+            return
+        self.learner, self.number = (event.learner, event.number) if isinstance(event, LearnerBegan) else (None, 0)
+        self.words = str(event)
+        self.began = None if self.learner is None else time.monotonic()
         self._show(self.words, None, None)
 
-    def listens(self, label: str, done: int, total: int | None) -> None:
-        """A step of something tracked; inner searches are tracked too, and only the learner's own folds are shown."""
-        if label != self.learner or not total:
-            return
-        if done and label in self.work:
-            self.done += self.work[label] / total
+    def _fold(self, event: FoldDone) -> None:
+        if event.done and event.learner in self.work:
+            self.done += self.work[event.learner] / event.total
             now = time.monotonic()
             self.busy += now - (self.began or now)
             self.began = now
-        self._show(f"{self.words}, fold {min(done + 1, total)} of {total}", done, total)
+        self._show(f"{self.words}, fold {min(event.done + 1, event.total)} of {event.total}", event.done, event.total)
 
     def left(self, done: int, total: int) -> float:
         """About how many seconds the folds to come take."""

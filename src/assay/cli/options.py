@@ -1,45 +1,19 @@
-"""The options that commands share, and what their words mean."""
+"""The options of commands: those of a study as `assay.experiment.options` declares them, and a few of their own."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+import inspect
+import typing
+from collections.abc import Callable
+from dataclasses import fields
 from typing import Annotated, Any
 
 import typer
 
 from assay.errors import ParameterError
+from assay.experiment.options import OUTPUT, Declared, Options
 
-__all__ = [
-    "JUDGING",
-    "OUTPUT",
-    "QUESTION",
-    "TEST",
-    "Budget",
-    "Despite",
-    "Explain",
-    "Id",
-    "Jobs",
-    "Json",
-    "Out",
-    "Reason",
-    "Trust",
-    "among",
-    "duration",
-    "kinds",
-    "learner_names",
-    "metric_names",
-    "option",
-    "share",
-    "study_names",
-]
-
-UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def among(*words: str) -> Callable[[], list[str]]:
-    """Words that the shell may complete."""
-    return lambda: list(words)
+__all__ = ["Config", "Explain", "Id", "Json", "Trust", "needed", "options_of", "study_names", "takes"]
 
 
 def learner_names() -> list[str]:
@@ -51,7 +25,7 @@ def learner_names() -> list[str]:
 
 def metric_names(ctx: typer.Context) -> list[str]:
     """The metrics of the task, or of both, for the shell's completion."""
-    from assay.experiment.panel import TASKS
+    from assay.experiment.options import TASKS
     from assay.experiment.plan import usable_metrics
 
     task = ctx.params.get("task")
@@ -60,77 +34,98 @@ def metric_names(ctx: typer.Context) -> list[str]:
 
 def study_names() -> list[str]:
     """The studies of this home, for the shell's completion."""
-    from assay.experiment.ledger import home
+    from assay.experiment.storage import home
 
     return sorted(folder.name for folder in (home() / "studies").glob("*") if folder.is_dir())
 
 
-QUESTION, JUDGING, TEST, OUTPUT = "The question", "Judging learners", "The test set", "Running and output"
+COMPLETIONS: dict[str, Callable[..., list[str]]] = {"learners": learner_names, "metric": metric_names}
 
-
-def option(panel: str, name: str, help: str, metavar: str | None = None, **more: Any) -> Any:
-    """An option under the heading `panel`; other names of it follow after a slash."""
-    return typer.Option(*name.split("/"), help=help, metavar=metavar, rich_help_panel=panel, **more)
-
-
-Out = Annotated[str | None, option(OUTPUT, "--out", "Directory of report and model; else out/ID.", "DIR")]
 Trust = Annotated[
     list[str] | None,
-    option(OUTPUT, "--trust", "A class of another package, as module.Class, that the model may hold.", "CLASS"),
+    typer.Option(
+        "--trust",
+        metavar="CLASS",
+        help="A class of another package, as module.Class, that the model may hold.",
+        rich_help_panel=OUTPUT,
+    ),
 ]
-Json = Annotated[bool, option(OUTPUT, "--json", "Print one JSON document and nothing else.")]
-Explain = Annotated[bool, option(OUTPUT, "--explain", "Add the reasoning and references of each step.")]
-Jobs = Annotated[int | None, option(OUTPUT, "--n-jobs", "Workers, else all cores; no figure changes.", "N")]
-Budget = Annotated[
-    str | None, option(OUTPUT, "--time-budget", "Such as 90s, 10m or 1h30m; the rest is reported unfinished.", "TIME")
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.", rich_help_panel=OUTPUT)]
+Explain = Annotated[
+    bool, typer.Option("--explain", help="Add the reasoning and references of each step.", rich_help_panel=OUTPUT)
 ]
-Reason = Annotated[
-    str | None, option(TEST, "--reason", "Why a look beyond the plan is needed; it is recorded.", "TEXT")
-]
-Despite = Annotated[
-    list[str] | None,
-    option(TEST, "--despite", "Open although this check is serious; it is recorded. Repeatable.", "CODE"),
+Config = Annotated[
+    str | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="Options from a file, such as the assay.toml that a run leaves; those given here come first.",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 Id = Annotated[str, typer.Argument(metavar="ID", help="The study; its first letters do.", autocompletion=study_names)]
 
 
-def share(words: str) -> float | str:
-    """The share of test rows, or "auto"."""
-    if words == "auto":
-        return words
-    try:
-        return float(words)
-    except ValueError:
-        raise ParameterError(
-            f"--test-size {words!r} is no number", remedy="pass a share such as 0.25, or auto"
-        ) from None
+def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the declared options with these names (all of them, without a name) in place of `**given`."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True).parameters.values()
+        before = [p for p in own if p.kind is p.POSITIONAL_OR_KEYWORD]
+        after = [p for p in own if p.kind is p.KEYWORD_ONLY]
+        wanted = [one for one in fields(Options) if not names or one.name in names]
+        hints = typing.get_type_hints(Options)
+        declared = [_parameter(one.name, hints[one.name], one.default, one.metadata["declared"]) for one in wanted]
+        made: Any = command
+        made.__signature__ = inspect.Signature([*before, *declared, *after])
+        return command
+
+    return decorate
 
 
-def duration(words: str | None) -> float | None:
-    """Seconds of 90, 90s, 10m or 1h30m.
+def _parameter(name: str, hint: Any, default: Any, about: Declared) -> inspect.Parameter:
+    """A declared option as a parameter that typer understands."""
+    completion = COMPLETIONS.get(name)
+    info = typer.Option(
+        about.flag or f"--{name.replace('_', '-')}",
+        help=about.help + (" Repeatable." if about.many else ""),
+        metavar=about.metavar,
+        rich_help_panel=about.heading,
+        autocompletion=(lambda: list(about.choices)) if completion is None else completion,
+    )
+    kind: Any = list[str] if about.many else _typed(hint, default, about)
+    typed = None if about.many else False if default is True else default  # the only flag says no
+    hinted = Annotated[kind | None, info] if typed is None else Annotated[kind, info]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=typed, annotation=hinted)
 
-    >>> duration("10m"), duration("1h30m"), duration("45")
-    (600.0, 5400.0, 45.0)
-    """
-    if words is None:
-        return None
-    text = words.strip().lower()
-    parts = re.findall(r"(\d+(?:\.\d+)?)([smh]?)", text)
-    if not parts or "".join(number + unit for number, unit in parts) != text or not all(u for _, u in parts[:-1]):
-        raise ParameterError(f"--time-budget {words!r} is no time", remedy="write it as 90s, 10m or 1h30m")
-    return sum(float(number) * UNITS[unit or "s"] for number, unit in parts)
+
+def _typed(hint: Any, default: Any, about: Declared) -> type:
+    """What is typed at the command line: text, unless it is a whole number, a number or a flag."""
+    if isinstance(default, bool):
+        return bool
+    if about.parse is not None:
+        return str
+    return next((kind for kind in (int, float) if hint in (kind, kind | None)), str)
 
 
-def kinds(told: Sequence[str]) -> dict[str, str] | None:
-    """COL=KIND pairs; a column's name may hold = itself.
+def options_of(ctx: typer.Context, given: dict[str, Any]) -> dict[str, Any]:
+    """The options that were typed, as `Study` takes them."""
+    about = {one.name: one.metadata["declared"] for one in fields(Options)}
+    typed = {}
+    for name, value in given.items():
+        source = ctx.get_parameter_source(name)
+        if source is None or source.name == "DEFAULT":
+            continue
+        if isinstance(value, bool):
+            value = not value
+        elif about[name].parse is not None:
+            value = about[name].parse(value)
+        typed[name] = tuple(value) if isinstance(value, list) else value
+    return typed
 
-    >>> kinds(["zip=category", "a=b=number"])
-    {'zip': 'category', 'a=b': 'number'}
-    """
-    found = {}
-    for words in told:
-        name, sign, kind = words.rpartition("=")
-        if not sign or not name:
-            raise ParameterError(f"--kind {words!r} is not COL=KIND", remedy="write it as --kind zip=category")
-        found[name] = kind
-    return found or None
+
+def needed(value: str | None, name: str) -> str:
+    """A value that must come from the command line or from the configuration."""
+    if value is None:
+        raise ParameterError(f"missing {name}", remedy="assay run --help says what there is")
+    return value

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,6 @@ from assay.errors import DataError, ParameterError, SealError, StoreError
 __all__ = ["finish", "full_name", "load", "recall", "refuse_unwritable", "session", "whole"]
 
 OTHER = "choose another directory"
-KEPT = "command.json"
-"""Where a study's folder says how it was started, so that it is resumed in the same way."""
 
 
 @contextmanager
@@ -36,21 +33,19 @@ def whole(
     table: str,
     target: str,
     options: dict[str, Any],
-    out_: str | None,
     quiet: bool,
     explain: bool,
     *,
-    open_test: bool = True,
     again: str | None = None,
-    trust: Sequence[str] = (),
 ) -> None:
     """A study from its table on, told while it goes."""
+    if options.get("out") is not None:
+        options = {**options, "out": str(Path(options["out"]).absolute())}  # it may be resumed from elsewhere
     with shown:
         from assay.cli import tell
-        from assay.experiment.keeping import write_beside
-        from assay.experiment.protocol import Study
+        from assay.experiment.study import Study
 
-        study = Study(table, target, says=shown.says, **options)
+        study = Study(table, target, listener=shown.hears, **options)
     if study.compiling is not None and study.compiling.busy:
         live.announce_compiling(shown.console, quiet)
     if not quiet:
@@ -60,52 +55,38 @@ def whole(
             study.seal()
         except SealError as error:  # these rows cannot be parted as asked: the table or the options are at fault
             raise DataError(error.what, remedy=error.remedy, option=error.option) from error
-    where = None if out_ is None else str(Path(out_).absolute())
-    kept = {"open": open_test, "out": where, "despite": list(study.despite), "trust": list(trust)}
-    write_beside(study.folder / KEPT, json.dumps(kept).encode())
-    finish(study, shown, out_, quiet, explain, open_test=open_test, again=again, trust=trust)
+    finish(study, shown, quiet, explain, again=again)
 
 
-def finish(
-    study: Any,
-    shown: live.Live,
-    out_: str | None,
-    quiet: bool,
-    explain: bool,
-    *,
-    open_test: bool,
-    reason: str | None = None,
-    again: str | None = None,
-    trust: Sequence[str] = (),
-) -> None:
+def finish(study: Any, shown: live.Live, quiet: bool, explain: bool, *, again: str | None = None) -> None:
     """What is left of a sealed study, told step by step, and its files."""
     from assay.cli import tell
 
-    folder = out_ or Path("out") / study.name
+    folder = study.wishes.out or Path("out") / study.name
     refuse_unwritable(str(folder))  # a look whose report could not be written would be wasted
     interrupts.resume_with(again or f"assay resume {study.name}")
     shown.expect(study)
-    steps: list[tuple[Callable[[], Any], Callable[..., None]]] = [
+    parts: list[tuple[Callable[[], Any], Callable[..., None]]] = [
         (study.seal, tell.seal),
         (lambda: study.checks, tell.checks),
         (study.evaluate, tell.leaderboard),
         (study.compare, tell.comparisons),
         (study.select, tell.selection),
-        (lambda: _opening(study, open_test, reason), tell.opened),
+        (lambda: _opening(study), tell.opened),
     ]
-    for work, words in steps:
+    for work, words in parts:
         with shown:
             work()
         if not quiet:
             words(study, explain)
     with shown:
-        _publish(study, folder, trust, lost=again is not None)
+        _publish(study, folder, lost=again is not None)
     if quiet:
         out.document(study.summary())
     else:
         tell.verdict(study)
         tell.files(study)
-    left = study.unanswered() if open_test else ()
+    left = study.unanswered() if study.wishes.open_test else ()
     if left:
         _say_stopped(study.name, left)
 
@@ -120,10 +101,10 @@ def _say_stopped(name: str, left: Any) -> None:
     raise typer.Exit(1)
 
 
-def _publish(study: Any, folder: Any, trust: Sequence[str], *, lost: bool) -> None:
+def _publish(study: Any, folder: Any, *, lost: bool) -> None:
     """The files; if they cannot be written, the study is kept and only they have to be made again."""
     try:
-        study.publish(folder, trust=trust)
+        study.publish(folder)
     except (DataError, StoreError) as error:
         if lost:
             raise
@@ -131,9 +112,9 @@ def _publish(study: Any, folder: Any, trust: Sequence[str], *, lost: bool) -> No
         raise type(error)(error.what, remedy=remedy) from error
 
 
-def _opening(study: Any, open_test: bool, reason: str | None) -> None:
+def _opening(study: Any) -> None:
     try:
-        study.finish(open_test=open_test, reason=reason)
+        study.finish()
     except SealError as error:
         if error.option is None or error.option[0] != "reason":
             raise
@@ -141,17 +122,12 @@ def _opening(study: Any, open_test: bool, reason: str | None) -> None:
         raise SealError(error.what, remedy=remedy) from error
 
 
-def load(name: str, shown: live.Live, n_jobs: int | None = None) -> tuple[Any, dict[str, Any]]:
-    """A study by the first letters of its name, and how it was started."""
+def load(name: str, shown: live.Live, **options: Any) -> Any:
+    """A study by the first letters of its name."""
     with shown:
-        from assay.experiment.protocol import Study
+        from assay.experiment.study import Study
 
-        study = Study.load(full_name(name), n_jobs=n_jobs, says=shown.says)
-    try:
-        told = json.loads((study.folder / KEPT).read_text())
-    except (OSError, ValueError):
-        told = {}
-    return study, told if isinstance(told, dict) else {}
+        return Study.load(full_name(name), listener=shown.hears, **options)
 
 
 def full_name(name: str) -> str:
@@ -167,14 +143,14 @@ def full_name(name: str) -> str:
     raise ParameterError(f"there is no study {name!r}", remedy="assay history lists what there is")
 
 
-def recall(name: str, shown: live.Live) -> tuple[Any, dict[str, Any]]:
+def recall(name: str, shown: live.Live) -> Any:
     """A finished study as it stands; its test set is scored again only if it was opened, which costs no look."""
-    study, told = load(name, shown)
+    study = load(name, shown)
     looked = any(study.ledger.entries(kind, study.name) for kind in ("look", "replay"))
     with shown:
         shown.expect(study)
         study.finish(open_test=looked)
-    return study, told
+    return study
 
 
 # Files.

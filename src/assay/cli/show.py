@@ -13,7 +13,7 @@ import typer
 
 from assay import __version__
 from assay.cli import live, out
-from assay.cli.options import Explain, Id, Json, Out, Trust, study_names
+from assay.cli.options import Explain, Id, Json, options_of, study_names, takes
 from assay.cli.session import full_name, load, recall, refuse_unwritable
 from assay.errors import AssayError, ParameterError
 
@@ -30,7 +30,7 @@ Plain = Annotated[bool, typer.Option("--json", help="Print one JSON document and
 
 def history(json_: Plain = False) -> None:
     """The studies of this ledger: when, what, how many looks, how they ended."""
-    from assay.experiment.keeping import trusted_ledger
+    from assay.experiment.storage.ledger import trusted_ledger
 
     ledger = trusted_ledger(None)
     entries = ledger.entries()
@@ -68,7 +68,7 @@ def history(json_: Plain = False) -> None:
 
 def _score(one: dict[str, Any]) -> str:
     """The main figure of the test set, as the study itself tells it."""
-    from assay.experiment._wording import called, figure
+    from assay.experiment.wording import called, figure
 
     if one["test"] is None:
         return ""
@@ -114,7 +114,7 @@ def _studies(entries: list[Any]) -> list[dict[str, Any]]:
 def show(name: Id, json_: Json = False, explain: Explain = False) -> None:
     """A study again, as `run` told it; a sealed test set stays sealed."""
     with live.heard(json_):
-        study, _ = recall(name, live.Live(json_))
+        study = recall(name, live.Live(json_))
         if json_:
             out.document(study.summary())
             return
@@ -126,12 +126,15 @@ def show(name: Id, json_: Json = False, explain: Explain = False) -> None:
         tell.verdict(study)
 
 
-def report(name: Id, out_: Out = None, trust: Trust = None, json_: Json = False) -> None:
+@takes("out", "trust")
+def report(ctx: typer.Context, name: Id, *, json_: Json = False, **given: Any) -> None:
     """Write the report and the model of a study again."""
+    options = options_of(ctx, given)
     with live.heard(json_):
-        refuse_unwritable(out_)
-        study, told = recall(name, live.Live(json_))
-        files = study.publish(out_ or told.get("out") or Path("out") / study.name, trust=tuple(trust or ()))
+        refuse_unwritable(options.get("out"))
+        study = recall(name, live.Live(json_))
+        folder = options.get("out") or study.wishes.out or Path("out") / study.name
+        files = study.publish(folder, trust=options.get("trust", ()))
     if json_:
         out.document({"study": study.name, **files})
     else:
@@ -158,7 +161,7 @@ def verify(
 
     Or look up a head of the ledger that lies outside of it: assay verify --report out/report.html
     """
-    from assay.experiment.ledger import Ledger
+    from assay.experiment.storage import Ledger
 
     if name is None and report is None and head is None:
         raise ParameterError("nothing to verify was named", remedy="pass a study, --report FILE or --head HASH")
@@ -171,7 +174,7 @@ def verify(
     if not problems:  # what a damaged ledger says of a study is not worth checking
         with live.heard(json_):
             shown = live.Live(json_)
-            study, _ = load(full, shown)
+            study = load(full, shown)
             with shown:
                 problems = study.verify()
     now = ledger.head()
@@ -192,7 +195,7 @@ def verify(
 
 def _verify_head(ledger: Any, report: str | None, head: str | None, json_: bool) -> None:
     """Say whether the head in a file, or one that was written down, is still in the ledger."""
-    from assay.experiment.anchor import head_in, look_up
+    from assay.experiment.storage.anchor import head_in, look_up
 
     heads = [one for one in (head, None if report is None else head_in(report)) if one is not None]
     damage = ledger.verify()
@@ -335,8 +338,7 @@ def _kernels() -> dict[str, Any]:
 
 
 def _ledger() -> dict[str, Any]:
-    from assay.experiment.keeping import forgotten
-    from assay.experiment.ledger import Ledger, home
+    from assay.experiment.storage.ledger import Ledger, forgotten, home
 
     place = home()
     free = shutil.disk_usage(place).free

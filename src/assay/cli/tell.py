@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from assay.cli import live, out
-from assay.experiment._wording import MEANING, apart, called, figure, limits, roughly
 from assay.experiment.panel import BASELINE
+from assay.experiment.wording import MEANING, apart, called, figure, limits, roughly
 from assay.results import format_n
 
 __all__ = ["checks", "columns", "comparisons", "files", "leaderboard", "opened", "seal", "selection", "verdict"]

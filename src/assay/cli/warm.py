@@ -9,7 +9,6 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from assay.cli import out
-from assay.cli.options import Jobs
 from assay.errors import StoreError
 
 __all__ = ["warm"]
@@ -19,7 +18,7 @@ def warm(
     family: Annotated[
         list[str] | None, typer.Argument(metavar="[FAMILY]...", help="Such as linear or trees; all by default.")
     ] = None,
-    n_jobs: Jobs = None,
+    n_jobs: Annotated[int | None, typer.Option("--n-jobs", metavar="N", help="Workers, else all cores.")] = None,
 ) -> None:
     """Compile the kernels of all or some families now, in parallel, instead of at their first use.
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from assay.errors import DataError, ParameterError
-from assay.evaluation._learner import Rows, fit_rows, run
+from assay.evaluation.learner import Rows, fit_rows, run
 from assay.resampling import Holdout, is_partition, splits_of, take
 from assay.state import Stateful, need
 

@@ -12,7 +12,7 @@ from sklearn.model_selection import ParameterGrid, ParameterSampler
 
 from assay.checks import choice, whole
 from assay.errors import DataTypeError, ParameterError
-from assay.evaluation._learner import label_of
+from assay.evaluation.learner import label_of
 from assay.evaluation.select import ranks_of
 from assay.numbers import fmt
 from assay.numerics.seeds import seed_sequence

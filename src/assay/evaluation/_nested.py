@@ -25,11 +25,11 @@ import numpy as np
 
 from assay.checks import whole
 from assay.errors import ParameterError
-from assay.evaluation._learner import Rows, blame, fit_rows, predictions, run
-from assay.metrics._limits import average, standard_error
-from assay.metrics._metric import Metric
-from assay.metrics._scorer import class_options
-from assay.resampling import Folds, Scheme, splits_of, take
+from assay.evaluation.learner import Rows, fit_fold, run
+from assay.metrics.definition import Metric
+from assay.metrics.limits import average, standard_error
+from assay.metrics.scorer import class_options
+from assay.resampling import Folds, Scheme, splits_of
 
 __all__ = ["Nested", "nest"]
 
@@ -94,19 +94,13 @@ def _leave_two(
     first, second = tests[r * K + a], tests[r * K + b]
     train = np.ones(rows.n, dtype=bool)
     train[first] = train[second] = False
-    try:
-        model = fit_rows(estimator, rows, np.flatnonzero(train))
-        options = class_options(metric, rows.classes)
-        found = [
-            metric.per_row(rows.y[part], predictions(model, take(rows.X, part), metric, rows.classes), **options)
-            for part in ((first,) if a == b else (first, second))
-        ]
-    except Exception as error:
-        raise blame(error, label, f"nested folds {a} and {b}") from error
-    first_losses, last_losses = found[0], found[-1]
-    assert first_losses is not None
-    assert last_losses is not None
-    return first_losses, last_losses
+    both = first if a == b else np.concatenate([first, second])
+    where = f"nested folds {a} and {b}"
+    needs = {metric.needs: metric}
+    predicted, _ = fit_fold(estimator, rows, np.flatnonzero(train), both, needs, label=label, where=where)
+    losses = metric.per_row(rows.y[both], predicted[metric.needs], **class_options(metric, rows.classes))
+    assert losses is not None
+    return losses[: first.size], losses[-second.size :]
 
 
 def _summary(

@@ -17,9 +17,9 @@ import numpy as np
 
 from assay.checks import fraction
 from assay.errors import AssayError, DataError, ParameterError
-from assay.evaluation._validation import Validation, defined
+from assay.evaluation.validation import Validation, defined
 from assay.inference import corrected_t_test, cv_t_test, five_by_two_test, mcnemar_test, t_test
-from assay.metrics._scorer import class_options
+from assay.metrics.scorer import class_options
 from assay.numerics.seeds import generator
 from assay.progress import track
 from assay.resampling import AllButOne
@@ -46,7 +46,6 @@ BY_ROWS = ("mcnemar", "mcnemar_corrected", "paired_t")
 ROUNDING = 1e-12
 """Scores closer than this share of their size are the same score, summed in another order."""
 UNTESTED = "not testable"
-"""How the method of a pair begins that no test can judge; the reason follows."""
 
 
 def binary(found: Sequence[Validation]) -> bool:
@@ -112,8 +111,7 @@ SHARED = (
 def caveats_of(test: str, result: TestResult, one: Validation) -> tuple[str, ...]:
     """What the test leaves open on these splits, with rates measured in docs/simulations/comparison.md."""
     kind = one.scheme.kind
-    liberal = (text for text in result.assumptions if text.startswith("LIBERAL"))
-    said = [text.replace("LIBERAL: ", "").replace("LIBERAL", "liberal") for text in liberal]
+    said = [result.liberal] if result.liberal else []
     if kind != "holdout" and test in (*BY_ROWS, "bootstrap"):
         said.append(SHARED)
     if test in ("5x2_t", "5x2_F"):
@@ -178,6 +176,7 @@ def _untested(first: Validation, second: Validation, why: str, alternative: str)
         alternative=alternative,
         null=0.0,
         estimand="mean difference",
+        untested=why,
         interval_rule=partial(_no_limits, estimate=estimate, n=int(gaps.size)),
     )
 

@@ -23,7 +23,7 @@ import numpy as np
 from sklearn.base import clone
 
 from assay.errors import DataError, DataTypeError, ParameterError
-from assay.evaluation._learner import Rows, blame, fit_rows, label_of, run
+from assay.evaluation.learner import Rows, blame, fit_rows, label_of, run
 from assay.numerics.seeds import seed_sequence
 
 __all__ = [

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from assay.errors import ParameterError
-from assay.evaluation._learner import label_of
 from assay.evaluation._trials import Trial
+from assay.evaluation.learner import label_of
 from assay.evaluation.select import Selection
-from assay.metrics._metric import Metric
+from assay.metrics.definition import Metric
 from assay.numbers import fmt
 from assay.resampling import Scheme
 from assay.results import Result

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from assay.errors import DataError
-from assay.evaluation._learner import Rows, predictions, score
 from assay.evaluation._table import Workbench, copies_for, workbench
-from assay.metrics._metric import Metric
-from assay.metrics._scorer import class_options
+from assay.evaluation.learner import Rows, predictions, score
+from assay.metrics.definition import Metric
+from assay.metrics.scorer import class_options
 
 __all__ = ["FigureJudge", "Found", "Judge", "RowJudge", "Shuffler", "permutations"]
 

@@ -12,8 +12,8 @@ from scipy import sparse
 
 from assay.checks import choice, whole
 from assay.errors import DataError, DataTypeError, ParameterError
-from assay.evaluation._learner import Rows, fit_rows, label_of, rows_of
 from assay.evaluation._refits import bootstrap_counts, bootstrap_rows, refit_many, reseeded, two_classes
+from assay.evaluation.learner import Rows, fit_rows, label_of, rows_of
 from assay.resampling import take
 
 __all__ = ["LOSSES", "Sampler", "Study", "from_sampler", "from_table"]

@@ -11,9 +11,9 @@ import numpy as np
 from sklearn.base import clone
 
 from assay.errors import DataError
-from assay.evaluation._learner import Rows, fit_rows, fold_predictions, out_of_bag, predictions, run, score
-from assay.metrics._metric import Metric
-from assay.metrics._scorer import class_options
+from assay.evaluation.learner import Rows, fit_rows, fold_predictions, out_of_bag, predictions, run, score
+from assay.metrics.definition import Metric
+from assay.metrics.scorer import class_options
 from assay.resampling import take
 
 __all__ = ["Trial", "Trials", "set_in", "try_all"]

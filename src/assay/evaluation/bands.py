@@ -28,9 +28,9 @@ from sklearn.utils.validation import has_fit_parameter
 
 from assay.checks import choice, fraction, freeze, whole
 from assay.errors import DataError, DataTypeError, ParameterError
-from assay.evaluation._learner import Rows, fit_rows, label_of, predictions, rows_of
 from assay.evaluation._refits import bootstrap_rows, fit_whole, refit_many, reseeded, two_classes
-from assay.metrics._metric import find
+from assay.evaluation.learner import Rows, fit_rows, label_of, predictions, rows_of
+from assay.metrics.definition import find
 from assay.numbers import fmt
 from assay.numerics.seeds import seed_sequence
 from assay.results import Result

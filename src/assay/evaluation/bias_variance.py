@@ -32,9 +32,9 @@ from scipy import special
 from assay.checks import choice, fraction, freeze, number, whole
 from assay.errors import DataError, ParameterError
 from assay.evaluation._decompose import indicator_parts, squared_parts, vote_parts, vote_spread
-from assay.evaluation._learner import label_of, rows_of
 from assay.evaluation._refits import along, bootstrap_variance, crossed_variance, means_by_row
 from assay.evaluation._training_sets import Sampler, Study, from_sampler, from_table
+from assay.evaluation.learner import label_of, rows_of
 from assay.numbers import fmt
 from assay.numerics.seeds import seed_sequence
 from assay.results import Interval, Result

@@ -33,7 +33,6 @@ from assay.errors import DataError, DataTypeError, ParameterError
 from assay.evaluation._paired import (
     ROUNDING,
     RULES,
-    UNTESTED,
     caveats_of,
     choose,
     drawn_again,
@@ -41,13 +40,13 @@ from assay.evaluation._paired import (
     judge,
     refuse_misfit,
 )
-from assay.evaluation._validation import Validation, same_experiment
+from assay.evaluation.validation import Validation, same_experiment
 from assay.inference import (
     adjust_pvalues,
 )
 from assay.inference.multiple import METHODS as CORRECTIONS
 from assay.inference.multiple import TITLES
-from assay.metrics._metric import Metric
+from assay.metrics.definition import Metric
 from assay.numbers import figure, limits
 from assay.resampling import Scheme
 from assay.results import Result, TestResult, format_p
@@ -109,12 +108,12 @@ class Comparison(Result):
     @property
     def method(self) -> str:
         """The test in words; of the first pair that could be tested."""
-        return next((one.method for one in self.tests if not one.method.startswith(UNTESTED)), self.tests[0].method)
+        return next((one.method for one in self.tests if not one.untested), self.tests[0].method)
 
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why a pair could not be tested; empty for one that was."""
-        return tuple(one.method if one.method.startswith(UNTESTED) else "" for one in self.tests)
+        return tuple(one.method if one.untested else "" for one in self.tests)
 
     @property
     def _corrected(self) -> bool:
@@ -126,22 +125,34 @@ class Comparison(Result):
         return tuple(f"{self.names[a]} - {self.names[b]}" for a, b in self.pairs)
 
     @property
+    def winners(self) -> tuple[str | None, ...]:
+        """The learner of each pair that is shown to be better, at the family's level; None where neither is."""
+        won: list[str | None] = []
+        for (a, b), difference, shown in zip(self.pairs, self.differences, self.rejected, strict=True):
+            first = (difference > 0) == self.metric.greater_is_better
+            won.append(self.names[a if first else b] if shown and difference != 0 else None)
+        return tuple(won)
+
+    def is_better(self, name: str, other: str) -> bool:
+        """Whether a learner is shown to be better than another, at the family's level."""
+        sets = [{self.names[a], self.names[b]} for a, b in self.pairs]
+        return name != other and any(
+            won == name and pair == {name, other} for won, pair in zip(self.winners, sets, strict=True)
+        )
+
+    @property
     def verdicts(self) -> tuple[str, ...]:
         """In words: who is better, only where it is shown; or why the pair could not be tested."""
         words = []
-        for (a, b), difference, shown, reason in zip(
-            self.pairs, self.differences, self.rejected, self.reasons, strict=True
-        ):
+        for (a, b), won, shown, reason in zip(self.pairs, self.winners, self.rejected, self.reasons, strict=True):
             if reason:
                 words.append(reason)
             elif not shown:
                 words.append("no difference shown")
-            elif difference == 0:
+            elif won is None:
                 words.append("they differ, neither on the whole")
             else:
-                first = (difference > 0) == self.metric.greater_is_better
-                winner, loser = (a, b) if first else (b, a)
-                words.append(f"{self.names[winner]} better than {self.names[loser]}")
+                words.append(f"{won} better than {self.names[b] if won == self.names[a] else self.names[a]}")
         return tuple(words)
 
     def to_frame(self) -> pd.DataFrame:

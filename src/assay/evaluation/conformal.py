@@ -33,13 +33,13 @@ from assay.constraints import none, one_of, real
 from assay.errors import AssayWarning, DataError, DataTypeError, ParameterError
 from assay.evaluation import _conformal as rules
 from assay.evaluation._calibrate import Fit, finite_scores, fit_all, fit_one, residuals
-from assay.evaluation._learner import (
+from assay.evaluation.conformal_results import Coverage, PredictionIntervals, PredictionSets, measure
+from assay.evaluation.learner import (
     Rows,
     label_of,
     refuse_unfitted,
     rows_of,
 )
-from assay.evaluation.conformal_results import Coverage, PredictionIntervals, PredictionSets, measure
 from assay.numbers import fmt
 from assay.numerics.seeds import generator, seed_sequence
 from assay.resampling import take

@@ -24,12 +24,12 @@ from scipy import special
 
 from assay.checks import choice, fraction, freeze
 from assay.errors import DataError, ParameterError
-from assay.evaluation._learner import Rows, blame, choose_metric, fit_rows, label_of, predictions, rows_of, run
-from assay.evaluation._learner import score as score_of
 from assay.evaluation._refits import along, reseeded
+from assay.evaluation.learner import Rows, blame, choose_metric, fit_rows, label_of, predictions, rows_of, run
+from assay.evaluation.learner import score as score_of
 from assay.evaluation.score_curves import LearningCurve, ScoreCurve, ValidationCurve, is_numeric, short
-from assay.metrics._metric import Metric
-from assay.metrics._scorer import class_options
+from assay.metrics.definition import Metric
+from assay.metrics.scorer import class_options
 from assay.numerics.seeds import seed_sequence
 from assay.resampling import Scheme, corrected_variance_factor, one_standard_error, scheme_of, splits_of, take
 from assay.results import Interval

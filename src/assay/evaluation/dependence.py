@@ -26,13 +26,13 @@ from sklearn.base import is_classifier
 
 from assay.checks import choice, fraction, freeze, whole
 from assay.errors import DataError, DataTypeError, ParameterError
-from assay.evaluation._learner import (
+from assay.evaluation._support import grids_of, support_of
+from assay.evaluation._table import as_table, column_values, copies_for, find_column, names_of, workbench
+from assay.evaluation.learner import (
     label_of,
     refuse_unfitted,
 )
-from assay.evaluation._support import grids_of, support_of
-from assay.evaluation._table import as_table, column_values, copies_for, find_column, names_of, workbench
-from assay.metrics._gate import row_weights
+from assay.metrics.inputs import row_weights
 from assay.numbers import fmt
 from assay.numerics.seeds import generator
 from assay.numerics.threads import one_blas_thread

@@ -33,7 +33,9 @@ from scipy import special
 
 from assay.checks import fraction, freeze, whole
 from assay.errors import DataError, ParameterError
-from assay.evaluation._learner import (
+from assay.evaluation._shuffle import FigureJudge, Found, Judge, RowJudge, Shuffler, permutations
+from assay.evaluation._table import as_table, find_columns, names_of, workbench
+from assay.evaluation.learner import (
     Rows,
     choose_metric,
     fit_rows,
@@ -43,10 +45,8 @@ from assay.evaluation._learner import (
     run,
     score,
 )
-from assay.evaluation._shuffle import FigureJudge, Found, Judge, RowJudge, Shuffler, permutations
-from assay.evaluation._table import as_table, find_columns, names_of, workbench
-from assay.metrics._gate import row_weights
-from assay.metrics._metric import Metric
+from assay.metrics.definition import Metric
+from assay.metrics.inputs import row_weights
 from assay.numbers import fmt
 from assay.numerics.seeds import seed_sequence
 from assay.numerics.threads import workers

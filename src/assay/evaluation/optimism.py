@@ -27,7 +27,6 @@ from scipy import special
 
 from assay.checks import choice, fraction, whole
 from assay.errors import DataError, ParameterError
-from assay.evaluation._learner import Rows, choose_metric, fit_rows, label_of, predictions, rows_of
 from assay.evaluation._refits import (
     bootstrap_counts,
     bootstrap_rows,
@@ -38,8 +37,9 @@ from assay.evaluation._refits import (
     reseeded,
     two_classes,
 )
-from assay.metrics._metric import Metric
-from assay.metrics._scorer import class_options
+from assay.evaluation.learner import Rows, choose_metric, fit_rows, label_of, predictions, rows_of
+from assay.metrics.definition import Metric
+from assay.metrics.scorer import class_options
 from assay.numbers import figure
 from assay.numerics.seeds import seed_sequence
 from assay.resampling import take

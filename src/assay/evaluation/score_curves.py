@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from assay.errors import ParameterError
-from assay.metrics._metric import Metric
+from assay.metrics.definition import Metric
 from assay.numbers import fmt
 from assay.resampling import Scheme
 from assay.results import Interval, Result

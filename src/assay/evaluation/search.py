@@ -31,12 +31,12 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from assay.checks import choice, number
 from assay.errors import AssayWarning, DataError, DataTypeError, ParameterError
 from assay.evaluation import _grid
-from assay.evaluation._learner import Rows, choose_metric, fit_rows, label_of, rows_of, undefined
 from assay.evaluation._searched import Search, tabulate
 from assay.evaluation._trials import Trial, Trials, set_in, try_all
+from assay.evaluation.learner import Rows, choose_metric, fit_rows, label_of, rows_of, undefined
 from assay.evaluation.select import RULES, Selection, choose, panel_of
 from assay.evaluation.validate import cross_validate
-from assay.metrics._metric import Metric
+from assay.metrics.definition import Metric
 from assay.resampling import Scheme, scheme_of, splits_of, take
 from assay.state import Stateful
 

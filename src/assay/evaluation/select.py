@@ -29,9 +29,9 @@ import pandas as pd
 from assay import numbers
 from assay.checks import choice, number
 from assay.errors import DataError, DataTypeError, ParameterError
-from assay.evaluation._validation import same_experiment
-from assay.metrics._limits import standard_error
-from assay.metrics._metric import Metric
+from assay.evaluation.validation import same_experiment
+from assay.metrics.definition import Metric
+from assay.metrics.limits import standard_error
 from assay.numbers import fmt
 from assay.resampling import AllButOne
 from assay.results import Result

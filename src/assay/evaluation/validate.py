@@ -26,23 +26,22 @@ from typing import Any
 import numpy as np
 
 from assay.checks import choice, fraction, freeze
-from assay.errors import AssayWarning, DataError, ParameterError
-from assay.evaluation._learner import (
+from assay.errors import AssayWarning, ParameterError
+from assay.evaluation._nested import nest
+from assay.evaluation._refits import reseeded, seed_of
+from assay.evaluation.learner import (
     Rows,
-    blame,
     choose_metric,
-    fit_rows,
+    fit_fold,
     fold_predictions,
     label_of,
-    predictions,
+    needs_of,
     rows_of,
     run,
 )
-from assay.evaluation._nested import nest
-from assay.evaluation._refits import reseeded, seed_of
-from assay.evaluation._validation import METHODS, Validation, validation_of
-from assay.metrics._metric import Metric
-from assay.resampling import AllButOne, scheme_of, splits_of, take
+from assay.evaluation.validation import METHODS, Validation, validation_of
+from assay.metrics.definition import Metric
+from assay.resampling import AllButOne, scheme_of, splits_of
 
 __all__ = ["Validation", "cross_validate"]
 
@@ -143,7 +142,7 @@ def _out_of_fold(
     estimator: Any, rows: Rows, splits: Any, metrics: tuple[Metric, ...], label: str, n_jobs: int | None
 ) -> tuple[dict[str, tuple[Array, ...]], Array, bool]:
     """Predictions of every fold by what they are, seconds per fold, and whether the fast path made them."""
-    needs = {metric.needs: metric for metric in reversed(metrics)}
+    needs = needs_of(metrics)
     start = perf_counter()
     asked = () if "scores" in needs else needs  # scores take fitted models, which then give the rest as well
     quick = {need: fold_predictions(estimator, rows, splits, need) for need in asked}
@@ -162,23 +161,5 @@ def _fold(
 ) -> tuple[dict[str, Array], float]:
     start = perf_counter()
     train, test = splits[k]
-    try:
-        model = fit_rows(estimator, rows, train)
-        X = take(rows.X, test)
-        found = {need: predictions(model, X, metric, rows.classes) for need, metric in needs.items()}
-    except Exception as error:
-        raise blame(error, label, f"fold {k}") from error
-    for need, values in found.items():
-        _refuse_nan(values, label, need, k, test)
-    return found, perf_counter() - start
-
-
-def _refuse_nan(values: Array, label: str, need: str, k: int, test: Array) -> None:
-    if values.shape[0] != len(test):
-        raise DataError(
-            f"{label} gave {values.shape[0]} {need} for the {len(test)} rows of fold {k}", remedy="correct it"
-        )
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        bad = int(np.argmax(~np.isfinite(values).reshape(len(test), -1).all(axis=1)))
-        what = f"{label} predicted {values.reshape(len(test), -1)[bad].tolist()} for row {int(test[bad])} in fold {k}"
-        raise DataError(what, remedy="look at that row, or at the learner")
+    predicted, _ = fit_fold(estimator, rows, train, test, needs, label=label, where=f"fold {k}")
+    return predicted, perf_counter() - start

@@ -7,13 +7,12 @@ from typing import Any
 
 _HOMES = {
     "columns": ("Columns",),
-    "data": ("Table", "read_table"),
-    "ledger": ("Ledger", "home"),
+    "model_file": ("load_model", "predict_table", "save_model"),
     "panel": ("Learner", "learners"),
     "plan": ("Plan",),
-    "predict": ("predict_table",),
-    "protocol": ("Study", "run"),
-    "store": ("load_model", "save_model"),
+    "storage": ("Ledger", "home"),
+    "study": ("Study", "run"),
+    "table": ("Table", "read_table"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

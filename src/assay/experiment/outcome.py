@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from assay.evaluation import Validation
-from assay.experiment.ladder import Release
-from assay.experiment.looks import Look
-from assay.metrics._metric import PERCENT
+from assay.experiment.test_set.ladder import Release
+from assay.experiment.test_set.looks import Look
+from assay.metrics.definition import PERCENT
 from assay.numbers import fmt, with_limits
 from assay.results import Interval, Result, format_n
 

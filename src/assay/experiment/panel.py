@@ -24,11 +24,10 @@ from sklearn.pipeline import Pipeline
 from assay.errors import ParameterError
 from assay.evaluation import SearchCV
 from assay.experiment.columns import Columns
+from assay.experiment.options import PANELS, TASKS
 
 __all__ = ["BASELINE", "PANELS", "TASKS", "Learner", "assemble", "learners", "panel", "user_learner"]
 
-TASKS = ("regression", "classification")
-PANELS = ("quick", "standard", "thorough")
 BASELINE = "baseline"
 INNER = 5
 """Folds of a search inside a fold."""

@@ -16,14 +16,13 @@ import numpy as np
 import pandas as pd
 
 from assay import __version__
-from assay.checks import choice, fraction, whole
 from assay.errors import DataError, DataTypeError, ParameterError
-from assay.experiment._json import encode
-from assay.experiment.panel import PANELS, panel
-from assay.inference.multiple import METHODS as CORRECTIONS
+from assay.experiment.options import Options
+from assay.experiment.panel import panel
+from assay.experiment.storage.canonical_json import encode
 from assay.metrics import SAME, load_all
-from assay.metrics._metric import METRICS
-from assay.metrics._scorer import class_options
+from assay.metrics.definition import METRICS
+from assay.metrics.scorer import class_options
 
 __all__ = ["RULES", "Plan", "infer_task", "learners_of", "metrics_for", "name_of", "usable_metrics"]
 
@@ -70,17 +69,6 @@ class Plan:
     seed: int = 0
     source: str = field(default="frame", compare=False)
 
-    def __post_init__(self) -> None:
-        choice(self.task, "task", ("regression", "classification"))
-        choice(self.panel, "panel", PANELS)
-        choice(self.select, "select", tuple(RULES))
-        choice(self.correction, "correction", tuple(CORRECTIONS))
-        whole(self.cv, "cv", 2)
-        whole(self.repeats, "repeats")
-        whole(self.looks, "looks")
-        whole(self.seed, "seed", 0)
-        fraction(self.level, "level")
-
     @property
     def exchangeable(self) -> bool:
         """Whether rows stand for themselves, neither in groups nor in the order of time."""
@@ -95,6 +83,12 @@ class Plan:
     def features(self) -> list[str]:
         """The columns that may be used: all but the target and the groups."""
         return [name for name in self.kinds if name not in (self.target, self.group)]
+
+    @classmethod
+    def asked(cls) -> list[str]:
+        """The fields that are options of the user's, as they are."""
+        own = {one.name for one in fields(Options)} - {"task", "kinds", "learners", "metric"}
+        return [one.name for one in fields(cls) if one.name in own]
 
     def state(self) -> dict[str, Any]:
         """The plan in JSON types; kinds as pairs, for their order is the order of the columns and JSON has none."""

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import sys
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from assay import __version__
-from assay.experiment._wording import called, roughly
 from assay.experiment.panel import BASELINE
-from assay.metrics._metric import PERCENT
+from assay.experiment.state import Context, StudyState, made
+from assay.experiment.steps.open import predictions_digest
+from assay.experiment.test_set.vault import Vault
+from assay.experiment.wording import called, roughly
+from assay.metrics.definition import PERCENT
 from assay.numbers import with_limits
 from assay.numerics.threads import cores
 
-if TYPE_CHECKING:
-    from assay.experiment.protocol import Study
-
-__all__ = ["code", "manifest", "summary", "verdict"]
+__all__ = ["code", "manifest", "problems", "summary", "verdict"]
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pandas", "pyarrow")
 
 
-def verdict(study: Study) -> str:
+def verdict(state: StudyState) -> str:
     """What was found, in words that need no statistics to read; what the checks found serious comes first."""
-    found, opened, chosen = _finding(study), study.opened, study.select().name
-    serious = study.checks.serious
+    found, opened, chosen = _finding(state), state.opened, made(state.fitted).selection.name
+    serious = made(state.checks).serious
     words = f"Beware: {serious[0].title}{_where(serious[0].columns)}, so the figures may not hold. " if serious else ""
     if opened is None:
         return f"{words}{found}; the test set is still sealed."
@@ -37,7 +38,7 @@ def verdict(study: Study) -> str:
         return f"{words}{found}; {told}."
     test = opened.intervals[opened.primary]
     name = called(opened.primary, short=True)
-    apart = f"{study.n_test:,} rows" + ("" if study.plan.group is None else f" of {test.n:,} groups")
+    apart = f"{made(state.parted).n_test:,} rows" + ("" if state.plan.group is None else f" of {test.n:,} groups")
     shown = with_limits(test.estimate, test.lower, test.upper, percent=opened.primary in PERCENT)
     return (
         f"{words}{found}; on {apart} kept apart the {name} of {chosen} is {shown[0]}, and "
@@ -49,59 +50,60 @@ def _where(columns: tuple[str, ...]) -> str:
     return f" ({', '.join(columns[:5])}{' and others' if len(columns) > 5 else ''})" if columns else ""
 
 
-def _finding(study: Study) -> str:
+def _finding(state: StudyState) -> str:
     """Which learner, and whether it beats a guess."""
-    chosen, target, results = study.select().name, study.plan.target, study.leaderboard.results
-    if not any(study.beats_baseline(name) for name in results):
-        rows = len(study.rows)
+    chosen, target, results = made(state.fitted).selection.name, state.plan.target, made(state.leaderboard).results
+    if not any(state.beats_baseline(name) for name in results):
+        rows = len(made(state.parted).train)
         return f"For {target}, no learner was shown to beat a guess without features on these {rows:,} training rows"
-    if not study.beats_baseline(chosen):
+    if not state.beats_baseline(chosen):
         return f"For {target}, {chosen} was chosen for its simplicity, but was not shown to beat a plain guess"
     if len([name for name in results if name != BASELINE]) == 1:
         return f"For {target}, {chosen} predicts better than a plain guess"
-    left = " that finished" if study.leaderboard.failed or study.leaderboard.unfinished else ""
+    left = " that finished" if made(state.leaderboard).failed or made(state.leaderboard).unfinished else ""
     return f"For {target}, {chosen} is the simplest learner{left} as good as the best, and better than a plain guess"
 
 
-def summary(study: Study) -> dict[str, Any]:
+def summary(state: StudyState, context: Context) -> dict[str, Any]:
     """The study in JSON types."""
-    plan = study.plan
-    chosen = study.select()
-    board = study.leaderboard.to_frame().reset_index()
-    pairs = study.comparisons
-    opened = study.opened
+    plan = state.plan
+    chosen = made(state.fitted).selection
+    board = made(state.leaderboard).to_frame().reset_index()
+    pairs = state.comparisons
+    opened = state.opened
     return {
-        "study": study.name,
+        "study": made(state.parted).name,
         "task": plan.task,
         "target": plan.target,
-        "n_train": len(study.rows),
-        "n_test": study.n_test,
+        "n_train": len(made(state.parted).train),
+        "n_test": made(state.parted).n_test,
         "selected": chosen.name,
         "why": chosen.why,
-        "better_than_baseline": study.beats_baseline(chosen.name),
-        "verdict": verdict(study),
+        "better_than_baseline": state.beats_baseline(chosen.name),
+        "verdict": verdict(state),
         "leaderboard": [_row(row) for row in board.to_dict("records")],
-        "warnings": _warnings(study),
+        "warnings": _warnings(state),
         "comparisons": [] if pairs is None else [_row(row) for row in pairs.to_frame().to_dict("records")],
         "test": None if opened is None else _test(opened),
         "look": None if opened is None else _look(opened),
-        "stopped_by": [check.code for check in study.unanswered()],
-        "checks": [_row(row) for row in study.checks.to_frame().reset_index().to_dict("records")],
-        "notes": [*study.notes, *([] if study.unwritten is None else [" ".join(study.unwritten)])],
-        "manifest": manifest(study),
-        "report": study.files.get("report"),
-        "model": study.files.get("model"),
+        "stopped_by": [check.code for check in state.unanswered(context)],
+        "checks": [_row(row) for row in made(state.checks).to_frame().reset_index().to_dict("records")],
+        "notes": [*state.notes, *([] if state.published.unwritten is None else [" ".join(state.published.unwritten)])],
+        "manifest": manifest(state, context),
+        "report": state.published.files.get("report"),
+        "model": state.published.files.get("model"),
     }
 
 
-def _warnings(study: Study) -> dict[str, list[dict[str, Any]]]:
+def _warnings(state: StudyState) -> dict[str, list[dict[str, Any]]]:
     """What each learner warned of in the folds, and the selected one in its last fit."""
     told = {
         name: [{"words": words, "folds": folds} for words, folds in kinds.items()]
-        for name, kinds in study.leaderboard.warnings.items()
+        for name, kinds in made(state.leaderboard).warnings.items()
     }
-    last = [{"words": words, "fit": "all training rows"} for words in study.warned]
-    return told | ({study.select().name: [*told.get(study.select().name, []), *last]} if last else {})
+    fitted = made(state.fitted)
+    last = [{"words": words, "fit": "all training rows"} for words in fitted.warnings]
+    return told | ({fitted.selection.name: [*told.get(fitted.selection.name, []), *last]} if last else {})
 
 
 def _row(row: dict[Any, Any]) -> dict[str, Any]:
@@ -133,21 +135,20 @@ def _look(opened: Any) -> dict[str, Any]:
     return {**told, "notes": list(opened.notes)}
 
 
-def manifest(study: Study) -> dict[str, Any]:
+def manifest(state: StudyState, context: Context) -> dict[str, Any]:
     """Versions, seed, machine, command and hashes: what somebody else needs to get the same numbers."""
-    assert study.sealed is not None
     versions = {"assay": __version__, "python": platform.python_version()}
     versions |= {name: metadata.version(name) for name in PACKAGES}
     return {
         "versions": versions,
-        "seed": study.plan.seed,
+        "seed": state.plan.seed,
         "machine": f"{platform.system()} {platform.machine()}, {cores()} cores",
         "command": _command(),
-        "seal": study.sealed.seal.id,
-        "hashes": study.hashes,
-        "ledger_head": study.ledger.head(),
-        "seconds": round(study.seconds, 3),
-        "plan": study.plan.state(),
+        "seal": made(state.parted).sealed.seal.id,
+        "hashes": dict(made(state.parted).hashes),
+        "ledger_head": context.ledger.head(),
+        "seconds": round(state.seconds, 3),
+        "plan": state.plan.state(),
     }
 
 
@@ -157,9 +158,9 @@ def _command() -> str:
     return " ".join(["assay" if program.name == "__main__.py" else program.name, *sys.argv[1:]])
 
 
-def code(study: Study) -> str:
+def code(state: StudyState) -> str:
     """A plain script that repeats the study."""
-    plan = study.plan
+    plan, name = state.plan, made(state.parted).name
     shown = {
         "task": plan.task,
         "panel": plan.panel,
@@ -179,7 +180,7 @@ def code(study: Study) -> str:
     lines = [f"    {name}={value!r}," for name, value in shown.items() if value is not None]
     return "\n".join(
         [
-            f'"""Repeats study {study.name}: the same rows, the same seal, the same predictions, no new look."""',
+            f'"""Repeats study {name}: the same rows, the same seal, the same predictions, no new look."""',
             "",
             "import assay",
             "",
@@ -193,3 +194,23 @@ def code(study: Study) -> str:
             "",
         ]
     )
+
+
+def problems(state: StudyState, context: Context) -> list[str]:
+    """What does not fit: the ledger's chain, the hashes of the rows, and whether a refit says the same."""
+    parted, chosen = made(state.parted), made(state.fitted).selection.name
+    found = list(context.ledger.verify())
+    vault = Vault(parted.name).path
+    if not vault.exists():
+        found.append(f"the test rows are not in {vault}")
+    elif hashlib.sha256(vault.read_bytes()).hexdigest() != parted.vault:
+        found.append("the test rows in the vault are not those that were sealed")
+    results = context.ledger.entries("result", parted.name)
+    if not results:
+        return [*found, "the study has no recorded result yet"]
+    recorded = results[-1].body
+    if chosen != recorded["selected"]:
+        found.append(f"the selection is {chosen} now, but {recorded['selected']} was recorded")
+    elif predictions_digest(state) != recorded["fitted"]:
+        found.append(f"{recorded['selected']} fitted again to the training rows says something else")
+    return found

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 _HOMES = {
-    "_metric": ("METRICS", "Metric", "loss_metric"),
+    "definition": ("METRICS", "Metric", "loss_metric"),
     "regression": (
         "deviance",
         "gamma_deviance",
@@ -91,7 +91,7 @@ def load_all() -> None:
 
 def __getattr__(name: str) -> Any:
     if name == "get_metric":
-        return import_module("assay.metrics._metric").find
+        return import_module("assay.metrics.definition").find
     if name == "METRICS":
         load_all()
     name = SAME.get(name, name)

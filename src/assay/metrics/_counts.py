@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from assay.errors import ParameterError
-from assay.metrics._gate import class_list, encode_pair, positive_class, row_weights
-from assay.metrics._limits import average as weighted_mean
-from assay.metrics._limits import effective, share_limits, smooth_limits, standard_error
+from assay.metrics.inputs import class_list, encode_pair, positive_class, row_weights
+from assay.metrics.limits import average as weighted_mean
+from assay.metrics.limits import effective, share_limits, smooth_limits, standard_error
 from assay.results import Interval
 
 __all__ = ["Counts", "averaged", "counted", "delta_limits", "f_score", "per_class", "with_positive"]

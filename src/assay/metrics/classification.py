@@ -27,10 +27,10 @@ from assay.checks import fraction, freeze, sample
 from assay.errors import DataError
 from assay.inference.intervals import PROPORTION_METHODS
 from assay.metrics._counts import Counts, averaged, counted, delta_limits, per_class, with_positive
-from assay.metrics._gate import encode_pair, row_weights
-from assay.metrics._limits import average as weighted_mean
-from assay.metrics._limits import effective, loss_limits, share_limits
-from assay.metrics._metric import Metric, Rule, metric
+from assay.metrics.definition import Metric, Rule, metric
+from assay.metrics.inputs import encode_pair, row_weights
+from assay.metrics.limits import average as weighted_mean
+from assay.metrics.limits import effective, loss_limits, share_limits
 from assay.results import Interval
 
 __all__ = [

@@ -25,9 +25,9 @@ import numpy as np
 
 from assay.checks import fraction
 from assay.errors import DataError
-from assay.metrics._gate import encode, label_column, matrix, row_weights, same_rows
-from assay.metrics._limits import loss_limits, share_limits, smooth_limits, standard_error
-from assay.metrics._metric import metric
+from assay.metrics.definition import metric
+from assay.metrics.inputs import encode, label_column, matrix, row_weights, same_rows
+from assay.metrics.limits import loss_limits, share_limits, smooth_limits, standard_error
 from assay.results import Interval
 
 __all__ = [

@@ -23,9 +23,9 @@ import numpy as np
 from assay.checks import fraction, number
 from assay.errors import DataError, ParameterError
 from assay.metrics._counts import Counts, counted, delta_limits, f_score, with_positive
-from assay.metrics._limits import effective, share_limits
-from assay.metrics._metric import Metric, metric, register
 from assay.metrics.classification import UNIT
+from assay.metrics.definition import Metric, metric, register
+from assay.metrics.limits import effective, share_limits
 from assay.results import Interval
 
 __all__ = ["balanced_accuracy", "f1", "f_beta", "mcc"]

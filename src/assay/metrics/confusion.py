@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from assay.checks import freeze
-from assay.metrics._gate import encode_pair, row_weights
+from assay.metrics.inputs import encode_pair, row_weights
 from assay.numbers import fmt
 from assay.results import Result
 

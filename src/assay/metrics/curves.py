@@ -22,9 +22,9 @@ import pandas as pd
 
 from assay.checks import choice, fraction, freeze
 from assay.errors import DataError
-from assay.metrics._gate import binary_truth, probabilities, row_weights, same_rows, value_column
-from assay.metrics._limits import effective, share_limits
 from assay.metrics.curve_results import CalibrationCurve, PrecisionRecallCurve, RocCurve, ThresholdTable
+from assay.metrics.inputs import binary_truth, probabilities, row_weights, same_rows, value_column
+from assay.metrics.limits import effective, share_limits
 from assay.metrics.probabilistic import binned, expected_calibration_error
 from assay.metrics.ranking import auc
 from assay.metrics.retrieval import average_precision, cumulative

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from assay.checks import choice, fraction, whole
-from assay.metrics._gate import probabilities, row_weights, score_matrix
-from assay.metrics._limits import average as weighted_mean
-from assay.metrics._limits import effective, share_limits
-from assay.metrics._metric import Rule, metric, row_metric
 from assay.metrics.classification import ORDER, UNIT
+from assay.metrics.definition import Rule, metric, row_metric
+from assay.metrics.inputs import probabilities, row_weights, score_matrix
+from assay.metrics.limits import average as weighted_mean
+from assay.metrics.limits import effective, share_limits
 from assay.results import Interval
 
 __all__ = ["Bins", "binned", "brier", "expected_calibration_error", "log_loss", "top_k_accuracy"]

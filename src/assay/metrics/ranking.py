@@ -27,11 +27,11 @@ import numpy as np
 
 from assay.checks import choice, fraction
 from assay.errors import DataError
-from assay.metrics._gate import row_weights, score_matrix
-from assay.metrics._limits import average as weighted_mean
-from assay.metrics._limits import share_limits, smooth_limits, standard_error
-from assay.metrics._metric import Rule, metric
 from assay.metrics.classification import UNIT
+from assay.metrics.definition import Rule, metric
+from assay.metrics.inputs import row_weights, score_matrix
+from assay.metrics.limits import average as weighted_mean
+from assay.metrics.limits import share_limits, smooth_limits, standard_error
 from assay.results import Interval
 
 __all__ = ["auc", "over_classes", "placements", "scored", "trivial", "without_spread"]

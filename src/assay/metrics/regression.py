@@ -20,9 +20,9 @@ from scipy import special
 
 from assay.checks import choice, fraction
 from assay.errors import DataError
-from assay.metrics._gate import pair_of_columns, row_weights
-from assay.metrics._limits import average, effective, smooth_limits, standard_error
-from assay.metrics._metric import Metric, metric, register, row_metric
+from assay.metrics.definition import Metric, metric, register, row_metric
+from assay.metrics.inputs import pair_of_columns, row_weights
+from assay.metrics.limits import average, effective, smooth_limits, standard_error
 from assay.results import Interval
 
 __all__ = [

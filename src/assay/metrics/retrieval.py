@@ -16,11 +16,11 @@ import numpy as np
 
 from assay.checks import choice, whole
 from assay.errors import DataError, ParameterError
-from assay.metrics._gate import row_weights, score_matrix
-from assay.metrics._limits import average as weighted_mean
-from assay.metrics._limits import effective, share_limits, smooth_limits, standard_error
-from assay.metrics._metric import Rule, metric
 from assay.metrics.classification import ORDER, UNIT
+from assay.metrics.definition import Rule, metric
+from assay.metrics.inputs import row_weights, score_matrix
+from assay.metrics.limits import average as weighted_mean
+from assay.metrics.limits import effective, share_limits, smooth_limits, standard_error
 from assay.metrics.ranking import over_classes, scored, trivial, without_spread
 from assay.results import Interval
 

@@ -13,13 +13,13 @@ import numpy as np
 import pandas as pd
 
 from assay.evaluation import Dependence, Importance, partial_dependence, permutation_importance
-from assay.evaluation._learner import fit_rows
+from assay.evaluation.learner import fit_rows
 from assay.report._embed import Part, picture, table_of
 from assay.report.draw import draw
 from assay.report.draw_experiment import plain
 
 if TYPE_CHECKING:
-    from assay.experiment.protocol import Study
+    from assay.experiment.study import Study
 
 __all__ = ["columns_of", "dependence", "importance"]
 

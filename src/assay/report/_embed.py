@@ -26,7 +26,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from assay.errors import ReportWarning
-from assay.experiment.spreadsheet import inert
+from assay.experiment.table.spreadsheet import inert
 from assay.numbers import fmt
 from assay.report.draw import INK, STYLE, draw
 from assay.report.draw_experiment import PLAIN, safe

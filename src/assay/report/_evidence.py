@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from assay.experiment._wording import called, figure, roughly
 from assay.experiment.panel import BASELINE
+from assay.experiment.wording import called, figure, roughly
 from assay.numbers import with_limits
 from assay.report._embed import Part, attempt, failure, picture, say, sentence, table_of
 from assay.report.draw_experiment import pictures_of
 from assay.results import format_p
 
 if TYPE_CHECKING:
-    from assay.experiment.protocol import Study
+    from assay.experiment.study import Study
 
 __all__ = ["board_part", "comparisons_part", "limits", "selection_part", "test_parts"]
 

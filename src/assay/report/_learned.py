@@ -17,10 +17,10 @@ from assay.report._embed import Part, attempt, picture, table_of
 from assay.report.draw import INK, MUTED
 from assay.report.draw_experiment import plain
 from assay.results import Summary
-from assay.trees._tree import Tree
+from assay.trees.tree import Tree
 
 if TYPE_CHECKING:
-    from assay.experiment.protocol import Study
+    from assay.experiment.study import Study
 
 __all__ = ["learned"]
 

@@ -19,9 +19,9 @@ from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.font_manager import FontProperties
 
 from assay.report._tree_layout import across, along
-from assay.trees._conditions import Condition, Wording, walk
-from assay.trees._nodes import Nodes
-from assay.trees._text import leaves_below
+from assay.trees.conditions import Condition, Wording, walk
+from assay.trees.nodes import Nodes
+from assay.trees.rules import leaves_below
 
 __all__ = ["Line", "Piece", "Plan", "boxes", "line_height", "measured", "opened_nodes", "place", "plain", "short_names"]
 

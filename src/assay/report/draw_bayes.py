@@ -9,9 +9,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from assay.bayes._conjugate import BayesFactor, Conjugate
-from assay.bayes._count_laws import DirichletMultinomialLaw
-from assay.bayes._laws import Law
+from assay.bayes.conjugate_model import BayesFactor, Conjugate
+from assay.bayes.count_laws import DirichletMultinomialLaw
+from assay.bayes.laws import Law
 from assay.bayes.regression import MapPenalty
 from assay.numbers import fmt
 from assay.report.draw import ACCENT, INK, MUTED, WARM, _canvas, draw

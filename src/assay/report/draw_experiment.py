@@ -14,9 +14,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.text import Text
 
-from assay.experiment.data import Table
 from assay.experiment.outcome import Leaderboard, Opened
 from assay.experiment.panel import BASELINE
+from assay.experiment.table import Table
 from assay.metrics.confusion import Confusion, confusion_matrix
 from assay.metrics.curves import calibration_curve, precision_recall_curve, roc_curve
 from assay.numbers import fmt

@@ -16,11 +16,11 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFo
 from assay.numbers import fmt
 from assay.report._tree_plan import measured, plain
 from assay.report.draw import ACCENT, INK, MUTED, WARM, _canvas, draw
-from assay.trees._conditions import clean
-from assay.trees._influence import RelativeInfluence
-from assay.trees._text import Rules
+from assay.trees.conditions import clean
 from assay.trees.importance import Importance
+from assay.trees.influence import RelativeInfluence
 from assay.trees.pruning import CPTable, PruningPath
+from assay.trees.rules import Rules
 
 __all__: list[str] = []
 

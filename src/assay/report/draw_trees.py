@@ -35,8 +35,8 @@ from assay.report._tree_plan import (
     short_names,
 )
 from assay.report.draw import ACCENT, INK, STYLE, WARM
-from assay.trees._conditions import Wording
-from assay.trees._nodes import Nodes
+from assay.trees.conditions import Wording
+from assay.trees.nodes import Nodes
 
 __all__ = ["draw_tree"]
 

@@ -10,16 +10,18 @@ from __future__ import annotations
 import hashlib
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from assay.experiment._wording import called, figure, released
-from assay.experiment._wording import limits as limits_of
 from assay.experiment.checks import Check
-from assay.experiment.keeping import write_beside
 from assay.experiment.panel import BASELINE
+from assay.experiment.state import Context, StudyState
+from assay.experiment.storage.files import write_beside
+from assay.experiment.study import Study
+from assay.experiment.wording import called, figure, released
+from assay.experiment.wording import limits as limits_of
 from assay.numbers import fmt
 from assay.report._check_words import ABOUT
 from assay.report._embed import Part, attempt, csv_uri, json_block, percent, say, sentence, table_of
@@ -28,10 +30,7 @@ from assay.report._learned import learned
 from assay.report.draw_experiment import plain
 from assay.results import Interval
 
-if TYPE_CHECKING:
-    from assay.experiment.protocol import Study
-
-__all__ = ["render", "write_report"]
+__all__ = ["render", "report_state", "write_report"]
 
 LISTED = 500
 """How many columns of the table are listed."""
@@ -46,8 +45,8 @@ def write_report(study: Study, path: Any) -> str:
     | path      |         | a file to write  | written beside and renamed over            |
 
     >>> import numpy as np
-    >>> from assay.experiment.ledger import home
-    >>> from assay.experiment.protocol import run
+    >>> from assay.experiment.storage import home
+    >>> from assay.experiment.study import run
     >>> frame = pd.DataFrame({"x": np.arange(60.0), "y": np.arange(60.0) * 2 + np.tile([0.5, -0.5], 30)})
     >>> study = run(frame, "y", learners=["least squares"])
     >>> len(write_report(study, home() / "report.html"))
@@ -56,6 +55,11 @@ def write_report(study: Study, path: Any) -> str:
     data = render(study).encode("utf-8", "replace")
     write_beside(Path(path), data)
     return hashlib.sha256(data).hexdigest()
+
+
+def report_state(state: StudyState, context: Context, path: Path) -> str:
+    """Write the report of a study in this state; the steps call it (`assay.upcalls`)."""
+    return write_report(Study.of(state, context), path)
 
 
 def render(study: Study) -> str:

@@ -74,7 +74,7 @@ from assay.trees._boost_scan import (
     WEIGHT,
 )
 from assay.trees._boost_words import PIECES
-from assay.trees._nodes import Nodes, word_count
+from assay.trees.nodes import Nodes, word_count
 
 __all__ = ["NO_SCORES", "BoostLimits", "Scores", "Workspace", "grow_boosted"]
 

@@ -18,13 +18,13 @@ from assay.resampling import cv_mean_and_error, folds, folds_constraint, one_sta
 from assay.results import Curve
 from assay.state import Specs, facts, need, part, values
 from assay.trees._boost import BoostLimits
-from assay.trees._influence import RelativeInfluence, gains, influence_of
 from assay.trees._limits import MANY
 from assay.trees._losses import NOTHING, Loss
-from assay.trees._nodes import Nodes, concatenate
 from assay.trees._predict import leaf_indices, sum_values
 from assay.trees._stages import Held, Plan, Rows, Stages, boost, cross_validate, share_of, start_loss
 from assay.trees._table import TableEstimator, categories, monotone
+from assay.trees.influence import RelativeInfluence, gains, influence_of
+from assay.trees.nodes import Nodes, concatenate
 
 __all__ = ["SHARED", "Boosted"]
 

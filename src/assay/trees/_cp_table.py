@@ -29,13 +29,13 @@ import numpy as np
 import pandas as pd
 
 from assay.errors import DataError
-from assay.metrics._limits import effective
+from assay.metrics.limits import effective
 from assay.numbers import fmt
 from assay.numerics.threads import parallel
 from assay.results import Result
-from assay.trees._nodes import Nodes
 from assay.trees._predict import leaf_indices
 from assay.trees._prune import TIE, Collapse, PruningPath, collapse, held_out_sums, path_of
+from assay.trees.nodes import Nodes
 
 __all__ = ["CPTable", "Problem", "cross_validated"]
 

@@ -52,9 +52,9 @@ from assay.trees._node import (
     prepare,
     scan_column,
 )
-from assay.trees._nodes import LEAF, Nodes
 from assay.trees._presort import Presort, as_nodes, node_room, presort, start
 from assay.trees._queue import sift
+from assay.trees.nodes import LEAF, Nodes
 
 __all__ = ["Presort", "grow_exact", "presort"]
 

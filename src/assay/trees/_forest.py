@@ -25,7 +25,6 @@ from assay.trees._exact import Presort, grow_exact, presort
 from assay.trees._grow import grow_binned
 from assay.trees._interrupt import interrupts
 from assay.trees._limits import limits_of
-from assay.trees._nodes import Nodes
 from assay.trees._oob import (
     DRAWN,
     OutOfBag,
@@ -44,6 +43,7 @@ from assay.trees._table import TableEstimator
 from assay.trees._target import in_range
 from assay.trees._ties import drawn_order
 from assay.trees.importance import Importance, Judged, impurity_importance, impurity_shares, permuted
+from assay.trees.nodes import Nodes
 
 __all__ = ["Forest"]
 

@@ -29,7 +29,7 @@ from assay.trees._grow_node import BEGIN, BINS, DEPTH, END, FINISHED, HIGH, LEVE
 from assay.trees._grow_parts import Grown, join, left_aside
 from assay.trees._grow_split import ABSOLUTE, ERROR, GINI, LOG_LOSS, POISSON, SQUARED, Rules
 from assay.trees._limits import Limits
-from assay.trees._nodes import Nodes
+from assay.trees.nodes import Nodes
 
 __all__ = ["grow_binned"]
 

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 
-from assay.trees._nodes import Nodes
+from assay.trees.nodes import Nodes
 
 __all__ = ["Members", "alone", "fitted_like"]
 

@@ -52,8 +52,8 @@ from assay.trees._node import (
     prepare,
     scan_column,
 )
-from assay.trees._nodes import UNSEEN, Nodes
 from assay.trees._presort import Presort, as_nodes, node_room, start
+from assay.trees.nodes import UNSEEN, Nodes
 
 __all__ = ["grow_multiway"]
 

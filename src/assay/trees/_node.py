@@ -25,9 +25,9 @@ from assay.trees._criteria import (
     median_stats,
 )
 from assay.trees._median import rank_targets, scan_medians
-from assay.trees._nodes import LEAF
 from assay.trees._queue import below
 from assay.trees._scan import scan_classes, scan_counts, scan_means, scan_squares
+from assay.trees.nodes import LEAF
 
 __all__ = ["draw", "first_missing", "more_words", "note_cut", "open_node", "prepare", "scan_column"]
 

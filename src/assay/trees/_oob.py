@@ -30,16 +30,16 @@ from scipy import special
 from assay.base import Constraint, integer, none, one_of, real
 from assay.checks import freeze
 from assay.errors import AssayWarning, ParameterError
-from assay.metrics._limits import effective, loss_limits, share_limits
+from assay.metrics.limits import effective, loss_limits, share_limits
 from assay.numerics.jit import kernel
 from assay.numerics.scale import power_of_two
 from assay.numerics.seeds import seed_sequence
 from assay.progress import track
 from assay.results import Curve, Interval
 from assay.state import Specs, Stateful, facts, floats, ints, need, part
-from assay.trees._nodes import Nodes
 from assay.trees._predict import _any, _number, _routes, child_of
 from assay.trees._sparse import SparseTable, dense_blocks
+from assay.trees.nodes import Nodes
 
 __all__ = [
     "OOB_SCORE",

@@ -24,8 +24,8 @@ import numpy as np
 
 from assay.numerics.jit import kernel
 from assay.numerics.threads import parallel, workers
-from assay.trees._nodes import UNSEEN, Nodes
 from assay.trees._sparse import dense_blocks
+from assay.trees.nodes import UNSEEN, Nodes
 
 __all__ = ["child_of", "leaf_indices", "sum_values"]
 

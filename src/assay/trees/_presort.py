@@ -36,7 +36,7 @@ from assay.trees._node import (
     ROWS,
     WEIGHT,
 )
-from assay.trees._nodes import Nodes
+from assay.trees.nodes import Nodes
 
 __all__ = ["Presort", "Start", "as_nodes", "node_room", "presort", "start"]
 

@@ -30,8 +30,8 @@ from assay.checks import choice, number, whole
 from assay.errors import AssayWarning, DataError, ParameterError
 from assay.numbers import fmt
 from assay.results import Result
-from assay.trees._nodes import LEAF, Nodes
 from assay.trees._prune_kernels import TIE, add_losses, collapse_all, inherit, stand
+from assay.trees.nodes import LEAF, Nodes
 
 __all__ = [
     "TIE",

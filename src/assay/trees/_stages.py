@@ -23,8 +23,8 @@ from assay.progress import track
 from assay.trees._binning import bin_table
 from assay.trees._boost import NO_SCORES, BoostLimits, Scores, Workspace, grow_boosted
 from assay.trees._losses import NOTHING, Loss
-from assay.trees._nodes import Nodes
 from assay.trees._predict import sum_values
+from assay.trees.nodes import Nodes
 
 __all__ = ["Plan", "Rows", "Stages", "boost", "cross_validate", "share_of", "start_loss"]
 

@@ -63,8 +63,8 @@ from assay.trees._oob import (
 from assay.trees._sparse import canonical
 from assay.trees._table import refuse_vector
 from assay.trees._target import numeric_target
-from assay.trees._tree import Tree
 from assay.trees.cart import DecisionTreeClassifier, DecisionTreeRegressor
+from assay.trees.tree import Tree
 
 __all__ = ["BaggingClassifier", "BaggingRegressor"]
 

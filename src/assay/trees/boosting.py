@@ -30,9 +30,9 @@ from assay.errors import DataError, ParameterError
 from assay.labels import class_codes, class_factors
 from assay.state import Specs, classes, contrasts, floats
 from assay.trees._boosted import SHARED, Boosted
-from assay.trees._influence import RelativeInfluence
 from assay.trees._losses import CLASS_LOSSES, NUMBER_LOSSES
 from assay.trees._target import numeric_target
+from assay.trees.influence import RelativeInfluence
 
 __all__ = ["GradientBoostingClassifier", "GradientBoostingRegressor", "RelativeInfluence"]
 

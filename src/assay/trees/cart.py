@@ -28,9 +28,9 @@ from assay.base import Constraint, none, one_of
 from assay.labels import class_codes, class_factors
 from assay.state import Specs, classes, part
 from assay.trees._criteria import CLASSIFICATION, REGRESSION
-from assay.trees._nodes import Nodes
 from assay.trees._target import numeric_target
-from assay.trees._tree import GROWTH, Tree
+from assay.trees.nodes import Nodes
+from assay.trees.tree import GROWTH, Tree
 
 __all__ = ["DecisionTreeClassifier", "DecisionTreeRegressor"]
 

@@ -33,11 +33,11 @@ from assay.state import Specs, classes, part
 from assay.trees._forest import Forest
 from assay.trees._limits import LIMITS
 from assay.trees._members import Members, fitted_like
-from assay.trees._nodes import Nodes
 from assay.trees._oob import OOB_SCORE, SAMPLES
 from assay.trees._table import categories, monotone
 from assay.trees._target import numeric_target
 from assay.trees.cart import DecisionTreeClassifier, DecisionTreeRegressor
+from assay.trees.nodes import Nodes
 
 __all__ = ["RandomForestClassifier", "RandomForestRegressor"]
 

@@ -39,10 +39,10 @@ from assay.checks import fraction, freeze, whole
 from assay.numerics.jit import kernel
 from assay.numerics.threads import parallel
 from assay.results import Interval, Result
-from assay.trees._nodes import Nodes
 from assay.trees._oob import Sampler, child_of
 from assay.trees._predict import LOW_31, _routes
 from assay.trees._sparse import SparseTable, dense_blocks
+from assay.trees.nodes import Nodes
 
 __all__ = ["Importance", "Judged", "impurity_shares", "permuted"]
 

@@ -24,10 +24,10 @@ from assay.numerics.seeds import seed_sequence
 from assay.resampling import folds_constraint, splits_of
 from assay.state import Specs, part
 from assay.trees._cp_table import CPTable, Problem, cross_validated
-from assay.trees._nodes import Nodes
 from assay.trees._prune import PruningPath, cost_complexity_path, cut, pruned, pruned_to
-from assay.trees._tree import Tree
 from assay.trees.cart import DecisionTreeClassifier, DecisionTreeRegressor
+from assay.trees.nodes import Nodes
+from assay.trees.tree import Tree
 
 __all__ = [
     "CPTable",

@@ -21,7 +21,7 @@ from sklearn.pipeline import Pipeline
 from assay.calibration import CalibratedClassifier
 from assay.evaluation import SearchCV, conformal
 from assay.experiment.columns import Columns
-from assay.experiment.store import save_model
+from assay.experiment.model_file import save_model
 from assay.generative import LinearDiscriminantAnalysis, MixedNB, QuadraticDiscriminantAnalysis
 from assay.linear import LassoCV, LinearRegression, LocalRegression, LogisticRegression, Ridge, SplineBasis, Stepwise
 from assay.neighbors import KNeighborsClassifier, KNeighborsRegressor

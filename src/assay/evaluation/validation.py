@@ -1,0 +1,403 @@
+"""What a validation keeps and what can be said from it: scores, losses, predictions, and the interval of the mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from html import escape
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import special
+from sklearn.base import clone
+
+from assay.checks import choice, fraction, freeze
+from assay.errors import AssayError, DataError, ParameterError
+from assay.evaluation._nested import Nested
+from assay.evaluation.learner import Rows, choose_metric, score
+from assay.metrics.definition import Metric
+from assay.metrics.limits import average, standard_error
+from assay.metrics.scorer import class_options
+from assay.numbers import figure, fmt, limits, with_limits
+from assay.resampling import AllButOne, Scheme, scheme_of
+from assay.results import Interval, Result
+
+__all__ = ["METHODS", "Validation", "defined", "same_experiment", "validation_of"]
+
+Array = np.ndarray
+METHODS = ("corrected_t", "naive", "nested")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Validation(Result):
+    """How a learner did on rows it had not seen: its figure with an interval, and all it was made from.
+
+    | field            | meaning                                                                                  |
+    |------------------|------------------------------------------------------------------------------------------|
+    | name, estimator  | the learner, an unfitted clone                                                           |
+    | metric, metrics  | the primary metric and all that were asked for                                           |
+    | scheme, splits   | how the rows were split, and the (train, test) rows                                      |
+    | fold_scores      | the primary metric on each fold, in its own sign; NaN where a fold has none (AUC of one  |
+    |                  | class): such folds are left out of means and intervals                                   |
+    | fold_losses      | its value for every tested row, per fold; None where the metric is no mean over rows     |
+    | fold_predictions | out-of-fold predictions per fold, by what they are: labels, values, probabilities, scores |
+    | seconds          | what each fold took; on the fast path, its share                                         |
+    | fast             | whether summaries that add or a closed form did the work                                 |
+    """
+
+    name: str
+    estimator: Any
+    metric: Metric
+    metrics: tuple[Metric, ...]
+    scheme: Scheme
+    splits: Sequence[tuple[Array, Array]]
+    y: Array
+    classes: Array | None
+    weights: Array | None
+    fold_scores: Array
+    fold_losses: tuple[Array, ...] | None
+    fold_predictions: Mapping[str, tuple[Array, ...]]
+    seconds: Array
+    fast: bool
+    level: float = 0.95
+    method: str = "corrected_t"
+    nested: Nested | None = field(default=None)
+
+    @property
+    def estimate(self) -> float:
+        """The mean of the primary metric over folds; a nested run corrects it."""
+        return float(self.interval().estimate)
+
+    @property
+    def std_error(self) -> float:
+        """The standard error of the mean, over rows for one test set; NaN where there is no such thing."""
+        single = defined(self.fold_scores).size < 2 and self.metric.losses is None
+        return float("nan") if single else self._moments(self.method, self.metric)[1]
+
+    @property
+    def n_undefined(self) -> int:
+        """On how many folds the primary metric is not defined."""
+        return int(np.isnan(self.fold_scores).sum())
+
+    def interval(self, level: float | None = None, method: str | None = None, metric: Any = None) -> Interval:
+        """The interval of a metric (the primary one), by the method of the run unless another is named."""
+        level = fraction(self.level if level is None else level, "level")
+        chosen = self._metric(metric)
+        if method is None:
+            # Only the primary metric was nested, and only means over rows can be.
+            method = self.method if chosen is self.metric or self.method == "naive" else "corrected_t"
+        method = choice(method, "method", METHODS)
+        scores = defined(self.scores(chosen))
+        one_set = self.scheme.kind in ("holdout", "leave-one-out")
+        alike = scores.size == 0 or np.ptp(scores) == 0
+        if (method == "corrected_t" and one_set) or (method != "naive" and alike) or scores.size == 0:
+            # One test set has the metric's own interval; so have folds without any spread, which proves nothing.
+            return self._as_one_set(chosen, level)
+        centre, error, df, n = self._moments(method, chosen)
+        reach = special.stdtrit(df, (1 + level) / 2) if np.isfinite(df) else special.ndtri((1 + level) / 2)
+        half = error * float(reach)
+        if method == "corrected_t" and chosen.losses is not None:
+            # Stratified folds are made alike, so their spread may fall short of that of the rows; it never should.
+            losses, weights = self.row_losses(chosen)
+            spread = standard_error(losses - average(losses, weights), weights)
+            half = max(half, spread * float(special.stdtrit(losses.size - 1.0, (1 + level) / 2)))
+        low, high = chosen.range
+        centre = min(max(low, centre), high)  # the correction of a nested run may lead a hair beyond
+        lower, upper = max(low, centre - half), min(high, centre + half)
+        return Interval(centre, lower, upper, level, _TITLES[method], n, self._estimand(method, chosen))
+
+    def _as_one_set(self, metric: Metric, level: float) -> Interval:
+        """The metric's own interval on all tested rows, each with the first prediction it got."""
+        tests = np.concatenate(_tests(self.splits))
+        rows, first = np.unique(tests, return_index=True)
+        predicted = np.concatenate(self._kept(metric.needs))[first]
+        options = class_options(metric, self.classes)
+        if self.weights is not None:
+            options["sample_weight"] = self.weights[rows]
+        scores, estimand = defined(self.scores(metric)), self._estimand("corrected_t", metric)
+        low, high = metric.range
+        try:
+            found = metric.interval(self.y[rows], predicted, level=level, **options)
+        except DataError as error:
+            if scores.size == 0:
+                raise
+            # Predictions that leave the metric without an interval say nothing about its error.
+            return Interval(float(scores.mean()), low, high, level, f"whole range ({error.what})", rows.size, estimand)
+        if metric.losses is not None or scores.size < 2:
+            return replace(found, estimand=estimand)
+        # Scores of different folds need not be comparable, so a figure of all rows lends its width alone.
+        mean = float(scores[0])
+        lower, upper = max(low, mean + found.lower - found.estimate), min(high, mean + found.upper - found.estimate)
+        return replace(found, estimate=mean, lower=lower, upper=upper, estimand=estimand)
+
+    def _by_rows(self, method: str, metric: Metric) -> bool:
+        """Whether the spread is taken over rows, not over folds."""
+        return metric.losses is not None and (method == "naive" or self.scheme.kind in ("holdout", "leave-one-out"))
+
+    def _moments(self, method: str, metric: Metric) -> tuple[float, float, float, int]:
+        """Centre, standard error, degrees of freedom and n of an interval."""
+        if method == "nested":
+            if self.nested is None or metric is not self.metric:
+                remedy = f'run cross_validate(..., metric="{metric.name}", interval="nested")'
+                raise ParameterError(f"nested cross-validation of {metric.name} was not run", remedy=remedy)
+            return self.nested.centre, self._moments("naive", metric)[1] * self.nested.inflation, np.inf, self.scheme.n
+        if self._by_rows(method, metric):
+            losses, weights = self.row_losses(metric)
+            if losses.size < 2:
+                raise DataError("one tested row has no spread", remedy="test more rows")
+            mean = average(losses, weights)
+            df = np.inf if method == "naive" else losses.size - 1.0
+            return mean, standard_error(losses - mean, weights), df, losses.size
+        scores = defined(self.scores(metric))
+        if scores.size < 2:
+            what = f"one {metric.name} has no spread over folds"
+            raise DataError(what, remedy="use several folds, or metric.interval on its predictions")
+        factor = 1 / scores.size + (0.0 if method == "naive" else self.scheme.ratio)
+        return float(scores.mean()), float(np.std(scores, ddof=1) * np.sqrt(factor)), scores.size - 1.0, self.scheme.n
+
+    def _metric(self, metric: Any) -> Metric:
+        return self.metric if metric is None else choose_metric(metric, self._rows())
+
+    def _estimand(self, method: str, metric: Metric) -> str:
+        if self.scheme.kind == "bootstrap":
+            return f"{metric.name} of {self.name} trained on bootstrap samples of {self.scheme.n:,} rows"
+        size = self.scheme.n if method == "nested" else round(self.scheme.n_train)
+        return f"{metric.name} of {self.name} trained on {size:,} rows"
+
+    def row_losses(self, metric: Any = None) -> tuple[Array, Array | None]:
+        """The loss of each tested row, averaged where it was tested several times, and its weight."""
+        chosen = self._metric(metric)
+        if chosen.losses is None:
+            remedy = "choose one that is, such as 'mse' or 'error'"
+            raise ParameterError(f"{chosen.name} is no mean over rows", remedy=remedy)
+        found = self.fold_losses
+        if chosen is not self.metric:
+            found = _losses(chosen, self._rows(), self.splits, self._kept(chosen.needs))
+        assert found is not None
+        total, times = np.zeros(self.y.shape[0]), np.zeros(self.y.shape[0])
+        tests = _tests(self.splits)
+        np.add.at(total, np.concatenate(tests), np.concatenate(found))
+        np.add.at(times, np.concatenate(tests), 1.0)
+        seen = times > 0
+        return total[seen] / times[seen], None if self.weights is None else self.weights[seen]
+
+    def scores(self, metric: Any = None) -> Array:
+        """Any metric on each fold, from the predictions that were kept; NaN where a fold has none (R2, AUC)."""
+        chosen = self._metric(metric)
+        if chosen is self.metric:
+            return self.fold_scores
+        kept, rows = self._kept(chosen.needs), self._rows()
+        losses = _losses(chosen, rows, self.splits, kept)
+        return _scores(chosen, rows, self.splits, kept, losses, self.scheme)
+
+    def _rows(self) -> Rows:
+        return Rows(None, self.y, self.weights, self.classes)
+
+    def _kept(self, need: str) -> tuple[Array, ...]:
+        if need not in self.fold_predictions:
+            kept = ", ".join(self.fold_predictions)
+            remedy = "name that metric in cross_validate(metric=[...])"
+            raise ParameterError(f"no {need} were kept, only {kept}", remedy=remedy)
+        return self.fold_predictions[need]
+
+    def out_of_fold(self, need: str | None = None) -> Array:
+        """The prediction of every row by a model that had not seen it, from the first repeat."""
+        kept = self._kept(self.metric.needs if need is None else need)
+        if self.scheme.kind not in ("k-fold", "repeated k-fold", "5x2", "leave-one-out"):
+            what = f"a {self.scheme.kind} does not test every row once"
+            raise ParameterError(what, remedy="use folds, or read fold_predictions")
+        K = self.scheme.n_splits
+        parts = np.concatenate(kept[:K])
+        out = np.empty_like(parts)
+        out[np.concatenate([test for _, test in self.splits[:K]])] = parts
+        return out
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per fold: rows trained on and tested, the metrics, seconds."""
+        if isinstance(self.splits, AllButOne):
+            frame = pd.DataFrame({"n_train": np.full(self.scheme.n, self.scheme.n - 1), "n_test": 1})
+        else:
+            sizes = [(len(train), len(test)) for train, test in self.splits]
+            frame = pd.DataFrame(sizes, columns=["n_train", "n_test"])
+        for metric in self.metrics:
+            frame[metric.name] = self.scores(metric)
+        frame["seconds"] = self.seconds
+        frame.index.name = "fold"
+        return frame
+
+    def __str__(self) -> str:
+        scores = defined(self.fold_scores)
+        several = scores.size > 1 and self.scheme.kind != "leave-one-out"
+        quick = "in closed form" if self.scheme.kind == "leave-one-out" else "from summaries that add"
+        how = quick if self.fast else "a fit per fold"
+        lines = [
+            *(self._line(metric) for metric in self.metrics),
+            *([f"{self.metric.name}: {self._spread(scores)}"] if several else []),
+            f"estimates {self._estimand(self.method, self.metric)}",
+            f"{fmt(self.seconds.sum(), 3)} s, {how}"
+            + ("" if self.nested is None else f"; nested {fmt(self.nested.seconds, 3)} s"),
+        ]
+        title = f"{self.name}: {self.scheme}"
+        rule = "-" * max(len(line) for line in [title, *lines])
+        note = [_NAIVE] if self.method == "naive" else []
+        return "\n".join([title, rule, *lines, rule, *note]).rstrip()
+
+    def _spread(self, scores: Array) -> str:
+        """From where to where the folds reach, and how many have no figure."""
+        _, low, high = with_limits(np.nan, scores.min(), scores.max(), percent=self.metric.percent)
+        left_out = f"; not defined on {self.n_undefined} of {self.fold_scores.size}" if self.n_undefined else ""
+        return f"folds from {low} to {high}{left_out}"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>{super()._repr_html_()}"
+
+    def _line(self, metric: Metric) -> str:
+        found = self.interval(metric=metric)
+        shown = limits(found.lower, found.upper, percent=metric.percent)
+        return f"{metric.name} {self.figure(metric)}, {100 * found.level:g}% interval {shown} ({found.method})"
+
+    def figure(self, metric: Any = None) -> str:
+        """The estimate of a metric (the primary one) in print, to the precision of its interval."""
+        found = self.interval(metric=metric)
+        return figure(found.estimate, found.lower, found.upper, percent=self._metric(metric).percent)
+
+
+_TITLES = {"naive": "naive", "corrected_t": "corrected t", "nested": "nested cross-validation"}
+_NAIVE = "The naive interval takes the losses as independent, which they are not: it is too narrow."
+
+
+def validation_of(
+    name: str,
+    estimator: Any,
+    rows: Rows,
+    splits: Sequence[tuple[Array, Array]],
+    metrics: tuple[Metric, ...],
+    kept: Mapping[str, tuple[Array, ...]],
+    seconds: Array,
+    *,
+    fast: bool = False,
+    level: float = 0.95,
+    method: str = "corrected_t",
+    nested: Nested | None = None,
+) -> Validation:
+    """A validation from out-of-fold predictions, whoever made them."""
+    scheme, first = scheme_of(splits, rows.n), metrics[0]
+    losses = _losses(first, rows, splits, kept[first.needs])
+    return Validation(
+        name=name,
+        estimator=clone(estimator, safe=False),
+        metric=first,
+        metrics=metrics,
+        scheme=scheme,
+        splits=splits,
+        y=rows.y,
+        classes=rows.classes,
+        weights=rows.weights,
+        fold_scores=freeze(_scores(first, rows, splits, kept[first.needs], losses, scheme)),
+        fold_losses=losses,
+        fold_predictions=kept,
+        seconds=freeze(seconds),
+        fast=fast,
+        level=level,
+        method=method,
+        nested=nested,
+    )
+
+
+def _tests(splits: Any) -> list[Array]:
+    """The test rows of each fold."""
+    return list(np.arange(splits.n)[:, None]) if isinstance(splits, AllButOne) else [test for _, test in splits]
+
+
+def _losses(metric: Metric, rows: Rows, splits: Any, predicted: tuple[Array, ...]) -> tuple[Array, ...] | None:
+    """The metric's value per row of each fold, all folds in one call; None where it is no mean over rows."""
+    if metric.losses is None:
+        return None
+    tests = _tests(splits)
+    options = class_options(metric, rows.classes)
+    every = metric.per_row(rows.y[np.concatenate(tests)], np.concatenate(predicted), **options)
+    assert every is not None
+    return tuple(np.split(freeze(every), np.cumsum([len(test) for test in tests])[:-1]))
+
+
+def _scores(
+    metric: Metric,
+    rows: Rows,
+    splits: Any,
+    predicted: tuple[Array, ...],
+    losses: tuple[Array, ...] | None,
+    scheme: Scheme,
+) -> Array:
+    """The metric per fold; NaN where it is not defined (AUC of one class), for leave-one-out then everywhere.
+
+    A metric that no fold defines is an error.
+    """
+    if losses is not None:
+        weights = [None if rows.weights is None else rows.weights[test] for test in _tests(splits)]
+        return np.array([_mean(part, w) for part, w in zip(losses, weights, strict=True)])
+    if scheme.kind == "leave-one-out":
+        return np.full(len(predicted), np.nan)
+    found = np.full(len(predicted), np.nan)
+    first: tuple[int, DataError] | None = None
+    for k, ((_, test), part) in enumerate(zip(splits, predicted, strict=True)):
+        try:
+            found[k] = _scored(metric, rows, test, part)
+        except DataError as error:
+            first = first or (k, error)
+        except AssayError as error:
+            raise type(error)(f"in fold {k}: {error.what}", remedy=error.remedy) from error
+    if first is not None and np.isnan(found).all():
+        k, why = first
+        raise DataError(f"in fold {k}: {why.what}", remedy=why.remedy) from why
+    return found
+
+
+def defined(scores: Array) -> Array:
+    """The scores of the folds that have one."""
+    return scores[~np.isnan(scores)]
+
+
+def _mean(losses: Array, weights: Array | None) -> float:
+    if weights is not None and not weights.any():
+        raise DataError("a fold has no test row of positive weight", remedy="use fewer folds or other weights")
+    return average(losses, weights)
+
+
+def _scored(metric: Metric, rows: Rows, test: Array, predicted: Array) -> float:
+    return score(metric, rows.y[test], predicted, rows, None if rows.weights is None else rows.weights[test])
+
+
+# Which validations can be compared.
+
+
+def same_experiment(name: str, one: Validation, other_name: str, other: Validation) -> None:
+    """Refuse two results that were not made on the same rows and folds by the same metric."""
+    who = f"{name} and {other_name}"
+    if one.y.shape != other.y.shape or not np.array_equal(one.y, other.y):
+        raise DataError(f"{who} were judged on different targets", remedy="cross-validate both with the same X and y")
+    if not _same_splits(one.splits, other.splits):
+        remedy = "cross-validate both with the same cv and random_state"
+        raise DataError(f"{who} were judged on different splits", remedy=remedy)
+    if one.metric.name != other.metric.name:
+        what = f"{who} were judged by {one.metric.name} and {other.metric.name}"
+        raise DataError(what, remedy="use one metric for both")
+    options, others = one.metric.options, other.metric.options
+    # Options may be arrays, such as a table of costs.
+    if set(options) != set(others) or not all(np.array_equal(options[key], others[key]) for key in options):
+        raise DataError(f"{who} were judged by {one.metric.name} with other options", remedy="use one metric for both")
+    if not np.array_equal(_ones(one), _ones(other)):
+        raise DataError(f"{who} were judged with different weights", remedy="use the same sample_weight for both")
+
+
+def _ones(result: Validation) -> Array:
+    return np.ones(result.y.shape[0]) if result.weights is None else result.weights
+
+
+def _same_splits(one: Any, other: Any) -> bool:
+    if one is other or (isinstance(one, AllButOne) and isinstance(other, AllButOne)):
+        return len(one) == len(other)
+    if len(one) != len(other):
+        return False
+    pairs = zip(one, other, strict=True)
+    return all(np.array_equal(a[0], b[0]) and np.array_equal(a[1], b[1]) for a, b in pairs)

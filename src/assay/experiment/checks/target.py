@@ -1,0 +1,140 @@
+"""Whether there are enough rows, of every class and level, and what is odd about the target."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.stats import kurtosis, skew
+
+from assay.experiment.checks.facts import Check, Facts, idle, listed, passed, plural
+
+__all__ = [
+    "few_rows",
+    "rare_class",
+    "rare_levels",
+    "target_balance",
+    "target_missing",
+    "target_tail",
+    "target_values",
+    "wide",
+]
+
+
+# Counts.
+
+
+def rare_class(facts: Facts) -> Check:
+    """A class too rare for the folds."""
+    code, title = "rare-class", "a class too rare for the folds"
+    if facts.target.task == "regression":
+        return idle(code, title, "serious", "the target is a number")
+    counts, labels = facts.target.counts, [str(label) for label in facts.target.labels]
+    few = [(int(c), label) for c, label in zip(counts, labels, strict=True) if c < 2 * facts.n_folds]
+    if not few:
+        return passed(code, title, "serious", f"the rarest class has {int(counts.min()):,} rows")
+    few.sort()
+    rarest, label = few[0]
+    said = f"{listed(name for _, name in few)}: {plural(rarest, 'row')} of {label!r} for {facts.n_folds} folds"
+    serious = rarest < facts.n_folds
+    remedy = "merge rare classes, collect more rows, or use fewer folds"
+    return Check(code, title, "found", "serious" if serious else "warning", said, (facts.target.name,), remedy)
+
+
+def rare_levels(facts: Facts) -> Check:
+    """Categories with many rare levels."""
+    code, title = "rare-levels", "categories with many rare levels"
+    words = [column for column in facts.used if column.kind == "category"]
+    if not words:
+        return idle(code, title, "info", "no categories")
+    found = [c.name for c in words if c.counts[c.counts < 5].sum() > 0.05 * (c.n - c.missing)]
+    if not found:
+        return passed(
+            code, title, "info", f"{plural(len(words), 'category')} looked at".replace("categorys", "categories")
+        )
+    said = f"more than 5% of the rows of {listed(found)} have a level that fewer than five rows share"
+    return Check(code, title, "found", "info", said, tuple(found), "rare levels are pooled; merge them by meaning")
+
+
+def wide(facts: Facts) -> Check:
+    """More columns than rows."""
+    code, title = "wide", "more columns than rows"
+    p = len(facts.used)
+    if p < facts.n:
+        return passed(code, title, "warning", f"{plural(p, 'column')} for {plural(facts.n, 'row')}")
+    said = f"{plural(p, 'column')} that vary for {plural(facts.n, 'row')}"
+    remedy = "trust penalised learners only (lasso, ridge), and their cross-validated scores more than coefficients"
+    return Check(code, title, "found", "warning", said, (), remedy)
+
+
+def few_rows(facts: Facts) -> Check:
+    """Fewer rows than folds can use."""
+    code, title = "few-rows", "fewer rows than folds can use"
+    need = 2 * facts.n_folds
+    if facts.n >= need:
+        return passed(code, title, "serious", f"{plural(facts.n, 'row')} for {facts.n_folds} folds")
+    said = f"{plural(facts.n, 'row')} for {facts.n_folds} folds"
+    return Check(code, title, "found", "serious", said, (), "use fewer folds or more rows")
+
+
+# The target.
+
+
+def target_missing(facts: Facts) -> Check:
+    """Rows without a target."""
+    code, title = "target-missing", "rows without a target"
+    if facts.absent == 0:
+        return passed(code, title, "warning", "every row has one")
+    total = facts.absent + facts.n
+    said = f"{plural(facts.absent, 'row')} of {total:,} ({facts.absent / total:.1%}) have none and are left out"
+    remedy = "ask why they are missing: the claim holds for rows whose target is known"
+    severity = "warning" if facts.absent >= 0.05 * total else "info"
+    return Check(code, title, "found", severity, said, (facts.target.name,), remedy)
+
+
+def target_values(facts: Facts) -> Check:
+    """A target of few values, or of too many."""
+    code, title = "target-values", "a target of few values, or of too many"
+    target, kinds = facts.target, len(facts.target.labels)
+    if kinds < 2:
+        remedy = "nothing can be learned; check the target or the selection of rows"
+        return Check(code, title, "found", "serious", "the target is the same in every row", (target.name,), remedy)
+    if target.task == "classification":
+        if kinds > 0.5 * target.n or (kinds > 100 and target.n / kinds < 10):
+            said = f"{kinds:,} classes in {plural(target.n, 'row')}"
+            remedy = "a number wants --task regression; text and identifiers cannot be predicted as classes"
+            return Check(code, title, "found", "serious", said, (target.name,), remedy)
+        return passed(code, title, "warning", f"{kinds} classes")
+    assert target.values is not None
+    if kinds <= 10 and target.n >= 50 and (target.values == np.round(target.values)).all():
+        said = f"only {kinds} different whole numbers"
+        remedy = "if they are labels or grades, use --task classification"
+        return Check(code, title, "found", "warning", said, (target.name,), remedy)
+    return passed(code, title, "warning", f"{kinds:,} different values")
+
+
+def target_tail(facts: Facts) -> Check:
+    """A target with a long tail."""
+    code, title = "target-tail", "a target with a long tail"
+    if facts.target.task != "regression" or facts.n < 30 or len(facts.target.labels) <= 10:
+        return idle(code, title, "info", "no number with enough values")
+    values = np.asarray(facts.target.values)
+    unit = np.abs(values).max()
+    tilt, heavy = float(skew(values / unit)), float(kurtosis(values / unit))
+    if abs(tilt) <= 2 and heavy <= 10:
+        return passed(code, title, "info", f"skewness {tilt:.2f}, excess kurtosis {heavy:.2f}")
+    said = f"skewness {tilt:.2f}, excess kurtosis {heavy:.2f}: a few rows decide every squared error"
+    remedy = "consider the logarithm of a positive target, or a metric of absolute errors"
+    return Check(code, title, "found", "info", said, (facts.target.name,), remedy)
+
+
+def target_balance(facts: Facts) -> Check:
+    """One class nearly everywhere."""
+    code, title = "target-balance", "one class nearly everywhere"
+    if facts.target.task == "regression":
+        return idle(code, title, "warning", "the target is a number")
+    share = float(facts.target.counts.max() / facts.n)
+    label = str(facts.target.labels[int(facts.target.counts.argmax())])
+    if share < 0.9 or len(facts.target.labels) < 2:
+        return passed(code, title, "warning", f"the largest class, {label[:40]!r}, has {share:.0%} of the rows")
+    said = f"{share:.1%} of the rows are {label[:40]!r}, so always saying so is right that often"
+    remedy = "judge by AUC, log loss or the recall of the rare class; accuracy hides it"
+    return Check(code, title, "found", "warning", said, (facts.target.name,), remedy)

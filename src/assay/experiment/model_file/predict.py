@@ -1,0 +1,196 @@
+"""Predictions from a model file: values or classes, with probabilities and limits that say what they cover."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from assay.checks import fraction
+from assay.errors import DataError, StoreError
+from assay.evaluation import Conformal
+from assay.experiment.columns.encoders import level_codes
+from assay.experiment.model_file.file import load_model
+from assay.experiment.table import Table, read_table
+from assay.results import Result
+
+__all__ = ["Predictions", "predict_rows", "predict_table"]
+
+ROW = "row"
+SHOWN = 3
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Predictions(Result):
+    """Predictions for the rows of a table, and what a reader must know about them.
+
+    | field    | meaning                                                                                     |
+    |----------|---------------------------------------------------------------------------------------------|
+    | frame    | one row per row of the table, in its order: `row` (from 1), id columns, `prediction`, and   |
+    |          | `lower` and `upper`, or `set` and a probability per class                                   |
+    | coverage | what the limits or sets cover, in a sentence; None where there are none                     |
+    | notes    | columns that were not used, values that the model never saw                                 |
+    """
+
+    frame: pd.DataFrame
+    coverage: str | None
+    notes: tuple[str, ...] = ()
+
+    def to_frame(self) -> pd.DataFrame:
+        """The predictions."""
+        return self.frame.copy()
+
+    def __str__(self) -> str:
+        words = [] if self.coverage is None else [self.coverage]
+        return "\n".join([self.frame.head(20).to_string(index=False), *words, *(f"note: {one}" for one in self.notes)])
+
+
+def predict_table(model: Any, table: Any, *, level: float = 0.9, trust: Sequence[str] = ()) -> pd.DataFrame:
+    """Predictions for every row of a table, as a frame: the `frame` of `predict_rows`.
+
+    | parameter | default | range                      | meaning                                                      |
+    |-----------|---------|----------------------------|--------------------------------------------------------------|
+    | model     |         | a model file               | what `assay run` left                                        |
+    | table     |         | a file or a data frame     | the rows; the target need not be there                       |
+    | level     | 0.9     | (0, 1)                     | the coverage the limits aim at                               |
+    | trust     | ()      | names like "module.Class"  | your own learners that the file may hold                     |
+
+    >>> predict_table("nowhere.assay", pd.DataFrame({"x": [1.0]}))
+    Traceback (most recent call last):
+    ...
+    assay.errors.StoreError: ...
+    """
+    return predict_rows(model, table, level=level, trust=trust).frame
+
+
+def predict_rows(model: Any, table: Any, *, level: float = 0.9, trust: Sequence[str] = ()) -> Predictions:
+    """Predictions for every row of a table, with conformal limits or sets from the study's out-of-fold rows.
+
+        limits = prediction -+ q,   q the ceil(level (n + 1))-th smallest out-of-fold |residual|
+
+    | parameter | default | range                      | meaning                                                      |
+    |-----------|---------|----------------------------|--------------------------------------------------------------|
+    | model     |         | a model file               | what `assay run` left                                        |
+    | table     |         | a file or a data frame     | the rows; the target need not be there                       |
+    | level     | 0.9     | (0, 1)                     | the coverage the limits aim at                               |
+    | trust     | ()      | names like "module.Class"  | your own learners that the file may hold                     |
+
+    The limits come from models fitted without the row ("cv"): near the level where leaving out a fold moves the model
+    little, without a proof. Vovk (2015), Annals of Mathematics and Artificial Intelligence 74, 9-28 (cross-conformal).
+
+    >>> predict_rows("nowhere.assay", pd.DataFrame({"x": [1.0]}))
+    Traceback (most recent call last):
+    ...
+    assay.errors.StoreError: ...
+    """
+    level = fraction(level, "level")
+    parts = load_model(model, trust=trust)
+    known = isinstance(parts["schema"], dict) and "features" in parts["schema"] and parts["kinds"] is not None
+    if not known or (parts["task"] == "classification" and parts["classes"] is None):
+        what = f"the model file {str(model)!r} does not say which columns and classes it was fitted to"
+        raise StoreError(what, remedy="use one that a study left, or load_model(...)['pipeline'].predict in Python")
+    features = list(parts["schema"]["features"])
+    found = _read(table, dict(parts["kinds"]), features)
+    frame, pipeline = found.frame[features], parts["pipeline"]
+    out = _keys(found, dict(parts["kinds"]), parts["target"])
+    out["prediction"] = pipeline.predict(frame)
+    notes = (*_unused(found, features, out, parts["target"]), *_unseen(pipeline, frame))
+    coverage = _limits(out, parts, pipeline, frame, level)
+    return Predictions(out, coverage, notes)
+
+
+def _limits(out: pd.DataFrame, parts: dict[str, Any], pipeline: Any, frame: pd.DataFrame, level: float) -> str | None:
+    """Add limits, or sets and probabilities; the sentence that says what they cover."""
+    if parts["task"] == "regression":
+        if parts.get("residuals") is None:
+            return None
+        made = Conformal.from_residuals(pipeline, parts["residuals"], level=level)
+        limits = made.interval(frame)
+        out["lower"], out["upper"] = limits.lower, limits.upper
+        return _promise("lower and upper are", "prediction intervals", made.n, level)
+    if not hasattr(pipeline, "predict_proba"):
+        return None
+    classes = np.asarray(parts["classes"])
+    shares = np.asarray(pipeline.predict_proba(frame))
+    promise = None
+    if parts.get("probabilities") is not None and "codes" in parts["schema"]:
+        truth = classes[np.asarray(parts["schema"]["codes"], dtype=int)]
+        made = Conformal.from_probabilities(pipeline, parts["probabilities"], truth, classes=classes, level=level)
+        sets = made.sets(frame)
+        out["set"] = [" | ".join(str(label) for label in sets[row]) for row in range(len(sets))]
+        promise = _promise("set holds", "prediction sets", made.n, level)
+    for k, label in enumerate(classes):
+        out[f"probability of {label}"] = shares[:, k]
+    return promise
+
+
+def _promise(which: str, what: str, n: int, level: float) -> str:
+    return (
+        f"{which} {100 * level:g}% {what}: of 100 new rows like the training rows, about {100 * level:g} have their "
+        f"true value inside. Method: conformal, from {n} rows that were predicted by models fitted without them; the "
+        "share comes out near the level where leaving some rows out moves the model little, and is not proved"
+    )
+
+
+def _read(table: Any, kinds: dict[str, str], features: list[str]) -> Table:
+    """The table as the study read it: every column with the kind it had."""
+    found = read_table(table)
+    gone = [name for name in features if name not in found.frame.columns]
+    if gone:
+        more = "" if len(gone) == 1 else f" and {len(gone) - 1} more ({_named(gone[1:])})"
+        verb, it = ("is", "it") if len(gone) == 1 else ("are", "them")
+        what = f"column {gone[0]!r}{more} {verb} missing from {found.name}"
+        low = {str(name).lower().strip(): name for name in found.frame.columns if name not in features}
+        near = get_close_matches(gone[0].lower().strip(), list(low), 1, 0.8)
+        remedy = f"the model was fitted with {it}: add {it}; cells that are not known may be empty"
+        raise DataError(what, remedy=f"rename {low[near[0]]!r} if it is the same" if near else remedy)
+    wrong = {name: kind for name, kind in kinds.items() if found.kinds[name] != kind}
+    try:
+        return read_table(table, kinds=wrong) if wrong else found
+    except DataError as error:
+        raise DataError(error.what, remedy="the model needs it so: correct that cell, or empty it") from error
+
+
+def _keys(found: Table, kinds: dict[str, str], target: str) -> pd.DataFrame:
+    """What finds a row again: its number in the table, counted from 1, and the columns that are ids."""
+    ids = [
+        name
+        for name in found.frame.columns
+        if name != target and (kinds.get(name) == "id" or (name not in kinds and found.kinds[name] == "id"))
+    ]
+    keys = pd.DataFrame({ROW: np.arange(1, len(found.frame) + 1)}, index=found.frame.index)
+    taken = {ROW, "prediction", "lower", "upper", "set"}
+    for name in ids:
+        keys[f"{name} (id)" if name in taken else name] = found.frame[name]
+    return keys
+
+
+def _unused(found: Table, features: list[str], out: pd.DataFrame, target: str) -> list[str]:
+    extra = [name for name in found.frame.columns if name not in {*features, *out.columns, target}]
+    return [f"not used, because the model does not know them: {_named(extra)}"] if extra else []
+
+
+def _unseen(pipeline: Any, frame: pd.DataFrame) -> list[str]:
+    """Categories that no training row had; a column whose rare levels were pooled cannot tell them from those."""
+    notes = []
+    levels: Any = next((step.levels_ for _, step in getattr(pipeline, "steps", ()) if hasattr(step, "levels_")), {})
+    for name, part in levels.items():
+        if part.other and not part.known:
+            continue
+        codes, names = level_codes(frame[name])
+        seen = set(part.known or part.names)
+        new = [label for label in names if label not in seen]
+        if new:
+            rows = int(np.isin(codes, [at for at, label in enumerate(names) if label not in seen]).sum())
+            told = f"column {name!r} holds values that no training row had ({_named(new)}) in {rows} rows"
+            notes.append(f"{told}; nothing was learned about them, so trust those rows less")
+    return notes
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(repr(name) for name in names[:SHOWN]) + more

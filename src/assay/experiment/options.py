@@ -1,0 +1,314 @@
+"""The options of a study, declared once: for Python, the command line, configuration files and the docs.
+
+A field of `Options` has a type, a default, a range, a sentence, and a heading in the command line's help. `Study` and
+`run` get their signature from here (`with_options`), `assay run` its options, and `assay.toml`, which every run writes,
+its keys. Standard library only, so that `assay --help` is quick.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from assay.errors import DataError, ParameterError
+
+__all__ = [
+    "CORRECTIONS",
+    "JUDGING",
+    "OUTPUT",
+    "PANELS",
+    "QUESTION",
+    "TASKS",
+    "TEST",
+    "Declared",
+    "Options",
+    "config_text",
+    "declared",
+    "duration",
+    "kinds_of",
+    "read_config",
+    "share",
+    "with_options",
+]
+
+QUESTION, JUDGING, TEST, OUTPUT = "The question", "Judging learners", "The test set", "Running and output"
+TASKS = ("regression", "classification")
+PANELS = ("quick", "standard", "thorough")
+RULES = ("one-se", "best")
+CORRECTIONS = ("holm", "bonferroni", "sidak", "hochberg", "bh", "by")
+UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+
+Taker = TypeVar("Taker", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What is declared of an option beside its type and default.
+
+    | field   | meaning                                                                    |
+    |---------|----------------------------------------------------------------------------|
+    | help    | a sentence                                                                 |
+    | heading | where it stands in the help                                                |
+    | metavar | what stands for its value there                                            |
+    | range   | its values, in words                                                       |
+    | choices | its values, where they are few                                             |
+    | least   | the least whole number                                                     |
+    | flag    | its name on the command line, where that is another                        |
+    | many    | whether it can be given several times there                                |
+    | parse   | from the text that is typed there to its value                             |
+    """
+
+    help: str
+    heading: str
+    metavar: str | None = None
+    range: str = ""
+    choices: tuple[str, ...] = ()
+    least: int | None = None
+    flag: str | None = None
+    many: bool = False
+    parse: Callable[[Any], Any] | None = None
+
+
+def _option(default: Any, help: str, heading: str, metavar: str | None = None, **more: Any) -> Any:
+    return field(default=default, metadata={"declared": Declared(help, heading, metavar, **more)})
+
+
+def share(text: str) -> float | str:
+    """The share of test rows, or "auto"."""
+    if text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        remedy = "pass a share such as 0.25, or auto"
+        raise ParameterError(f"--test-size {text!r} is not a number", remedy=remedy) from None
+
+
+def duration(text: str) -> float:
+    """Seconds of 90, 90s, 10m or 1h30m.
+
+    >>> duration("10m"), duration("1h30m"), duration("45")
+    (600.0, 5400.0, 45.0)
+    """
+    plain = text.strip().lower()
+    parts = re.findall(r"(\d+(?:\.\d+)?)([smh]?)", plain)
+    if not parts or "".join(number + unit for number, unit in parts) != plain or not all(u for _, u in parts[:-1]):
+        raise ParameterError(f"--time-budget {text!r} is not a time", remedy="write it as 90s, 10m or 1h30m")
+    return sum(float(number) * UNITS[unit or "s"] for number, unit in parts)
+
+
+def kinds_of(pairs: Sequence[str]) -> dict[str, str]:
+    """COL=KIND pairs; a column's name may hold = itself.
+
+    >>> kinds_of(["zip=category", "a=b=number"])
+    {'zip': 'category', 'a=b': 'number'}
+    """
+    kinds = {}
+    for pair in pairs:
+        name, sign, kind = pair.rpartition("=")
+        if not sign or not name:
+            raise ParameterError(f"--kind {pair!r} is not COL=KIND", remedy="write it as --kind zip=category")
+        kinds[name] = kind
+    return kinds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What can be asked of a study; `declared` gives the sentences."""
+
+    task: str = _option("auto", "auto, regression or classification.", QUESTION, "TASK", choices=("auto", *TASKS))
+    kinds: Mapping[str, str] | None = _option(
+        None,
+        "A column's kind: number, category, date, text, id.",
+        QUESTION,
+        "COL=KIND",
+        range="column -> kind",
+        flag="--kind",
+        many=True,
+        parse=kinds_of,
+    )
+    panel: str = _option("quick", "quick, standard or thorough.", JUDGING, "PANEL", choices=PANELS)
+    learners: Sequence[str] = _option(
+        (),
+        "This one instead of a panel; module:Class for your own.",
+        JUDGING,
+        "NAME",
+        range="names, or module:Class",
+        flag="--learner",
+        many=True,
+    )
+    metric: str | None = _option(
+        None, "What decides, such as mae or log_loss; else rmse, error or auc.", JUDGING, "METRIC", range="a metric"
+    )
+    cv: int = _option(10, "Folds.", JUDGING, "K", least=2)
+    repeats: int = _option(1, "How often the folds are dealt.", JUDGING, "R", least=1)
+    group: str | None = _option(None, "Rows with one value here stay together.", JUDGING, "COL", range="a column")
+    time: str | None = _option(None, "Learn from earlier rows, judge by later ones.", JUDGING, "COL", range="a column")
+    select: str = _option("one-se", "one-se (the simplest near the best) or best.", JUDGING, "RULE", choices=RULES)
+    level: float = _option(0.95, "Confidence of intervals and verdicts.", JUDGING, "LEVEL", range="(0, 1)")
+    correction: str = _option(
+        "holm", f"For many pairs: {', '.join(CORRECTIONS)}.", JUDGING, "NAME", choices=CORRECTIONS
+    )
+    test_size: float | str = _option(
+        "auto", "Share of test rows, or auto.", TEST, "SHARE", range='"auto", (0, 1)', parse=share
+    )
+    test: Any = _option(None, "Test rows that somebody else kept apart.", TEST, "FILE", range="a file or a data frame")
+    looks: int = _option(1, "How often you plan to look; more looks, wider intervals.", TEST, "K", least=1)
+    open_test: bool = _option(True, "Leave the test set sealed for now.", TEST, range="True, False", flag="--no-open")
+    reason: str | None = _option(
+        None, "Why a look beyond the plan is needed; it is recorded.", TEST, "TEXT", range="text"
+    )
+    despite: Sequence[str] = _option(
+        (), "Open although this check is serious; it is recorded.", TEST, "CODE", range="codes of checks", many=True
+    )
+    reseal: str | None = _option(None, "Why these rows need a new seal; it is recorded.", TEST, "WHY", range="text")
+    seed: int = _option(0, "Of folds and learners; the seal does not move.", OUTPUT, "N", least=0)
+    n_jobs: int | None = _option(
+        None, "Workers, else all cores; no figure changes.", OUTPUT, "N", range="a whole number but 0"
+    )
+    time_budget: float | None = _option(
+        None,
+        "Such as 90s, 10m or 1h30m; the rest is reported unfinished.",
+        OUTPUT,
+        "TIME",
+        range="seconds",
+        parse=duration,
+    )
+    out: str | Path | None = _option(
+        None, "Directory of report and model; else out/ID.", OUTPUT, "DIR", range="a directory"
+    )
+    trust: Sequence[str] = _option(
+        (),
+        "A class of another package, as module.Class, that the model may hold.",
+        OUTPUT,
+        "CLASS",
+        range="classes",
+        many=True,
+    )
+
+    def __post_init__(self) -> None:
+        for name, about in declared().items():
+            value = getattr(self, name)
+            if about.choices and value not in about.choices:
+                remedy = f"choose one of {', '.join(about.choices)}"
+                raise ParameterError(f"{name} = {value!r} is unknown", remedy=remedy)
+            if about.least is not None and not _is_whole(value, about.least):
+                remedy = f"pass a whole number of at least {about.least}"
+                raise ParameterError(f"{name} = {value!r} is out of range", remedy=remedy)
+        if isinstance(self.level, bool) or not isinstance(self.level, int | float) or not 0 < self.level < 1:
+            raise ParameterError(f"level = {self.level!r} is out of range", remedy="pass a number between 0 and 1")
+        if self.n_jobs is not None and (not _is_whole(abs(self.n_jobs) if _is_int(self.n_jobs) else self.n_jobs, 1)):
+            raise ParameterError(
+                f"n_jobs = {self.n_jobs!r} is out of range", remedy="pass None or a non-zero whole number"
+            )
+
+
+def _is_int(value: Any) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool)
+
+
+def _is_whole(value: Any, least: int) -> bool:
+    return _is_int(value) and value >= least
+
+
+def declared() -> dict[str, Declared]:
+    """What is declared of each option, by its name."""
+    return {one.name: one.metadata["declared"] for one in fields(Options)}
+
+
+def _range(one: Field[Any]) -> str:
+    about: Declared = one.metadata["declared"]
+    if about.choices:
+        return ", ".join(repr(choice).replace("'", '"') for choice in about.choices)
+    return f"from {about.least} on" if about.least is not None else about.range
+
+
+def with_options(function: Taker) -> Taker:
+    """Give a function or a class that takes `**options` the signature and the docstring of the declared options.
+
+    The options stand in place of `**options`, and their table in place of `OPTIONS` in the docstring.
+    """
+    documented: Any = function
+    target: Any = documented.__init__ if inspect.isclass(documented) else documented
+    taken = [p for p in inspect.signature(target).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    names = {p.name for p in taken}
+    more = [
+        inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type)
+        for one in fields(Options)
+        if one.name not in names
+    ]
+    target.__signature__ = inspect.Signature([*taken, *more])
+    if documented.__doc__:
+        documented.__doc__ = re.sub(r"( *)\| *OPTIONS *\|.*\n", lambda line: _rows(line[1]), documented.__doc__)
+    return function
+
+
+def _rows(indent: str) -> str:
+    """The options as rows of a table with the columns parameter, default, range and meaning."""
+    return "".join(
+        f"{indent}| {one.name} | {one.default!r} | {_range(one)} | {one.metadata['declared'].help.rstrip('.')} |\n"
+        for one in fields(Options)
+    )
+
+
+# Configuration files.
+
+
+def read_config(path: str | Path) -> dict[str, Any]:
+    """The keys of a configuration file: `table`, `target` and options, as they are written in TOML.
+
+    | parameter | range  | meaning                                     |
+    |-----------|--------|---------------------------------------------|
+    | path      | a file | such as the `assay.toml` that a run leaves  |
+    """
+    try:
+        found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        what = f"cannot read {path}: {(error.strerror or str(error)).lower()}"
+        raise DataError(what, remedy="check the path") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} is not valid TOML: {error}", remedy="correct that line") from error
+    known = {"table", "target", *declared()}
+    for key in found:
+        if key not in known:
+            raise ParameterError(f"unknown option {key!r} in {path}", remedy=f"use one of {', '.join(sorted(known))}")
+    return found
+
+
+def config_text(table: str | None, target: str, options: Options) -> str:
+    """A configuration file that repeats a run: what differs from the defaults.
+
+    >>> print(config_text("houses.csv", "price", Options(cv=5, kinds={"zip": "category"})))
+    # assay run --config assay.toml
+    table = "houses.csv"
+    target = "price"
+    kinds = {"zip" = "category"}
+    cv = 5
+    <BLANKLINE>
+    """
+    chosen: dict[str, Any] = {} if table is None else {"table": table}
+    chosen["target"] = target
+    usual = asdict(Options())
+    for one in fields(Options):
+        value = getattr(options, one.name)
+        if one.name != "test" and value != usual[one.name]:
+            chosen[one.name] = value
+    if isinstance(options.test, str | Path):
+        chosen["test"] = str(options.test)
+    lines = [f"{key} = {_toml(value)}" for key, value in chosen.items()]
+    return "\n".join(["# assay run --config assay.toml", *lines, ""])
+
+
+def _toml(value: Any) -> str:
+    """A value in TOML; its text is quoted as JSON quotes it."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{json.dumps(str(key))} = {_toml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    return json.dumps(value if isinstance(value, bool | int | float) else str(value), ensure_ascii=False)

@@ -1,0 +1,31 @@
+"""Checking: what is suspicious about the training rows, before anything is learned from them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from assay.experiment.checks import check_table
+from assay.experiment.events import StepBegan
+from assay.experiment.state import Context, StudyState, made
+
+__all__ = ["check"]
+
+
+def check(state: StudyState, context: Context) -> StudyState:
+    """Check the training rows."""
+    context.emit(StepBegan("check", "checking the training rows"))
+    plan, parted = state.plan, made(state.parted)
+    checks = check_table(
+        parted.train,
+        dict(plan.kinds),
+        plan.target,
+        plan.task,
+        n_folds=plan.cv,
+        group=plan.group,
+        time=plan.time,
+        level=plan.level,
+        n_test=parted.n_test,
+    )
+    state = replace(state, checks=checks)
+    state.unanswered(context)  # refuses, before the work, a code that no check has
+    return state

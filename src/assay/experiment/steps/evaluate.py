@@ -1,0 +1,256 @@
+"""Evaluating the panel: every learner on the same folds, each fold kept the moment it is done.
+
+A fold's outcome (predictions, seconds, the settings its search chose) goes into the journal the moment it is there, so
+a run that is killed goes on where it was; what is read back is what was written, to the bit. A learner that fails is
+shown with its reason and stops no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from time import monotonic, perf_counter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from assay.errors import AssayError, DataError, LearnerError, LedgerError
+from assay.evaluation.learner import Rows, blame, fit_fold, fit_rows, needs_of, rows_of, run, undefined
+from assay.evaluation.validation import Validation, validation_of
+from assay.experiment.events import FoldDone, LearnerBegan, LearnerFailed
+from assay.experiment.outcome import Leaderboard
+from assay.experiment.panel import Learner, assemble, panel
+from assay.experiment.plan import Plan
+from assay.experiment.state import Context, Parted, StudyState, TrainingData, made
+from assay.experiment.storage.journal import Journal
+from assay.experiment.test_set.seal import row_digests
+from assay.experiment.warned import collected, tally
+from assay.metrics import get_metric
+from assay.metrics.definition import Metric
+from assay.numerics.threads import workers
+from assay.resampling import Folds, TimeFolds, splits_of
+
+__all__ = ["estimator_of", "evaluate", "refit", "shares_of", "training_data"]
+
+Array = np.ndarray
+WORTH = 2e11
+"""Multiply-adds of a panel from which worker processes win: each takes seconds to start and to load its kernels."""
+MEMORY = 4 << 30
+"""Bytes that the worker processes of all folds may take for their rows, and that one fit may take beyond its rows."""
+COPIES = 5
+"""How often a worker process holds its rows: as given, as a fold, encoded, and as the learner wants them."""
+
+
+def estimator_of(plan: Plan, data: TrainingData, learner: Learner, threads: int | None = None) -> Any:
+    """The learner with its preprocessing and search; one of ours may use so many threads."""
+    kinds = {name: plan.kinds[name] for name in plan.features}
+    made = assemble(
+        learner,
+        kinds,
+        tune=plan.tuned,
+        metric=data.metrics[0],
+        shape=(data.rows.n, len(kinds)),
+        seed=plan.seed,
+        exchangeable=plan.exchangeable,
+    )
+    if learner.own and threads is not None:
+        made.set_params(**{name: threads for name in made.get_params() if name.endswith("model__n_jobs")})
+    return made
+
+
+def shares_of(plan: Plan, data: TrainingData, n_jobs: int | None) -> tuple[int, int]:
+    """Worker processes for the folds, and threads for the learner in each: together as many as `n_jobs` asks for.
+
+    None asks for all cores, as threads of this process if the panel's declared cost does not outweigh the start of
+    worker processes; each holds rows of its own, so large tables get fewer. Whatever the shares, the numbers are the
+    same.
+    """
+    total = workers(-1 if n_jobs is None else n_jobs)
+    shape = (data.rows.n, len(plan.features))
+    work = sum(one.fits(plan.tuned, plan.exchangeable) * one.cost(*shape) for one in data.learners)
+    if n_jobs is None and len(data.splits) * work < WORTH:
+        return 1, total
+    room = int(MEMORY / (COPIES * 8 * shape[0] * max(1, shape[1])))
+    processes = max(1, min(total, len(data.splits), room))
+    return processes, total // processes
+
+
+def training_data(plan: Plan, parted: Parted) -> TrainingData:
+    """Rows, folds and metrics of a plan.
+
+    Rows stand in the order of their digests, so that a file with its rows shuffled gives the same folds and the same
+    numbers; where the plan keeps time, in the order of time.
+    """
+    learners = tuple(panel(plan.task, plan.panel, plan.learners))
+    digests = row_digests(parted.train, parted.sealed.seal.columns)
+    train = parted.train.iloc[np.argsort(digests, kind="stable")].reset_index(drop=True)
+    if plan.time is not None:
+        train = train.sort_values(plan.time, kind="stable", ignore_index=True)
+    y = train[plan.target]
+    target = y.to_numpy(dtype=float) if plan.task == "regression" else y.to_numpy()
+    groups = None if plan.group is None else train[plan.group].to_numpy()
+    first = learners[0].make(plan.seed)
+    rows = rows_of(first, train[plan.features], target, groups=groups)
+    if plan.task == "classification" and (rows.classes is None or rows.classes.size < 2):
+        raise DataError("the training rows hold one class", remedy="check the target, or get rows of other classes")
+    cv: Any = Folds(plan.cv, repeats=plan.repeats, stratify=plan.task == "classification", random_state=plan.seed)
+    if plan.time is not None:
+        cv = TimeFolds(plan.cv)
+    splits = splits_of(cv, rows.X, rows.y, groups=rows.groups)
+    _refuse_idle(plan, train, splits)
+    metrics = tuple(get_metric(name) for name in (plan.metric, *plan.also))
+    reasons = [why for _, test in splits if (why := undefined(metrics[0], rows.y[test], rows)) is not None]
+    if len(reasons) == len(splits):
+        what = f"{plan.metric} is not defined on any of the {len(splits)} folds: {reasons[0].what}"
+        raise DataError(what, remedy="use fewer folds, or another metric")
+    return TrainingData(train, rows, splits, metrics, learners)
+
+
+def _refuse_idle(plan: Plan, train: pd.DataFrame, splits: Sequence[tuple[Array, Array]]) -> None:
+    """Refuse columns that tell no training rows apart, in a fold or in all of them."""
+    names = [name for name in plan.features if plan.kinds[name] != "id"]
+    for k, (part, _) in enumerate([(np.arange(len(train)), None), *splits]):
+        if not any(train[name].iloc[part].nunique(dropna=False) > 1 for name in names):
+            where = "the training rows" if k == 0 else f"the training rows of fold {k - 1}"
+            what = f"no column varies in {where}"
+            remedy = "add a column that tells rows apart" + ("" if k == 0 else ", or use fewer folds")
+            raise DataError(what, remedy=remedy)
+
+
+def evaluate(state: StudyState, context: Context) -> StudyState:
+    """Every learner of the panel on the same folds."""
+    plan, parted = state.plan, made(state.parted)
+    data = training_data(plan, parted)
+    board = _board(plan, data, Journal(parted.folder / "journal.db"), context)
+    if not board.results:
+        reasons = "; ".join(f"{name}: {why}" for name, why in {**board.failed, **board.unfinished}.items())
+        remedy = "give more time" if board.unfinished else "use other learners"
+        raise LearnerError(f"no learner finished ({reasons})", remedy=remedy)
+    return replace(state, training=data, leaderboard=board)
+
+
+def _board(plan: Plan, data: TrainingData, journal: Journal, context: Context) -> Leaderboard:
+    """The panel on the folds; the numbers do not depend on the order in which `context.next_ready` takes learners."""
+    results: dict[str, Validation] = {}
+    failed: dict[str, str] = {}
+    unfinished: dict[str, str] = {}
+    settings: dict[str, list[dict[str, Any]]] = {}
+    warned: dict[str, dict[str, int]] = {}
+    best: Validation | None = None
+    shares = shares_of(plan, data, context.n_jobs)
+    waiting = list(data.learners)
+    for number in range(1, len(waiting) + 1):
+        learner = waiting.pop(0 if context.next_ready is None else context.next_ready(waiting))
+        context.emit(LearnerBegan(learner.name, number, len(data.learners), best))
+        try:
+            _refuse_large(learner, len(plan.features), data.rows.classes)
+            outcomes = _folds(plan, data, learner, journal, shares, context)
+            if len(outcomes) < len(data.splits):
+                unfinished[learner.name] = f"{len(outcomes)} of {len(data.splits)} folds when the time was up"
+                continue
+            result = _validation(plan, data, learner, outcomes)
+            result.interval()  # predictions without a figure cannot be judged
+        except LedgerError:
+            raise  # the journal cannot be written: no learner's fault, and to go on would select among those left
+        except AssayError as error:
+            failed[learner.name] = str(error)
+            context.emit(LearnerFailed(learner.name, str(error)))
+            continue
+        results[learner.name] = result
+        settings[learner.name] = [outcome["settings"] for outcome in outcomes]
+        told = tally(outcome.get("warnings", ()) for outcome in outcomes)
+        if told:
+            warned[learner.name] = told
+        if best is None or (result.estimate < best.estimate) != result.metric.greater_is_better:
+            best = result
+    in_order = partial(_in_order, [learner.name for learner in data.learners])
+    return Leaderboard(
+        in_order(results), in_order(failed), in_order(unfinished), in_order(settings), plan.level, in_order(warned)
+    )
+
+
+def _refuse_large(learner: Learner, columns: int, classes: Array | None) -> None:
+    """Refuse a learner whose matrices would not fit: a process that takes all memory is killed without a word."""
+    needed = learner.memory(columns, 0 if classes is None else len(classes))
+    if needed > MEMORY:
+        what = f"one fit of {columns:,} columns would take {needed / 2**30:.3g} GiB, more than {MEMORY / 2**30:.3g}"
+        raise DataError(what, remedy="use fewer columns, or other learners")
+
+
+def _in_order(names: Sequence[str], found: dict[str, Any]) -> dict[str, Any]:
+    """The entries in the order of the panel, whatever the order in which they were made."""
+    return {name: found[name] for name in names if name in found}
+
+
+def _folds(
+    plan: Plan, data: TrainingData, learner: Learner, journal: Journal, shares: tuple[int, int], context: Context
+) -> list[dict[str, Any]]:
+    """The outcome of every fold, from the journal or computed now and stored there."""
+    processes, threads = shares
+    outcomes = {k: journal.get(f"{learner.name}/{k}") for k in range(len(data.splits))}
+    missing = [k for k, outcome in outcomes.items() if outcome is None]
+    estimator = estimator_of(plan, data, learner, threads)
+    task = partial(_fold, estimator, data.rows, data.splits, needs_of(data.metrics), learner.name)
+    done = len(data.splits) - len(missing)
+    context.emit(FoldDone(learner.name, done, len(data.splits)))
+    width = processes if context.deadline is not None else len(missing)
+    for start in range(0, len(missing), max(1, width)):
+        if context.deadline is not None and monotonic() > context.deadline:
+            break
+        batch = missing[start : start + max(1, width)]
+        for k, outcome in zip(batch, run(task, batch, label=learner.name, n_jobs=processes), strict=True):
+            journal.put(f"{learner.name}/{k}", outcome)
+            outcomes[k] = outcome
+            done += 1
+            context.emit(FoldDone(learner.name, done, len(data.splits)))
+    return [outcome for outcome in outcomes.values() if outcome is not None]
+
+
+def _fold(estimator: Any, rows: Rows, splits: Any, needs: Mapping[str, Metric], name: str, k: int) -> dict[str, Any]:
+    """The outcome of a fold: predictions, the settings that a search chose, seconds and warnings."""
+    start = perf_counter()
+    train, test = splits[k]
+    with collected() as warned:
+        predicted, model = fit_fold(estimator, rows, train, test, needs, label=name, where=f"fold {k}", spared=True)
+    chosen = {str(key): _plain(value) for key, value in getattr(model, "best_params_", {}).items()}
+    labels = {need: _portable(one, rows.classes) if need == "labels" else one for need, one in predicted.items()}
+    return {"predictions": labels, "settings": chosen, "seconds": perf_counter() - start, "warnings": warned}
+
+
+def _portable(values: Array, classes: Array | None) -> Array:
+    """Labels as positions among the classes, which any file can hold."""
+    return values if classes is None else np.searchsorted(classes, values)
+
+
+def _plain(value: Any) -> Any:
+    return (
+        value.item() if isinstance(value, np.generic) else value if isinstance(value, int | float | str) else str(value)
+    )
+
+
+def _validation(plan: Plan, data: TrainingData, learner: Learner, outcomes: list[dict[str, Any]]) -> Validation:
+    kept: dict[str, tuple[Array, ...]] = {}
+    for need in outcomes[0]["predictions"]:
+        parts = [np.asarray(outcome["predictions"][need]) for outcome in outcomes]
+        names = data.rows.classes if need == "labels" else None
+        kept[need] = tuple(part if names is None else names[part] for part in parts)
+    metrics = tuple(metric for metric in data.metrics if metric.needs in kept)
+    seconds = np.array([outcome["seconds"] for outcome in outcomes])
+    estimator = estimator_of(plan, data, learner)
+    return validation_of(learner.name, estimator, data.rows, data.splits, metrics, kept, seconds, level=plan.level)
+
+
+def refit(plan: Plan, data: TrainingData, name: str, n_jobs: int | None = None) -> Any:
+    """The named learner with its search, fitted to all training rows; what is left is the chosen pipeline."""
+    learner = next(one for one in data.learners if one.name == name)
+    threads = workers(-1 if n_jobs is None else n_jobs)
+    try:
+        model = fit_rows(estimator_of(plan, data, learner, threads), data.rows)
+    except Exception as error:
+        raise blame(error, name, "the fit to all training rows") from error
+    made = getattr(model, "best_estimator_", model)
+    if learner.own and "model__n_jobs" in made.get_params():
+        made.set_params(model__n_jobs=None)  # the cores of this machine are no part of the model
+    return made

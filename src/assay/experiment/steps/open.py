@@ -1,0 +1,187 @@
+"""Opening the test set: predictions first, then the ledger's record of the look, and only then a score.
+
+If the record cannot be written there is no score. One primary metric carries the level of the look; the others are
+told beside it. A look beyond the plan is answered by the Ladder alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from time import monotonic
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from assay.errors import DataError
+from assay.evaluation.learner import predictions
+from assay.experiment.checks.shift import compare_parts
+from assay.experiment.events import LookRecorded, StepBegan
+from assay.experiment.outcome import Opened
+from assay.experiment.plan import Plan
+from assay.experiment.state import Context, StudyState, TrainingData, made
+from assay.experiment.test_set.grouped import grouped_interval
+from assay.experiment.test_set.ladder import Release
+from assay.experiment.test_set.looks import Look, opened_rows_in, record_look
+from assay.experiment.test_set.releases import release
+from assay.experiment.test_set.vault import Vault
+from assay.metrics import get_metric
+from assay.metrics.definition import Metric
+from assay.metrics.scorer import class_options
+from assay.numerics.threads import one_blas_thread
+from assay.results import Interval
+
+__all__ = ["open_test_set", "predictions_digest"]
+
+Array = np.ndarray
+
+
+def open_test_set(state: StudyState, context: Context) -> StudyState:
+    """Open the test set, unless it is to stay sealed, and record what was selected and found."""
+    if context.open_test and state.opened is None and not state.unanswered(context):
+        state = replace(state, opened=_open(state, context))
+    _record(state, context)
+    return replace(state, seconds=monotonic() - context.started)
+
+
+def _open(state: StudyState, context: Context) -> Opened:
+    """The test rows out of the vault, predicted, recorded and scored, in this order."""
+    context.emit(StepBegan("open", "opening the test set"))
+    plan, parted, data, fitted = state.plan, made(state.parted), made(state.training), made(state.fitted)
+    test = Vault(parted.name).read(parted.vault)
+    with one_blas_thread():
+        predicted = _predict(plan, data, fitted.model, test)
+    look = record_look(
+        context.ledger,
+        parted.sealed.seal,
+        test,
+        _coded(predicted[get_metric(plan.metric).needs], data.rows.classes),
+        study=parted.name,
+        looks=plan.looks,
+        level=plan.level,
+        reason=context.reason,
+        despite={check.code: check.title for check in made(state.checks).stops},
+    )
+    context.emit(LookRecorded(look))
+    y = _target(plan, test, data.rows.classes)
+    # Also a planned look is recorded with its losses: one beyond the plan is compared with the best so far.
+    released = _climb(plan, data, context, test, y, predicted, look)
+    intervals = {} if look.level is None else _intervals(plan, data, fitted.selection.name, test, y, predicted, look)
+    kinds = {name: plan.kinds[name] for name in plan.features}
+    parts = compare_parts(_one_each(parted.train, plan.group), _one_each(test, plan.group), kinds)
+    notes = (*look.notes, *_notes(plan, parted.train, context, look))
+    answer = released if look.beyond else None
+    return Opened(parted.name, plan.metric, intervals, answer, look, y, predicted, data.rows.classes, notes, parts)
+
+
+def _predict(plan: Plan, data: TrainingData, model: Any, frame: pd.DataFrame) -> dict[str, Array]:
+    """What the metrics need, by what it is; probabilities that only secondary metrics want may be absent."""
+    X = frame[plan.features]
+    predicted: dict[str, Array] = {}
+    for metric in data.metrics:
+        wanted = metric.name == plan.metric or metric.needs != "probabilities" or hasattr(model, "predict_proba")
+        if wanted and metric.needs not in predicted:
+            predicted[metric.needs] = predictions(model, X, metric, data.rows.classes)
+    return predicted
+
+
+def _coded(predicted: Array, classes: Array | None) -> Array:
+    """Labels as positions among the classes, numbers as they are."""
+    return predicted if classes is None or predicted.dtype.kind == "f" else np.searchsorted(classes, predicted)
+
+
+def _target(plan: Plan, test: pd.DataFrame, classes: Array | None) -> Array:
+    return test[plan.target].to_numpy(dtype=float) if classes is None else np.array(test[plan.target].tolist())
+
+
+def _intervals(
+    plan: Plan, data: TrainingData, name: str, test: pd.DataFrame, y: Array, predicted: dict[str, Array], look: Look
+) -> dict[str, Interval]:
+    """Each metric with its interval: the primary one at the level of the look, the others at that of the plan."""
+    where = "new rows like the test rows"
+    if plan.group is not None:
+        where = f"rows of new groups like the test groups (by {plan.group})"
+    intervals: dict[str, Interval] = {}
+    for metric in data.metrics:
+        if metric.needs not in predicted:
+            continue
+        level = float(look.level or 0) if metric.name == plan.metric else plan.level
+        options, values = class_options(metric, data.rows.classes), predicted[metric.needs]
+        try:
+            if plan.group is None:
+                interval = metric.interval(y, values, level=level, **options)
+            else:
+                interval = grouped_interval(metric, y, values, test[plan.group], level=level, **options)
+        except DataError as error:  # the look is taken; what it cannot tell is a result as well
+            interval = _without_interval(metric, y, values, level, error, options)
+        intervals[metric.name] = replace(interval, estimand=f"{metric.name} of {name} on {where}")
+    return intervals
+
+
+def _without_interval(
+    metric: Metric, y: Array, said: Array, level: float, error: DataError, options: dict[str, Any]
+) -> Interval:
+    """The figure with the whole range as its interval, where these predictions leave the metric without one."""
+    try:
+        value = float(metric(y, said, **options))
+    except DataError:
+        value = float("nan")
+    return Interval(value, *metric.range, level, f"whole range ({error.what})", y.size, metric.name)
+
+
+def _one_each(frame: pd.DataFrame, group: str | None) -> pd.DataFrame:
+    """One row per group, for tests that take rows as independent."""
+    return frame if group is None else frame.drop_duplicates(group, ignore_index=True)
+
+
+def _notes(plan: Plan, train: pd.DataFrame, context: Context, look: Look) -> list[str]:
+    notes = []
+    if plan.group is not None and not look.beyond:
+        notes.append(f"rows of one {plan.group} may be alike, so intervals count {plan.group} values, not rows")
+    seen = opened_rows_in(context.ledger, train)
+    if seen:
+        notes.append(f"{seen} training rows were test rows of an earlier look, so models may have been chosen on them")
+    return notes
+
+
+def _climb(
+    plan: Plan,
+    data: TrainingData,
+    context: Context,
+    test: pd.DataFrame,
+    y: Array,
+    predicted: dict[str, Array],
+    look: Look,
+) -> Release:
+    """What the Ladder says of the primary metric's losses, or of the plainest loss where it has none per row."""
+    classes, metric = data.rows.classes, get_metric(plan.metric)
+    judged = metric if metric.losses is not None else get_metric("mse" if classes is None else "error")
+    losses = judged.per_row(y, predicted[judged.needs], **class_options(judged, classes))
+    assert losses is not None
+    losses = 1.0 - losses if judged.greater_is_better else losses
+    return release(context.ledger, look, test, losses, loss=judged.name)
+
+
+def _record(state: StudyState, context: Context) -> None:
+    """Write down what was selected and found, once."""
+    name = made(state.parted).name
+    intervals = {} if state.opened is None else state.opened.intervals
+    body = {
+        "selected": made(state.fitted).selection.name,
+        "fitted": predictions_digest(state),
+        "test": None if state.opened is None else {name: one.estimate for name, one in intervals.items()},
+        "limits": {name: [one.lower, one.upper] for name, one in intervals.items()},
+    }
+    earlier = context.ledger.entries("result", name)
+    # A version that recorded less is not contradicted by this one.
+    if not earlier or any(body.get(key) != value for key, value in earlier[-1].body.items()):
+        context.ledger.append("result", body, name)
+
+
+def predictions_digest(state: StudyState) -> str:
+    """A digest of what the fitted model says of the training rows, to recognise it by."""
+    with one_blas_thread():
+        said = np.asarray(made(state.fitted).model.predict(made(state.training).rows.X))
+    data = said.astype("<f8").tobytes() if said.dtype.kind == "f" else "\n".join(map(str, said.tolist())).encode()
+    return hashlib.sha256(data).hexdigest()

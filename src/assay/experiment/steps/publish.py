@@ -1,0 +1,87 @@
+"""Publishing: model, report, numbers and a script in a directory, and their hashes in the ledger."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from assay import __version__
+from assay.errors import UntrustedError
+from assay.experiment import record
+from assay.experiment.events import StepBegan
+from assay.experiment.model_file import save_model
+from assay.experiment.state import Context, Published, StudyState, made
+from assay.experiment.steps.seal import CONFIG
+from assay.experiment.storage import canonical_json
+from assay.experiment.storage.files import make_folder, write_beside
+from assay.upcalls import upcall
+
+__all__ = ["publish", "save"]
+
+EVERY_ROW_ONCE = ("k-fold", "repeated k-fold", "5x2", "leave-one-out")
+
+
+def publish(state: StudyState, context: Context) -> StudyState:
+    """Write the files into `context.out`; without one nothing is written.
+
+    A model of another package that is not trusted is no reason to lose the rest: `unwritten` says how to get it.
+    """
+    folder, parted = context.out, made(state.parted)
+    if folder is None:
+        return state
+    context.emit(StepBegan("publish", f"writing to {folder}"))
+    make_folder(folder)
+    model, files, hashes, unwritten = folder / "model.assay", {}, {}, None
+    try:
+        hashes["model"] = save(state, context, model)
+        files["model"] = str(model)
+    except UntrustedError as error:
+        model.unlink(missing_ok=True)  # one of an earlier study would be taken for this one's
+        options = " ".join(f"--trust {name}" for name in error.classes)
+        command = f"assay report {parted.name} --out {shlex.quote(str(folder))} {options}"
+        unwritten = (f"the model file was not written: {error.what}; if you trust it, write it with:", command)
+    files["report"] = str(folder / "report.html")
+    state = replace(state, published=Published(files, unwritten))
+    hashes["report"] = upcall("report_state")(state, context, folder / "report.html")
+    context.ledger.append("files", {"files": hashes}, parted.name)
+    if (parted.folder / CONFIG).exists():
+        write_beside(folder / CONFIG, (parted.folder / CONFIG).read_bytes())
+        files[CONFIG] = str(folder / CONFIG)
+    numbers, script = canonical_json.encode(record.summary(state, context)), record.code(state)
+    for name, text in (("study.json", numbers), ("study.py", script)):
+        write_beside(folder / name, text.encode())
+        files[name] = str(folder / name)
+    return replace(state, published=Published(files, unwritten))
+
+
+def save(state: StudyState, context: Context, path: Path) -> str:
+    """Write the fitted model with what predictions need; the SHA-256 of the file."""
+    plan, fitted, rows = state.plan, made(state.fitted), made(state.training).rows
+    chosen = made(state.leaderboard).results[fitted.selection.name]
+    parts: dict[str, Any] = {
+        "pipeline": fitted.model,
+        "task": plan.task,
+        "target": plan.target,
+        "kinds": {name: plan.kinds[name] for name in plan.features},
+        "schema": {"features": plan.features},
+        "metadata": {
+            "study": made(state.parted).name,
+            "version": __version__,
+            "level": plan.level,
+            "ledger_head": context.ledger.head(),
+        },
+    }
+    whole = chosen.scheme.kind in EVERY_ROW_ONCE
+    if rows.classes is not None:
+        parts["classes"] = rows.classes
+        if whole and "probabilities" in chosen.fold_predictions:
+            shares = chosen.out_of_fold("probabilities")
+            parts["probabilities"] = np.column_stack([1 - shares, shares]) if shares.ndim == 1 else shares
+            parts["schema"]["codes"] = np.searchsorted(rows.classes, rows.y).tolist()
+    elif whole:
+        parts["residuals"] = rows.y - chosen.out_of_fold("values")
+    return save_model(path, parts, trust=context.trust)

@@ -1,0 +1,42 @@
+"""Reading: the tables of a question, and the plan that decides every number of the study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from assay.errors import DataError
+from assay.experiment.events import StepBegan
+from assay.experiment.options import Options, config_text
+from assay.experiment.plan import Plan, infer_task, learners_of, metrics_for
+from assay.experiment.state import Asked, Context, StudyState
+from assay.experiment.table.question import read_parts
+
+__all__ = ["read"]
+
+
+def read(source: Any, target: str, options: Options, context: Context) -> StudyState:
+    """The first state of a study: the table, what its columns hold, and the plan."""
+    context.emit(StepBegan("read", "reading the table"))
+    table, given, notes = read_parts(
+        source, options.test, target, kinds=options.kinds, group=options.group, time=options.time
+    )
+    y, kind = table.frame[target], table.kinds[target]
+    task = infer_task(y, kind) if options.task == "auto" else options.task
+    if task == "regression" and y.dtype.kind not in "biuf":
+        what = f"the target {target!r} holds {kind} values, not numbers"
+        remedy = f"predict classes (task), or, if it holds numbers, pass kinds={{{target!r}: 'number'}}"
+        raise DataError(what, remedy=remedy, option=("task", "classification"))
+    primary, also = metrics_for(task, y, options.metric)
+    plan = Plan(
+        target=target,
+        task=task,
+        kinds=dict(table.kinds),
+        learners=learners_of(task, options.panel, tuple(options.learners)),
+        metric=primary,
+        also=also,
+        source=str(source) if isinstance(source, str | Path) else "frame",
+        **{name: getattr(options, name) for name in Plan.asked()},
+    )
+    config = config_text(None if plan.source == "frame" else plan.source, target, options)
+    return StudyState(plan, tuple(notes), asked=Asked(table, given, options.test_size, options.reseal, config))

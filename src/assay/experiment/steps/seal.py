@@ -1,0 +1,131 @@
+"""Sealing: the rows are parted, the test rows go into the vault, and the ledger has it on record.
+
+From here on only the step that opens the test set sees its rows. What a study needs to go on lies in
+`home()/studies/<name>`: the plan, the training rows, the journal of folds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from assay import __version__
+from assay.errors import DataError
+from assay.evaluation.learner import Rows, undefined
+from assay.experiment.events import StepBegan
+from assay.experiment.options import read_config
+from assay.experiment.plan import Plan, name_of
+from assay.experiment.state import Context, Parted, StudyState, made
+from assay.experiment.storage import canonical_json, home
+from assay.experiment.storage.files import write_beside
+from assay.experiment.test_set.seal import Seal, Sealed, row_digests, seal_rows
+from assay.experiment.test_set.vault import Vault
+from assay.metrics import get_metric
+
+__all__ = ["CONFIG", "load", "seal", "stored_wishes"]
+
+CONFIG = "assay.toml"
+"""Where a study's folder, and the directory of its report, say how it was begun."""
+WISHES = ("open_test", "despite", "out", "trust")
+
+
+def seal(state: StudyState, context: Context) -> StudyState:
+    """Part the rows, put the test rows into the vault, and record it."""
+    context.emit(StepBegan("seal", "sealing the test rows"))
+    plan, asked = state.plan, made(state.asked)
+    sealed = seal_rows(
+        context.ledger,
+        asked.table,
+        plan.target,
+        plan.task,
+        share=asked.test_size,
+        group=plan.group,
+        time=plan.time,
+        test=asked.test,
+        reason=asked.reseal,
+    )
+    train = asked.table.frame.iloc[sealed.train].reset_index(drop=True)
+    test = (asked.table if asked.test is None else asked.test).frame.iloc[sealed.test].reset_index(drop=True)
+    if len(train) < max(4, 2 * plan.cv):
+        raise DataError(
+            f"{len(train)} training rows are too few for {plan.cv} folds", remedy="use fewer folds or more rows"
+        )
+    _refuse_unscorable(plan, train, test)
+    digests = row_digests(train, sealed.seal.columns)
+    rows = hashlib.sha256(np.sort(digests).astype("<u8").tobytes()).hexdigest()
+    name = name_of(plan, sealed.seal.id, rows)
+    vault = Vault(name).write(test)
+    parted = _store(state, context, Parted(name, sealed, train, len(test), vault, _hashes(rows, sealed.seal, vault)))
+    write_beside(parted.folder / CONFIG, asked.config.encode())
+    return replace(state, asked=None, parted=parted)  # from here on the test rows are in the vault alone
+
+
+def _hashes(rows: str, seal: Seal, vault: str) -> dict[str, str]:
+    return {"training rows": rows, "test rows": seal.rows, "vault": vault}
+
+
+def _store(state: StudyState, context: Context, parted: Parted) -> Parted:
+    """Put the plan and the training rows where a later process finds them, and record it in the ledger."""
+    vault = Vault("train", parted.folder)
+    sha = vault.write(parted.train)
+    body = {
+        "plan": state.plan.state(),
+        "seal": parted.sealed.seal.id,
+        "seal_entry": parted.sealed.entry.seq,
+        "train": sha,
+        "vault": parted.vault,
+        "rows": parted.hashes["training rows"],
+        "n_train": len(parted.train),
+        "n_test": parted.n_test,
+        "notes": list(state.notes),
+        "version": __version__,
+    }
+    write_beside(parted.folder / "study.json", canonical_json.encode(body).encode())
+    if not any(entry.body == body for entry in context.ledger.entries("study", parted.name)):
+        context.ledger.append("study", body, parted.name)
+    return replace(parted, train=vault.read(sha))  # a resumed study computes on these very arrays, so this one does too
+
+
+def load(name: str, context: Context) -> StudyState:
+    """A sealed study by its name; its folds and looks are in the journal and in the ledger."""
+    entries = context.ledger.entries("study", name)
+    if not entries:
+        known = ", ".join(dict.fromkeys(str(entry.study) for entry in context.ledger.entries("study"))) or "none yet"
+        raise DataError(f"the ledger knows no study {name!r}", remedy=f"choose among: {known}")
+    body = entries[-1].body
+    entry = next(one for one in context.ledger.entries("seal") if one.seq == body["seal_entry"])
+    found = Seal.from_state(entry.body, np.frombuffer(context.ledger.blob(entry), dtype="<u8"))
+    sealed = Sealed(found, np.arange(body["n_train"]), np.arange(body["n_test"]), entry, True)
+    train = Vault("train", home() / "studies" / name).read(body["train"])
+    hashes = _hashes(body["rows"], found, body["vault"])
+    parted = Parted(name, sealed, train, body["n_test"], body["vault"], hashes)
+    return StudyState(Plan.from_state(body["plan"]), tuple(body["notes"]), done="seal", parted=parted)
+
+
+def stored_wishes(name: str) -> dict[str, Any]:
+    """The options that decide no number and with which a study was begun."""
+    folder = home() / "studies" / name
+    if (folder / CONFIG).exists():
+        return {key: value for key, value in read_config(folder / CONFIG).items() if key in WISHES}
+    return {}
+
+
+def _refuse_unscorable(plan: Plan, train: pd.DataFrame, test: pd.DataFrame) -> None:
+    """Refuse test rows that the plan could not score, before anything is computed."""
+    y = test[plan.target].to_numpy()
+    classes = None
+    if plan.task == "classification":
+        classes = np.array(sorted(set(train[plan.target].tolist())))
+        unseen = sorted({str(value) for value in y.tolist()} - {str(value) for value in classes.tolist()})
+        if unseen:
+            what = f"class {unseen[0]!r} is in the test rows only"
+            raise DataError(what, remedy="merge it with another, leave its rows out, or get more rows")
+        y = np.array(y.tolist())
+    why = undefined(get_metric(plan.metric), y, Rows(None, y, None, classes))
+    if why is not None:
+        what = f"{plan.metric} is not defined on the {len(test)} test rows: {why.what}"
+        raise DataError(what, remedy="use another metric, or more rows")

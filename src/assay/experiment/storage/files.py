@@ -1,0 +1,39 @@
+"""Files that are written whole or not at all, and directories that can be written to."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from assay.errors import DataError
+
+__all__ = ["make_folder", "write_beside"]
+
+
+def make_folder(folder: Path) -> None:
+    """A directory that can be written to, or one sentence."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{folder} cannot be made ({error.strerror})", remedy="choose another directory") from error
+    if not os.access(folder, os.W_OK):
+        raise DataError(f"{folder} cannot be written to", remedy="choose another directory")
+
+
+def write_beside(path: Path, data: bytes) -> None:
+    """Write a file beside its place, sync it, and rename it over: nobody ever sees half of it."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(beside, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except OSError as error:
+        with suppress(OSError):  # a read-only disk refuses even this
+            beside.unlink(missing_ok=True)
+        what = f"{path} cannot be written ({(error.strerror or str(error)).lower()})"
+        raise DataError(what, remedy="free some space, or choose a directory you may write to") from error

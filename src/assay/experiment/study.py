@@ -1,0 +1,369 @@
+"""A study: one question asked of one table, step by step or all at once.
+
+    table -> seal -> (training rows) -> panel x folds -> comparison -> selection, refit -> open -> report, model, ledger
+
+A `Study` holds a `StudyState` and runs the steps of `assay.experiment.steps` on it as far as what is asked for needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import monotonic
+from typing import Any, Self
+
+import pandas as pd
+
+from assay.errors import SealError
+from assay.evaluation import Comparison, Selection
+from assay.experiment import record, steps
+from assay.experiment.checks import Check, Checks
+from assay.experiment.compiling import Compiling
+from assay.experiment.events import Listener, silent
+from assay.experiment.options import Options, with_options
+from assay.experiment.outcome import Leaderboard, Opened
+from assay.experiment.plan import Plan
+from assay.experiment.state import Context, Parted, StudyState, TrainingData, made
+from assay.experiment.steps.publish import save
+from assay.experiment.steps.seal import stored_wishes
+from assay.experiment.storage.files import make_folder
+from assay.experiment.storage.ledger import Ledger, trusted_ledger
+from assay.experiment.table import Table
+from assay.experiment.test_set.seal import Sealed
+from assay.upcalls import upcall
+
+__all__ = ["Study", "run"]
+
+
+@with_options
+class Study:
+    """One question asked of one table, step by step or all at once.
+
+    | parameter | default | range | meaning |
+    |-----------|---------|-------|---------|
+    | source | | a file or a data frame | the table |
+    | target | | a column | what is to be predicted |
+    | OPTIONS |
+    | ledger | None | a Ledger, a URL | where looks are recorded; None: the user's own |
+    | listener | silent | a function of an event | hears what is being done; `print` will do |
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> frame = pd.DataFrame(rng.normal(size=(120, 3)), columns=list("abc"))
+    >>> frame["y"] = frame["a"] + rng.normal(size=120)
+    >>> study = Study(frame, "y", learners=["least squares"])
+    >>> study.seal().seal.n_test
+    60
+    >>> study.select().name
+    'least squares'
+    >>> study.open().primary
+    'rmse'
+    """
+
+    compiling: Compiling | None = None  # a study that is loaded compiles what it still needs when it needs it
+
+    def __init__(
+        self, source: Any, target: str, *, ledger: Any = None, listener: Listener = silent, **options: Any
+    ) -> None:
+        asked = Options(**options)
+        self._context = _context(asked, ledger, listener)
+        self._state = steps.read(source, target, asked, self._context)
+        self.compiling = Compiling(self.plan, made(self._state.asked).table.frame)
+        self._context = replace(self._context, next_ready=self.compiling.next_ready)
+
+    @classmethod
+    def load(cls, name: str, *, ledger: Any = None, listener: Listener = silent, **options: Any) -> Self:
+        """A study by its name, as far as it got; folds that are done are not computed again.
+
+        Options that decide no number (`open_test`, `despite`, `out`, `trust`) are those it was begun with, unless given
+        here, as `n_jobs` and `time_budget` may be.
+        """
+        context = _context(Options(**{**stored_wishes(name), **options}), ledger, listener)
+        return cls.of(steps.load(name, context), context)
+
+    @classmethod
+    def of(cls, state: StudyState, context: Context) -> Self:
+        """A study in the given state."""
+        study = cls.__new__(cls)
+        study._state, study._context = state, context
+        return study
+
+    # Steps.
+
+    def _reach(self, step: str) -> StudyState:
+        """The state after a step; steps before it that are not done yet are done first."""
+        for state in steps.advance(self._state, self._context, step):
+            self._state = state
+        return self._state
+
+    def _parted(self) -> Parted:
+        return made(self._reach("seal").parted)
+
+    def seal(self) -> Sealed:
+        """Part the rows, put the test rows into the vault, and record it; from here on only `open` sees them."""
+        return self._parted().sealed
+
+    @property
+    def checks(self) -> Checks:
+        """What is suspicious about the training rows."""
+        return made(self._reach("check").checks)
+
+    @property
+    def data(self) -> TrainingData:
+        """The training rows as learners see them, the folds and the metrics."""
+        return made(self._reach("evaluate").training)
+
+    @property
+    def leaderboard(self) -> Leaderboard:
+        """Every learner of the panel, validated on the same folds."""
+        return made(self._reach("evaluate").leaderboard)
+
+    def evaluate(self) -> Leaderboard:
+        """The leaderboard."""
+        return self.leaderboard
+
+    @property
+    def comparisons(self) -> Comparison | None:
+        """All pairs of learners, by the test that fits the folds; None where only one finished."""
+        return self._reach("compare").comparisons
+
+    def compare(self) -> Comparison | None:
+        """The comparisons."""
+        return self.comparisons
+
+    def beats_baseline(self, name: str) -> bool:
+        """Whether a learner is shown to be better than no features at all, at the level of the family."""
+        return self._reach("compare").beats_baseline(name)
+
+    def select(self) -> Selection:
+        """The simplest learner within one standard error of the best, refitted to all training rows.
+
+        The baseline may be chosen only if no learner is shown to beat it.
+        """
+        return made(self._reach("select").fitted).selection
+
+    @property
+    def model(self) -> Any:
+        """The selected learner, fitted to all training rows; one that cannot be fitted to them has failed."""
+        return made(self._reach("select").fitted).model
+
+    def unanswered(self) -> tuple[Check, ...]:
+        """Serious findings that keep the test set sealed: not named in `despite`, and the set not opened before."""
+        return self._reach("check").unanswered(self._context)
+
+    def open(self, reason: str | None = None, *, despite: Sequence[str] = ()) -> Opened:
+        """Open the test set: record the look, then score, in that order.
+
+        Refused where a check is serious, unless `despite` names its code: what is wrong with the table is found out
+        before the look, not after it. The ledger records the code.
+        """
+        answered = tuple(dict.fromkeys([*self._context.despite, *despite]))
+        context = replace(self._context, open_test=True, despite=answered, reason=reason or self._context.reason)
+        left = self._reach("check").unanswered(context)
+        if left:
+            codes = ", ".join(check.code for check in left)
+            what = f"the test set stays sealed, because a check is serious: {left[0].title} ({left[0].detail})"
+            raise SealError(what, remedy=f"{left[0].remedy}; or open it despite {codes}")
+        self._context = context
+        if self.opened is None:
+            self._reach("select")
+            self._state = replace(self._state, done="select")
+        return made(self._reach("open").opened)
+
+    def finish(self, *, open_test: bool | None = None, reason: str | None = None) -> Self:
+        """Every step that is not done yet, in order; a serious check keeps the test set sealed (`unanswered`)."""
+        wished = self._context.open_test if open_test is None else open_test
+        self._context = replace(self._context, open_test=wished, reason=reason or self._context.reason)
+        self._reach("open")
+        return self
+
+    def publish(self, out: Any, *, trust: Sequence[str] = ()) -> dict[str, str]:
+        """Write model, report, numbers and script into a directory, and record their hashes in the ledger.
+
+        A learner of another package is written only if `trust` names its class; else `unwritten` says how to get it.
+        """
+        self._context = replace(self._context, out=Path(out), trust=tuple(trust) or self._context.trust)
+        self._reach("open")
+        self._state = replace(self._state, done="open")
+        self._reach("publish")
+        return dict(self._state.published.files)
+
+    # What the steps have made.
+
+    @property
+    def plan(self) -> Plan:
+        """Everything that decides the numbers."""
+        return self._state.plan
+
+    @property
+    def ledger(self) -> Ledger:
+        """Where looks are recorded."""
+        return self._context.ledger
+
+    @property
+    def wishes(self) -> Context:
+        """What the user wishes beside the numbers: where files go, whether the test set may be opened, and more."""
+        return self._context
+
+    @property
+    def n_jobs(self) -> int | None:
+        """Workers; None: all cores."""
+        return self._context.n_jobs
+
+    @property
+    def table(self) -> Table | None:
+        """The table, until its rows are parted."""
+        return None if self._state.asked is None else self._state.asked.table
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about the table."""
+        return self._state.notes
+
+    @property
+    def name(self) -> str | None:
+        """The study's name; None before its rows are sealed."""
+        return None if self._state.parted is None else self._state.parted.name
+
+    @property
+    def folder(self) -> Path:
+        """Where the study keeps what it needs to go on."""
+        return self._parted().folder
+
+    @property
+    def sealed(self) -> Sealed | None:
+        """How the rows were parted; None before."""
+        return None if self._state.parted is None else self._state.parted.sealed
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """The training rows."""
+        return self._parted().train
+
+    @property
+    def n_test(self) -> int:
+        """How many rows are test rows."""
+        return self._parted().n_test
+
+    @property
+    def vault(self) -> str:
+        """The SHA-256 of the file of test rows."""
+        return self._parted().vault
+
+    @property
+    def hashes(self) -> dict[str, str]:
+        """Digests of training rows, test rows and vault."""
+        return dict(self._parted().hashes)
+
+    @property
+    def selected(self) -> Selection | None:
+        """The selection; None before."""
+        return None if self._state.fitted is None else self._state.fitted.selection
+
+    @property
+    def warned(self) -> tuple[str, ...]:
+        """What the selected learner warned of when it was fitted to all training rows."""
+        return () if self._state.fitted is None else self._state.fitted.warnings
+
+    @property
+    def opened(self) -> Opened | None:
+        """The opened test set; None while it is sealed."""
+        return self._state.opened
+
+    test = opened
+
+    @property
+    def despite(self) -> tuple[str, ...]:
+        """Codes of serious checks that are answered."""
+        return self._context.despite
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The files that `publish` wrote."""
+        return dict(self._state.published.files)
+
+    @property
+    def unwritten(self) -> tuple[str, str] | None:
+        """Why the last `publish` left the model file out, and the command that writes it."""
+        return self._state.published.unwritten
+
+    # What it says.
+
+    def verdict(self) -> str:
+        """What was found, in a sentence."""
+        return record.verdict(self._reach("select"))
+
+    def summary(self) -> dict[str, Any]:
+        """The study in JSON types."""
+        return record.summary(self._reach("select"), self._context)
+
+    def code(self) -> str:
+        """A plain script that repeats the study."""
+        return record.code(self._reach("seal"))
+
+    def report(self, path: Any) -> str:
+        """Write the report as one HTML file; its SHA-256."""
+        return str(upcall("report_state")(self._reach("select"), self._context, Path(path)))
+
+    def save(self, path: Any, *, trust: Sequence[str] = ()) -> str:
+        """Write the fitted model with what predictions need; the SHA-256 of the file."""
+        return save(self._reach("select"), replace(self._context, trust=tuple(trust)), Path(path))
+
+    def verify(self) -> list[str]:
+        """What does not fit: the ledger's chain, the hashes of the rows, and whether a refit says the same."""
+        return record.problems(self._reach("select"), self._context)
+
+    def __str__(self) -> str:
+        if self.name is None:
+            return f"Study of {self.plan.target}, not sealed yet"
+        if self.selected is None:
+            return f"Study {self.name} of {self.plan.target}, sealed"
+        parts = [str(self.leaderboard), str(self.selected)]
+        parts += [] if self.opened is None else [str(self.opened)]
+        return "\n\n".join([f"Study {self.name}", *parts, self.verdict()])
+
+    __repr__ = __str__
+
+
+def _context(options: Options, ledger: Any, listener: Listener) -> Context:
+    """What of the options decides no number, with the ledger and the clock."""
+    started = monotonic()
+    return Context(
+        trusted_ledger(ledger),
+        listener,
+        n_jobs=options.n_jobs,
+        started=started,
+        deadline=None if options.time_budget is None else started + options.time_budget,
+        open_test=options.open_test,
+        reason=options.reason,
+        despite=tuple(options.despite),
+        out=None if options.out is None else Path(options.out),
+        trust=tuple(options.trust),
+    )
+
+
+@with_options
+def run(source: Any, target: str, *, ledger: Any = None, listener: Listener = silent, **options: Any) -> Study:
+    """A whole study: seal, evaluate, compare, select, open once; report and model go to `out`.
+
+    | parameter | default | range | meaning |
+    |-----------|---------|-------|---------|
+    | source | | a file or a data frame | the table |
+    | target | | a column | what is to be predicted |
+    | OPTIONS |
+    | ledger | None | a Ledger, a URL | where looks are recorded; None: the user's own |
+    | listener | silent | a function of an event | hears what is being done; `print` will do |
+
+    >>> import numpy as np
+    >>> frame = pd.DataFrame({"x": np.arange(40.0), "y": np.arange(40.0) * 2 + np.tile([0.5, -0.5], 20)})
+    >>> run(frame, "y", learners=["least squares"]).select().name
+    'least squares'
+    """
+    out = options.get("out")
+    if out is not None:
+        make_folder(Path(out))  # before anything is looked at
+    study = Study(source, target, ledger=ledger, listener=listener, **options).finish()
+    if out is not None:
+        study.publish(out)
+    return study

@@ -1,0 +1,98 @@
+"""The tables of a question: the rows that have a target, and every column that the question names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from assay.errors import DataError
+from assay.experiment.table.kinds import ID_NAME
+from assay.experiment.table.table import Table, read_table
+
+__all__ = ["read_parts"]
+
+
+def read_parts(
+    source: Any,
+    test: Any,
+    target: str,
+    *,
+    kinds: Mapping[str, str] | None = None,
+    group: str | None = None,
+    time: str | None = None,
+) -> tuple[Table, Table | None, list[str]]:
+    """The table, the test rows that someone else made (None: there are none), and what should be known of both.
+
+    Rows without a target are left out; a table that cannot answer the question is refused.
+
+    >>> import pandas as pd
+    >>> table, given, notes = read_parts(pd.DataFrame({"x": [1, 2, 3], "y": [1.0, None, 2.5]}), None, "y")
+    >>> len(table.frame), given, notes[-1]
+    (2, None, '1 rows without a target were left out')
+    """
+    table = read_table(source, kinds=kinds, target=target)
+    given = None if test is None else read_table(test, kinds=kinds, target=target)
+    notes = list(table.notes)
+    table = _with_target(table, target, notes)
+    given = None if given is None else _with_target(given, target, notes)
+    _refuse_columns(table, given, group, time)
+    kept = _only_columns(table, target, group, time, kinds or {}, notes)
+    if kept:
+        table = replace(table, kinds={**table.kinds, **kept})
+        given = None if given is None else replace(given, kinds={**given.kinds, **kept})
+    return table, given, notes
+
+
+def _only_columns(
+    table: Table, target: str, group: str | None, time: str | None, wanted: Mapping[str, str], notes: list[str]
+) -> dict[str, str]:
+    """Kinds of columns that look like row numbers, but are all there is to learn from: they are numbers then.
+
+    Refused where nothing but identifiers is left.
+    """
+    features = [name for name in table.frame.columns if name not in (target, group, time)]
+    if any(table.kinds[name] != "id" and table.frame[name].nunique(dropna=False) > 1 for name in features):
+        return {}
+    ids = [name for name in features if table.kinds[name] == "id" and name not in wanted]
+    if not ids or time is not None:
+        return {}
+    numbers = [name for name in ids if table.frame[name].dtype.kind in "iuf" and not ID_NAME.search(name)]
+    if numbers:
+        looks = "looks like a row number" if len(numbers) == 1 else "look like row numbers"
+        named = f"{', '.join(repr(name) for name in numbers)} {looks}"
+        notes.append(f"{named}, but no other column varies, so learners use it as a number")
+        return dict.fromkeys(numbers, "number")
+    what = f"nothing is left to learn from: {ids[0]!r} is taken for an identifier ({table.reasons[ids[0]]})"
+    kind = "number" if table.frame[ids[0]].dtype.kind in "iuf" else "category"
+    option = ("kind", f"{ids[0]}={kind}")
+    raise DataError(what, remedy="if it is a measure, say what it holds", option=option)
+
+
+def _with_target(table: Table, target: str, notes: list[str]) -> Table:
+    if target not in table.frame.columns:
+        known = ", ".join(repr(name) for name in list(table.frame.columns)[:8])
+        raise DataError(f"there is no column {target!r} in {table.name}", remedy=f"choose the target among {known}")
+    there = table.frame[target].notna().to_numpy()
+    if there.all():
+        return table
+    if not there.any():
+        raise DataError(f"the target {target!r} is missing in every row", remedy="choose another target")
+    missing = int((~there).sum())
+    words = f"{missing} rows without a target were left out"
+    if words not in notes:
+        notes.append(words)
+    frame = table.frame.loc[there].reset_index(drop=True)
+    return Table(frame, table.kinds, table.reasons, table.name, table.notes)
+
+
+def _refuse_columns(table: Table, test: Table | None, group: str | None, time: str | None) -> None:
+    for role, name in (("group", group), ("time", time)):
+        if name is not None and name not in table.frame.columns:
+            raise DataError(f"there is no column {name!r} for {role}", remedy="check its name")
+    if len(table.frame.columns) < 2:
+        raise DataError("the table holds the target alone", remedy="add columns to predict it from")
+    if test is not None:
+        gone = [name for name in table.frame.columns if name not in test.frame.columns]
+        if gone:
+            raise DataError(f"the test file lacks column {gone[0]!r}", remedy="give it the columns of the table")

@@ -1,0 +1,409 @@
+"""The seal: which rows are test rows is decided by their content, once, and stays so.
+
+A row's number u in [0, 1) is a keyed hash of its content (or of its group), and
+
+    row is a test row  <=>  u < t_s,    s its stratum: its class in classification, one for all in regression.
+
+t_s is the value that puts the wanted share of the stratum's rows below it, as nearly as twins (equal rows) allow;
+of all such values the one nearest to the share itself, so that rows appended later are split in about that share. A
+stratum never seen uses the share. The hash knows nothing of seeds, machines, file formats or the order of rows: a rerun
+shares the seal, appended rows change no old row's side, and twins stay together. By time, the rows after a cut are
+test rows; given a test file, its rows are.
+
+Cost: `_digests`, and a sort of the numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from assay.checks import choice, freeze
+from assay.errors import SealError
+from assay.experiment.storage.canonical_json import encode
+from assay.experiment.storage.ledger import Entry, Ledger, Transaction
+from assay.experiment.test_set.cut import apportion, cut, threshold, times
+from assay.experiment.test_set.digests import (
+    Digests,
+    column_of,
+    labels,
+    names_of,
+    row_digests,
+    uniform,
+)
+from assay.resampling import Holdout
+from assay.results import Result
+
+__all__ = ["Seal", "Sealed", "known_seals", "make_seal", "row_digests", "seal_rows", "side"]
+
+Array = np.ndarray
+ALL = "*"
+"""The name of the one stratum where there is only one."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Seal(Result):
+    """How a table's rows are parted, so that anybody can part them again.
+
+    | field      | meaning                                                                            |
+    |------------|------------------------------------------------------------------------------------|
+    | id         | sixteen hexadecimal digits made of everything below                                 |
+    | by         | "content", "group", "time" or "file": what decides                                  |
+    | columns    | the columns whose content makes a row what it is                                    |
+    | stratum    | the column of the classes, each with a threshold of its own; None: one stratum       |
+    | key        | the column of groups or times; None for content and file                             |
+    | salt       | "" for the first seal of these rows, a counter for later ones                        |
+    | share      | the wanted share of test rows                                                       |
+    | thresholds | by stratum: hash numbers below it are test rows                                      |
+    | cut        | by time: later rows are test rows (a number, or nanoseconds since 1970)              |
+    | n, n_test  | rows at sealing, and how many of them are test rows                                  |
+    | rows       | SHA-256 of the test rows' sorted digests                                             |
+    | digests    | those digests (without the salt, so that seals of the same rows can be compared)     |
+    """
+
+    id: str
+    by: str
+    columns: tuple[str, ...]
+    stratum: str | None
+    key: str | None
+    salt: str
+    share: float
+    thresholds: Mapping[str, float]
+    cut: float | int | None
+    n: int
+    n_test: int
+    rows: str
+    digests: Array = field(repr=False)
+
+    def state(self) -> dict[str, Any]:
+        """Everything but the digests, in JSON types."""
+        told = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "digests"}
+        return {**told, "columns": list(self.columns), "thresholds": dict(self.thresholds)}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], digests: Array) -> Seal:
+        """The seal that `state` and `digests` describe."""
+        known = {item.name for item in fields(cls)} - {"digests"}
+        told = {name: value for name, value in state.items() if name in known}
+        return cls(**{**told, "columns": tuple(told["columns"]), "digests": freeze(np.array(digests, np.uint64))})
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row: what decides, the share, and how many rows are test rows."""
+        names = ("by", "share", "n", "n_test", "salt", "rows")
+        return pd.DataFrame([{name: getattr(self, name) for name in names}], index=pd.Index([self.id], name="seal"))
+
+    def __str__(self) -> str:
+        how = {
+            "content": "by a hash of each row's content",
+            "group": f"by a hash of {self.key!r}, groups whole",
+            "time": f"by time, the latest rows by {self.key!r}",
+            "file": "by a test file",
+        }[self.by]
+        if self.stratum is not None and self.by == "content":
+            how += f", in the same share of each class of {self.stratum!r}"
+        again = f"; seal {self.salt} after the first" if self.salt else ""
+        return f"seal {self.id}: {self.n_test:,} of {self.n:,} rows sealed {how}{again}"
+
+
+def make_seal(
+    table: Any,
+    target: str,
+    task: str,
+    *,
+    share: float | str = "auto",
+    group: str | None = None,
+    time: str | None = None,
+    test: Any = None,
+    salt: str = "",
+    columns: Sequence[str] | None = None,
+) -> tuple[Seal, Array, Array]:
+    """A seal for the rows of a table, its training rows and its test rows.
+
+    | parameter | default | range                          | meaning                                                   |
+    |-----------|---------|--------------------------------|-----------------------------------------------------------|
+    | table     |         | a Table or a data frame        | the rows                                                  |
+    | target    |         | a column                       | what is to be predicted                                   |
+    | task      |         | "classification", "regression" | classes become strata                                     |
+    | share     | "auto"  | "auto", (0, 1)                 | test rows; "auto": a half, a fifth or a tenth (`Holdout`) |
+    | group     | None    | a column                       | rows of one group stay together                           |
+    | time      | None    | a column of numbers or dates   | the latest rows are test rows, equal times together       |
+    | test      | None    | a Table or a data frame        | test rows made by someone else; not trained on if in both |
+    | salt      | ""      | text                           | another salt, another split                               |
+    | columns   | None    | columns                        | what makes a row what it is; None: all but id columns     |
+
+    Test rows are positions in `table`; with `test` given, positions in that.
+
+    >>> frame = pd.DataFrame({"x": range(10), "y": list("aaaaaabbbb")})
+    >>> seal, train, test = make_seal(frame, "y", "classification", share=0.5)
+    >>> len(train), frame["y"][test].value_counts().to_dict(), bool((side(seal, frame)[test]).all())
+    (5, {'a': 3, 'b': 2}, True)
+    """
+    choice(task, "task", ("classification", "regression"))
+    by, key = _way(group, time, test)
+    content, given = Digests(_frame(table)), None if test is None else Digests(_frame(test))
+    named = _content(table, content.frame, given) if columns is None else [str(name) for name in columns]
+    return _make(content, given, by, key, named, target, task, share, salt)
+
+
+def side(seal: Seal, frame: Any) -> Array:
+    """Which rows of `frame` are test rows under `seal`, true or false for each.
+
+    The columns that decide must be there; other columns may have been added and rows appended.
+
+    >>> frame = pd.DataFrame({"x": range(8), "y": range(8)})
+    >>> seal, train, test = make_seal(frame, "y", "regression", share=0.5)
+    >>> longer = pd.concat([frame, frame + 8])
+    >>> bool((side(seal, longer)[:8] == side(seal, frame)).all())
+    True
+    """
+    return _side(seal, Digests(_frame(frame)))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sealed(Result):
+    """Rows parted under a recorded seal: the seal, training and test rows, and whether an earlier seal was shared."""
+
+    seal: Seal
+    train: Array
+    test: Array
+    entry: Entry
+    shared: bool
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row: the seal and the sizes of both parts."""
+        return self.seal.to_frame().assign(n_train=len(self.train), n_test=len(self.test), shared=self.shared)
+
+    def __str__(self) -> str:
+        since = f" (shared since {self.entry.created[:10]})" if self.shared else ""
+        return f"{self.seal}{since}; {len(self.train):,} training and {len(self.test):,} test rows"
+
+
+def known_seals(ledger: Ledger | Transaction, frame: Any) -> list[tuple[Seal, Entry, int]]:
+    """Earlier seals that share test rows with `frame`, oldest first: the seal, its entry, how many rows they share.
+
+    Rows are compared on the earlier seal's columns, so that added columns hide nothing.
+
+    >>> import tempfile
+    >>> ledger = Ledger(tempfile.mkdtemp() + "/ledger.db")
+    >>> frame = pd.DataFrame({"x": range(8), "y": range(8)})
+    >>> _ = seal_rows(ledger, frame, "y", "regression", share=0.5)
+    >>> [shared for _, _, shared in known_seals(ledger, frame.assign(z=0).iloc[::-1])]
+    [4]
+    """
+    return _known(ledger, Digests(_frame(frame)))
+
+
+def seal_rows(
+    ledger: Ledger,
+    table: Any,
+    target: str,
+    task: str,
+    *,
+    share: float | str = "auto",
+    group: str | None = None,
+    time: str | None = None,
+    test: Any = None,
+    reason: str | None = None,
+    study: str | None = None,
+) -> Sealed:
+    """Seal the rows of a table and record it, or share the seal these rows already have.
+
+    Rows that are test rows of an earlier seal of the same kind stay so; asking for another kind or share, or giving a
+    `reason`, makes a new seal with a new salt, and that is recorded with the reason. Without one it is refused.
+
+    | parameter                   | default | range            | meaning                                  |
+    |-----------------------------|---------|------------------|------------------------------------------|
+    | ledger                      |         | a Ledger         | where seals are recorded                 |
+    | table, target, task         |         | see `make_seal`  | the rows and what is to be predicted     |
+    | share, group, time, test    | "auto", None | see `make_seal` | how they are parted                  |
+    | reason                      | None    | text             | why these rows need another seal         |
+    | study                       | None    | text             | the study that asks                      |
+
+    >>> import tempfile
+    >>> ledger = Ledger(tempfile.mkdtemp() + "/ledger.db")
+    >>> frame = pd.DataFrame({"x": range(8), "y": range(8)})
+    >>> seal_rows(ledger, frame, "y", "regression").shared
+    False
+    >>> seal_rows(ledger, frame.iloc[::-1], "y", "regression").shared
+    True
+    """
+    choice(task, "task", ("classification", "regression"))
+    by, key = _way(group, time, test)
+    content, given = Digests(_frame(table)), None if test is None else Digests(_frame(test))
+    named = _content(table, content.frame, given)
+    content.on(named)  # the long part, before the lock is taken
+    with ledger.transaction() as writer:
+        earlier = _known(writer, content if given is None else given)
+        if earlier and reason is None:
+            return _share(earlier, content, given, by, key, share)
+        salt = str(max(int(old.salt or 0) for old, _, _ in earlier) + 1) if earlier else ""
+        seal, train, rows = _make(content, given, by, key, named, target, task, share, salt)
+        body = {**seal.state(), "reason": reason, "after": [old.id for old, _, _ in earlier]}
+        entry = writer.append("seal", body, study, seal.digests.astype("<u8").tobytes())
+        return Sealed(seal, train, rows, entry, shared=False)
+
+
+def _frame(table: Any) -> Any:
+    return getattr(table, "frame", table)
+
+
+def _way(group: str | None, time: str | None, test: Any) -> tuple[str, str | None]:
+    """What decides a row's side, and the column that holds it."""
+    if sum(way is not None for way in (group, time, test)) > 1:
+        raise SealError("group, time and a test file each decide the test rows", remedy="give one of them")
+    if test is not None:
+        return "file", None
+    return ("group", group) if group is not None else ("time", time) if time is not None else ("content", None)
+
+
+def _make(
+    content: Digests,
+    given: Digests | None,
+    by: str,
+    key: str | None,
+    named: Sequence[str],
+    target: str,
+    task: str,
+    share: float | str,
+    salt: str,
+) -> tuple[Seal, Array, Array]:
+    for name in (target, *(() if key is None else (key,))):
+        column_of(content.frame, name)  # a sentence if it is missing
+    digests = content.on(named)
+    blank: dict[str, Any] = {"by": by, "key": key, "salt": salt, "columns": tuple(sorted(named)), "stratum": None}
+    blank |= {"id": "", "thresholds": {}, "cut": None, "n_test": 0, "rows": "", "digests": digests[:0]}
+    if given is not None:
+        return _by_file(digests, given.on(named), blank)
+    n = len(digests)
+    if n < 2:
+        raise SealError(f"a table of {n} rows cannot be parted", remedy="give it at least two rows")
+    seal = Seal(**{**blank, "share": Holdout(share).share(n), "n": n})
+    if by == "time":
+        seal = replace(seal, cut=cut(content.frame, str(key), seal.share))
+    else:
+        seal = replace(seal, stratum=target if task == "classification" and by == "content" else None)
+        seal = replace(seal, thresholds=_thresholds(seal, content))
+    chosen = _side(seal, content)
+    _refuse_one_sided(chosen, seal)
+    return _finish(seal, digests, chosen), np.flatnonzero(~chosen), np.flatnonzero(chosen)
+
+
+def _side(seal: Seal, content: Digests) -> Array:
+    if seal.by == "file":
+        return np.isin(content.on(seal.columns), seal.digests)
+    if seal.by == "time":
+        return np.asarray(times(content.frame, str(seal.key)) > seal.cut)
+    codes, names = _strata(seal, content.frame)
+    limits = np.array([seal.thresholds.get(name, seal.share) for name in names])
+    return np.asarray(_hashed(seal, content) < limits[codes])
+
+
+def _known(ledger: Ledger | Transaction, content: Digests) -> list[tuple[Seal, Entry, int]]:
+    names, found = set(names_of(content.frame)), []
+    for entry in ledger.entries(kind="seal"):
+        if names.issuperset(entry.body["columns"]):
+            seal = Seal.from_state(entry.body, np.frombuffer(ledger.blob(entry), dtype="<u8"))
+            shared = int(np.count_nonzero(np.isin(content.on(seal.columns), seal.digests)))
+            if shared:
+                found.append((seal, entry, shared))
+    return found
+
+
+def _share(
+    earlier: list[tuple[Seal, Entry, int]],
+    content: Digests,
+    given: Digests | None,
+    by: str,
+    key: str | None,
+    share: float | str,
+) -> Sealed:
+    """The latest earlier seal that parts the rows in the way that is asked for."""
+    for old, entry, _ in reversed(earlier):
+        if (old.by, old.key) != (by, key):
+            continue
+        chosen = _side(old, content)
+        if given is not None:
+            if old.rows == _digest_of_rows(given.on(old.columns)):
+                return Sealed(old, np.flatnonzero(~chosen), np.arange(old.n_test), entry, shared=True)
+        elif share in ("auto", old.share):
+            _refuse_one_sided(chosen, old)
+            return Sealed(old, np.flatnonzero(~chosen), np.flatnonzero(chosen), entry, shared=True)
+    old, entry, shared = earlier[-1]
+    what = f"{shared} of these rows were sealed as test rows on {entry.created[:10]} in another way ({old})"
+    remedy = "ask for the same kind and share again, or pass reseal with the reason for a new seal"
+    raise SealError(what, remedy=remedy, option=("reseal", "the reason"))
+
+
+def _content(table: Any, frame: Any, given: Digests | None) -> list[str]:
+    """The columns that make a row what it is: all but numbers that only count the rows."""
+    kinds = getattr(table, "kinds", {})
+    names = names_of(frame)
+    if given is not None:
+        names = [name for name in names if name in set(names_of(given.frame))]
+        if not names:
+            raise SealError("the table and the test file share no column", remedy="give both the same columns")
+    return [name for name in names if kinds.get(name) != "id"] or names
+
+
+def _by_file(digests: Array, test: Array, blank: dict[str, Any]) -> tuple[Seal, Array, Array]:
+    if not test.size:
+        raise SealError("the test file has no rows", remedy="give it rows, or let assay part the table")
+    train = np.flatnonzero(~np.isin(digests, test))
+    if not train.size:
+        raise SealError("every row of the table is in the test file too", remedy="give other rows to train on")
+    n = len(test) + len(train)
+    seal = Seal(**{**blank, "share": len(test) / n, "n": n})
+    return _finish(seal, test, np.ones(len(test), dtype=bool)), train, np.arange(len(test))
+
+
+def _finish(seal: Seal, digests: Array, chosen: Array) -> Seal:
+    """The seal with its test rows counted, digested and named."""
+    sealed = freeze(np.unique(digests[chosen]))
+    rows = _digest_of_rows(digests[chosen])
+    seal = replace(seal, n_test=int(np.count_nonzero(chosen)), rows=rows, digests=sealed)
+    told = encode(seal.state()).encode("utf-8", "surrogatepass")
+    return replace(seal, id=hashlib.blake2b(told, digest_size=8).hexdigest())
+
+
+def _digest_of_rows(digests: Array) -> str:
+    return hashlib.sha256(np.sort(digests).astype("<u8").tobytes()).hexdigest()
+
+
+def _refuse_one_sided(chosen: Array, seal: Seal) -> None:
+    if not chosen.any() or chosen.all():
+        part = "training" if chosen.any() else "test"
+        why = {
+            "content": "rows that are equal, or alone in their class, cannot be parted",
+            "group": "all rows may belong to one group",
+            "time": "all rows may have one time",
+        }.get(seal.by, "the test file decides")
+        raise SealError(f"sealed by {seal.by}, no {part} row is left ({why})", remedy="give more rows, or a test file")
+
+
+def _hashed(seal: Seal, content: Digests) -> Array:
+    """The number in [0, 1) that decides each row's side."""
+    return uniform(content.on(seal.columns if seal.key is None else (seal.key,), seal.salt))
+
+
+def _strata(seal: Seal, frame: Any) -> tuple[Array, list[str]]:
+    """Each row's stratum as a number, and their names."""
+    if seal.stratum is None:
+        return np.zeros(len(column_of(frame, names_of(frame)[0])), dtype=np.intp), [ALL]
+    codes, names = pd.factorize(labels(column_of(frame, seal.stratum), seal.stratum), sort=True)
+    return codes, [str(name) for name in names]
+
+
+def _thresholds(seal: Seal, content: Digests) -> dict[str, float]:
+    codes, names = _strata(seal, content.frame)
+    sizes = np.bincount(codes, minlength=len(names))
+    wanted = apportion(sizes, seal.share)
+    order = np.argsort(codes, kind="stable")
+    parts = np.split(_hashed(seal, content)[order], np.cumsum(sizes)[:-1])
+    alone = len(names) == 1
+    limits = [threshold(part, int(k), seal.share, alone) for part, k in zip(parts, wanted, strict=True)]
+    return dict(zip(names, limits, strict=True))

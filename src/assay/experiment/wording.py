@@ -1,0 +1,106 @@
+"""Figures and their names in words that need no statistics: shares as percentages, metrics by what they tell."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from assay import numbers
+from assay.metrics.definition import PERCENT
+
+__all__ = ["MEANING", "apart", "called", "figure", "limits", "released", "roughly"]
+
+CALLED = {
+    "rmse": "typical error (rmse)",
+    "mae": "average error (mae)",
+    "mse": "mean squared error (mse)",
+    "r2": "share of the variation explained (r2)",
+    "error": "error rate",
+    "accuracy": "share of right answers (accuracy)",
+    "balanced_accuracy": "balanced accuracy",
+    "auc": "quality of ranking (auc)",
+    "log_loss": "log loss",
+    "brier": "brier score",
+}
+MEANING = {
+    "rmse": "how far predictions typically miss, in the target's own unit, large misses counting more",
+    "mae": "how far predictions miss on average, in the target's own unit",
+    "mse": "the mean of the squared misses",
+    "r2": "how much of the target's variation predictions account for; 0 is a plain guess of the mean, 1 is perfect",
+    "error": "the share of wrong answers",
+    "accuracy": "the share of right answers",
+    "balanced_accuracy": "the share of right answers, each class counting alike however rare it is",
+    "auc": "how often a row of the class is ranked above one that is not of it; 0.5 is a guess, 1 is perfect",
+    "log_loss": "how surprised the predicted probabilities are by the truth; 0 is certainty that was right",
+    "brier": "the squared miss of the predicted probabilities; 0 is certainty that was right",
+}
+"""What a metric tells, for `--explain`."""
+
+
+def called(metric: str, short: bool = False) -> str:
+    """What a metric is called in a sentence; `short` leaves out what stands in brackets.
+
+    >>> called("rmse"), called("auc", short=True), called("pinball")
+    ('typical error (rmse)', 'auc', 'pinball')
+    """
+    plain = "error rate" if metric == "error" else metric.replace("_", " ")
+    return plain if short else CALLED.get(metric, plain)
+
+
+def figure(metric: str, value: Any, lower: Any = math.nan, upper: Any = math.nan) -> str:
+    """A figure of a metric to the precision of its interval, a percentage where people read it so.
+
+    >>> figure("error", 0.0421, 0.02, 0.085), figure("rmse", 316.72, 253.8, 395.1), figure("error", None)
+    ('4.2%', '317', '')
+    """
+    if _absent(value):
+        return ""
+    return numbers.figure(value, lower, upper, percent=metric in PERCENT)
+
+
+def limits(metric: str, low: Any, high: Any) -> str:
+    """An interval in words.
+
+    >>> limits("error", 0.02, 0.085), limits("rmse", 253.8, 395.1), limits("auc", 0.871, 0.957)
+    ('2.0% to 8.5%', '254 to 395', '0.871 to 0.957')
+    """
+    if _absent(low) or _absent(high):
+        return ""
+    return " to ".join(numbers.with_limits(math.nan, low, high, percent=metric in PERCENT)[1:])
+
+
+def apart(metric: str, value: float, low: float, high: float) -> tuple[str, str]:
+    """A difference of two figures and its interval: in percentage points where they are percentages.
+
+    >>> apart("error", -0.042, -0.06, -0.02), apart("rmse", -4193.4, -7000.0, -1400.0)
+    (('-4.2 points', '-6.0 to -2.0 points'), ('-4,193', '-7,000 to -1,400'))
+    """
+    scale, unit = (100.0, " points") if metric in PERCENT else (1.0, "")
+    middle, least, most = numbers.with_limits(scale * value, scale * low, scale * high)
+    return middle + unit, f"{least} to {most}{unit}"
+
+
+def roughly(release: Any) -> str:
+    """What may be said of a look beyond the plan, as a clause.
+
+    >>> from assay.experiment.test_set.ladder import Release
+    >>> roughly(Release(0.125, True, 0.0125, 80, "error"))
+    'the error rate is about 12.5%, the best so far (told in steps of 1.2%, without an interval)'
+    """
+    name = called(release.loss, short=True)
+    value, step = released(release)
+    told = f"told in steps of {step}, without an interval"
+    if not release.improved:
+        return f"the model is not clearly better than the best so far, whose {name} is about {value} ({told})"
+    return f"the {name} is about {value}, the best so far ({told})"
+
+
+def released(release: Any) -> tuple[str, str]:
+    """What the Ladder lets out, to the precision of its step, and the step."""
+    value, step, percent = release.value, release.step, release.loss in PERCENT
+    exact = f"{numbers.fmt(100 * step, 2)}%" if percent else numbers.fmt(step, 2)
+    return numbers.figure(value, value - step, value + step, percent=percent), exact
+
+
+def _absent(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
