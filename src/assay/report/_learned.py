@@ -14,8 +14,8 @@ from assay.evaluation import Importance
 from assay.experiment.panel import BASELINE
 from assay.report._asked import dependence, importance
 from assay.report._embed import Part, attempt, picture, table_of
-from assay.report.draw import INK, MUTED
 from assay.report.draw_experiment import plain
+from assay.report.picture import INK, MUTED
 from assay.results import Summary
 from assay.trees.tree import Tree
 

@@ -14,7 +14,7 @@ from assay.bayes.count_laws import DirichletMultinomialLaw
 from assay.bayes.laws import Law
 from assay.bayes.regression import MapPenalty
 from assay.numbers import fmt
-from assay.report.draw import ACCENT, INK, MUTED, WARM, _canvas, draw
+from assay.report.picture import ACCENT, INK, MUTED, WARM, canvas, draw
 
 __all__: list[str] = []
 
@@ -30,7 +30,7 @@ def _posterior(result: Conjugate, ax: Axes | None = None) -> Axes:
     """One parameter: its densities before and after the data; several: their limits beside the prior means."""
     if result.law._groups():
         return _forest(result, ax)
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         prior = None if result.prior is None else result.prior.law
         x = _span([result.law] if prior is None else [result.law, prior])
         shown = result.interval(0.95)
@@ -54,7 +54,7 @@ def _forest(result: Conjugate, ax: Axes | None) -> Axes:
     interval = result.interval(0.95)
     total = len(interval.names)
     rows = np.arange(min(total, SHOWN))
-    with _canvas(ax, (7.0, 1.4 + 0.3 * len(rows))) as axes:
+    with canvas(ax, (7.0, 1.4 + 0.3 * len(rows))) as axes:
         at = rows[::-1]
         axes.hlines(at, interval.lower[rows], interval.upper[rows], color=ACCENT, linewidth=2.2)
         axes.plot(np.asarray(interval.estimate)[rows], at, "o", color=INK, markersize=5, label="posterior mean")
@@ -77,7 +77,7 @@ def _forest(result: Conjugate, ax: Axes | None) -> Axes:
 @draw.register
 def _law(result: Law, ax: Axes | None = None) -> Axes:
     """One law: bars for counts, a line for a density; of several, the first ten."""
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         groups = result._groups()
         parts = [(result, "")] if not groups else [(result._at(i), name) for i, name in _first(result, groups[0])]
         for law, name in parts:
@@ -142,7 +142,7 @@ def _short(law: Law) -> str:
 @draw.register
 def _counts_to_come(result: DirichletMultinomialLaw, ax: Axes | None = None) -> Axes:
     frame = result.to_frame().head(SHOWN)
-    with _canvas(ax, (7.0, 1.4 + 0.3 * len(frame))) as axes:
+    with canvas(ax, (7.0, 1.4 + 0.3 * len(frame))) as axes:
         at = np.arange(len(frame))[::-1]
         axes.hlines(at, frame["lower"], frame["upper"], color=ACCENT, linewidth=2.2)
         axes.plot(frame["mean"], at, "o", color=INK, markersize=5)
@@ -157,7 +157,7 @@ def _factor(result: BayesFactor, ax: Axes | None = None) -> Axes:
     """The logarithm of each factor over the borders of the verbal scale."""
     frame = result.to_frame().head(SHOWN)
     value = frame["log_bayes_factor"].to_numpy()
-    with _canvas(ax, (7.0, 1.7 + 0.32 * len(frame))) as axes:
+    with canvas(ax, (7.0, 1.7 + 0.32 * len(frame))) as axes:
         at = np.arange(len(frame))[::-1]
         reach = 1.15 * max(float(np.abs(value).max()), np.log(150.0) * 1.15)
         edges = [0.0, np.log(3), np.log(20), np.log(150), reach]
@@ -180,7 +180,7 @@ def _factor(result: BayesFactor, ax: Axes | None = None) -> Axes:
 @draw.register
 def _penalty(result: MapPenalty, ax: Axes | None = None) -> Axes:
     """The prior's density beside that of the other penalty with the same variance."""
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         tau: Any = result.prior_scale
         x = np.linspace(-4 * tau, 4 * tau, 401)
         laplace = np.exp(-np.abs(x) / tau) / (2 * tau)

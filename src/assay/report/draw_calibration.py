@@ -5,7 +5,7 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 
 from assay.calibration import Reliability
-from assay.report.draw import ACCENT, MUTED, WARM, _canvas, draw
+from assay.report.picture import ACCENT, MUTED, WARM, canvas, draw
 
 __all__: list[str] = []
 
@@ -16,7 +16,7 @@ LARGEST_DOT = 90.0
 @draw.register
 def _reliability(result: Reliability, ax: Axes | None = None) -> Axes:
     """Observed shares over predicted ones; the dots grow with the rows of their bin."""
-    with _canvas(ax, (5.6, 5.4)) as axes:
+    with canvas(ax, (5.6, 5.4)) as axes:
         axes.plot([0, 1], [0, 1], color=MUTED, linewidth=1, linestyle="--", label="calibrated")
         losses = result.figures["log_loss"]
         for curve, colour, word, loss in (

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from assay.clustering import ClusterPlane, ClusterProfile, ClusterVariation, KChoice, Silhouettes, Starts
 from assay.errors import ParameterError
 from assay.numbers import fmt
-from assay.report.draw import ACCENT, INK, MUTED, STYLE, WARM, _canvas, draw
+from assay.report.picture import ACCENT, INK, MUTED, STYLE, WARM, canvas, draw
 from assay.results import format_p
 
 __all__: list[str] = []
@@ -28,7 +28,7 @@ def _colour(cluster: int) -> Any:
 @draw.register
 def _starts(result: Starts, ax: Axes | None = None) -> Axes:
     """Every start at the inertia it reached, the best first."""
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         order = np.argsort(result.inertia, kind="stable")
         best = result.optimum[order] == 0
         at = np.arange(1, len(order) + 1)
@@ -46,7 +46,7 @@ def _starts(result: Starts, ax: Axes | None = None) -> Axes:
 @draw.register
 def _variation(result: ClusterVariation, ax: Axes | None = None) -> Axes:
     k = len(result.sizes)
-    with _canvas(ax, (7.0, 1.4 + 0.3 * k)) as axes:
+    with canvas(ax, (7.0, 1.4 + 0.3 * k)) as axes:
         at = np.arange(k)
         axes.barh(at, result.inertia, color=[_colour(j) for j in range(k)], height=0.7)
         for j in range(k):
@@ -67,7 +67,7 @@ def _variation(result: ClusterVariation, ax: Axes | None = None) -> Axes:
 @draw.register
 def _silhouettes(result: Silhouettes, ax: Axes | None = None) -> Axes:
     """One bar per row, sorted within its cluster."""
-    with _canvas(ax, (7.0, 5.0)) as axes:
+    with canvas(ax, (7.0, 5.0)) as axes:
         clusters, space = np.unique(result.labels), max(1, len(result.labels) // 60)
         low, ticks = 0, []
         for j in clusters:
@@ -90,7 +90,7 @@ def _silhouettes(result: Silhouettes, ax: Axes | None = None) -> Axes:
 
 @draw.register
 def _plane(result: ClusterPlane, ax: Axes | None = None) -> Axes:
-    with _canvas(ax, (7.0, 5.6)) as axes:
+    with canvas(ax, (7.0, 5.6)) as axes:
         size = 26 if len(result.points) <= 500 else 9
         for j in range(len(result.centres)):
             rows = result.points[result.labels == j]
@@ -122,7 +122,7 @@ def _profile(result: ClusterProfile, ax: Axes | None = None) -> Axes:
     first, last = order[~result.left_out[order]], order[result.left_out[order]]
     order = np.concatenate([first[: max(MOST_ROWS // 2, MOST_ROWS - len(last))], last])[:MOST_ROWS]
     k, rows = len(result.sizes), len(order)
-    with _canvas(ax, (2.8 + 1.0 * k, 1.8 + 0.3 * rows)) as axes:
+    with canvas(ax, (2.8 + 1.0 * k, 1.8 + 0.3 * rows)) as axes:
         effects = result.effects[order]
         top = max(0.8, float(np.nanmax(np.abs(effects), initial=0.0)))
         shown = axes.imshow(effects, cmap="RdBu_r", vmin=-top, vmax=top, aspect="auto")

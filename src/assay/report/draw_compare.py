@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from assay.evaluation.assess import Assessment
 from assay.evaluation.compare import Comparison
 from assay.numbers import fmt
-from assay.report.draw import ACCENT, INK, MUTED, WARM, _canvas, draw
+from assay.report.picture import ACCENT, INK, MUTED, WARM, canvas, draw
 
 __all__: list[str] = []
 
@@ -25,7 +25,7 @@ def _comparison(result: Comparison, ax: Axes | None = None) -> Axes:
     m = min(len(result.pairs), MOST)
     at = np.arange(m)[::-1]
     shown = result.rejected[:m]
-    with _canvas(ax, (7.6, 1.7 + 0.36 * m)) as axes:
+    with canvas(ax, (7.6, 1.7 + 0.36 * m)) as axes:
         colours = np.where(shown, ACCENT, MUTED).tolist()
         lower, upper = _reach(result.differences[:m], result.lower[:m], result.upper[:m])
         axes.hlines(at, lower, upper, colors=colours, linewidth=2.2)
@@ -79,7 +79,7 @@ def _legend(axes: Axes, result: Comparison, shown: np.ndarray) -> None:
 def _assessment(result: Assessment, ax: Axes | None = None) -> Axes:
     """The error and its interval beside the stated one."""
     found = result.interval()
-    with _canvas(ax, (6.4, 1.9)) as axes:
+    with canvas(ax, (6.4, 1.9)) as axes:
         values = (np.array([value], dtype=float) for value in (found.estimate, found.lower, found.upper))
         centre, lower, upper = values
         lower, upper = _reach(np.append(centre, result.p0), lower, upper)

@@ -15,7 +15,7 @@ from assay.evaluation.curves import even_ratios
 from assay.evaluation.optimism import BootstrapError
 from assay.evaluation.score_curves import LearningCurve, ScoreCurve, ValidationCurve, is_numeric
 from assay.numbers import fmt
-from assay.report.draw import ACCENT, INK, MUTED, WARM, _canvas, _mark, draw
+from assay.report.picture import ACCENT, INK, MUTED, WARM, canvas, draw, mark
 
 __all__: list[str] = []
 
@@ -71,7 +71,7 @@ def _scores(result: ScoreCurve, axes: Axes) -> None:
 
 @draw.register
 def _learning(result: LearningCurve, ax: Axes | None = None) -> Axes:
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         _scores(result, axes)
         if result.log_x:  # few sizes, each worth its own number
             axes.xaxis.set_major_locator(FixedLocator(list(result.values)))
@@ -84,12 +84,12 @@ def _learning(result: LearningCurve, ax: Axes | None = None) -> Axes:
 
 @draw.register
 def _validation(result: ValidationCurve, ax: Axes | None = None) -> Axes:
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         _scores(result, axes)
         if result.rule is not None:
             axes.axhline(result.rule, color=WARM, linewidth=1, linestyle="--", label="one-standard-error line")
         x = _positions(result.values, axes, result.log_x)
-        _mark(axes, {name: x[result.values.index(at)] for name, at in result.marks.items()})
+        mark(axes, {name: x[result.values.index(at)] for name, at in result.marks.items()})
         axes.set(title=f"Validation curve of {result.name}\n{result.scheme}")
         axes.legend(loc="best")
         return axes
@@ -98,7 +98,7 @@ def _validation(result: ValidationCurve, ax: Axes | None = None) -> Axes:
 @draw.register
 def _band(result: BootstrapBand, ax: Axes | None = None) -> Axes:
     """The curve in its two bands, with the data behind; rows of several columns stand side by side."""
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         level = f"{100 * result.level:g}%"
         if result.x is None:
             at = np.arange(result.estimate.size)
@@ -140,7 +140,7 @@ def _bias_variance(result: BiasVariance, ax: Axes | None = None) -> Axes:
     title = f"Bias and variance, {result.loss} loss ({words})"
     if len(result.values) == 1:
         return _bars(result, ax, names, reach, title)
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         x = _positions(result.values, axes, even_ratios(result.values))
         order = np.argsort(x, kind="stable")
         for name in names:
@@ -157,14 +157,14 @@ def _bias_variance(result: BiasVariance, ax: Axes | None = None) -> Axes:
                 label=WORDS[name],
             )
         axes.axhline(0.0, color=INK, linewidth=0.8)
-        _mark(axes, {"least total": x[int(np.argmin(result.components["total"]))]})
+        mark(axes, {"least total": x[int(np.argmin(result.components["total"]))]})
         axes.set(xlabel=result.x_name, ylabel="expected loss", title=title)
         axes.legend(loc="best")
         return axes
 
 
 def _bars(result: BiasVariance, ax: Axes | None, names: list[str], reach: float, title: str) -> Axes:
-    with _canvas(ax, (7.0, 1.2 + 0.45 * len(names))) as axes:
+    with canvas(ax, (7.0, 1.2 + 0.45 * len(names))) as axes:
         at = np.arange(len(names))[::-1]
         size = np.array([result.components[name][0] for name in names])
         error = reach * np.array([result.std_errors[name][0] for name in names])
@@ -179,7 +179,7 @@ def _bars(result: BiasVariance, ax: Axes | None, names: list[str], reach: float,
 @draw.register
 def _bootstrap_error(result: BootstrapError, ax: Axes | None = None) -> Axes:
     """The estimate with its interval between the apparent and the out-of-bag error, and the error of guessing."""
-    with _canvas(ax, (7.0, 2.2)) as axes:
+    with canvas(ax, (7.0, 2.2)) as axes:
         shown = result.interval()
         axes.hlines([0], [shown.lower], [shown.upper], color=ACCENT, linewidth=3)
         axes.plot([shown.estimate], [0], "o", color=INK, zorder=3)

@@ -20,7 +20,7 @@ from assay.experiment.table import Table
 from assay.metrics.confusion import Confusion, confusion_matrix
 from assay.metrics.curves import calibration_curve, precision_recall_curve, roc_curve
 from assay.numbers import fmt
-from assay.report.draw import ACCENT, INK, MUTED, STYLE, WARM, _canvas, _trend, draw
+from assay.report.picture import ACCENT, INK, MUTED, STYLE, WARM, canvas, draw, trend
 
 __all__ = ["PLAIN", "pictures_of", "plain", "safe"]
 
@@ -54,7 +54,7 @@ def safe(axes: Any) -> None:
 
 @contextmanager
 def _plain_canvas(ax: Axes | None, size: tuple[float, float] = (7.0, 4.4)) -> Iterator[Axes]:
-    with plt.rc_context(PLAIN), _canvas(ax, size) as axes:
+    with plt.rc_context(PLAIN), canvas(ax, size) as axes:
         yield axes
         safe(axes)
 
@@ -152,7 +152,7 @@ def _residuals(result: Residuals, ax: Axes | None = None) -> Axes:
         _dots(axes, result.predicted, missed)
         axes.axhline(0.0, color=INK, linewidth=0.8)
         if np.ptp(result.predicted) > 0:
-            _trend(axes, result.predicted, missed)
+            trend(axes, result.predicted, missed)
         axes.set(xlabel=f"predicted ({result.words})", ylabel="observed - predicted", title="Residuals")
         return axes
 

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from assay.latent import HiddenPath, NextStep, StateChoice, StateDiagram, StationaryLaws, TransitionIntervals
 from assay.numbers import fmt
-from assay.report.draw import ACCENT, INK, MUTED, WARM, _canvas, draw
+from assay.report.picture import ACCENT, INK, MUTED, WARM, canvas, draw
 
 __all__: list[str] = []
 
@@ -37,7 +37,7 @@ def _diagram(result: StateDiagram, ax: Axes | None = None) -> Axes:
     if len(result.names) > CIRCLED:
         return _matrix(result, ax)
     K = len(result.names)
-    with _canvas(ax, (6.8, 6.0) if K > 2 else (6.8, 3.4)) as axes:
+    with canvas(ax, (6.8, 6.0) if K > 2 else (6.8, 3.4)) as axes:
         turn = np.pi / 2 - 2 * np.pi * np.arange(K) / K if K != 2 else np.array([np.pi, 0.0])
         centre = np.column_stack([np.cos(turn), np.sin(turn)]) if K > 1 else np.zeros((1, 2))
         out = centre if K > 2 else np.tile([0.0, 1.0], (K, 1))
@@ -132,7 +132,7 @@ def _loop(axes: Axes, at: Any, p: float, colour: Any) -> None:
 
 
 def _matrix(result: StateDiagram, ax: Axes | None) -> Axes:
-    with _canvas(ax, (6.6, 5.6)) as axes:
+    with canvas(ax, (6.6, 5.6)) as axes:
         K = len(result.names)
         image = axes.imshow(result.transitions, cmap="Blues", vmin=0.0, vmax=float(result.transitions.max()))
         axes.grid(visible=False)
@@ -147,7 +147,7 @@ def _matrix(result: StateDiagram, ax: Axes | None) -> Axes:
 @draw.register
 def _path(result: HiddenPath, ax: Axes | None = None) -> Axes:
     """Posterior probabilities of the states, stacked, over time; below them the decoded path as a strip."""
-    with _canvas(ax, (9.0, 3.6)) as axes:
+    with canvas(ax, (9.0, 3.6)) as axes:
         K, T = len(result.names), len(result.codes)
         colours = _colours(K)
         steps = np.arange(T)
@@ -182,7 +182,7 @@ def _path(result: HiddenPath, ax: Axes | None = None) -> Axes:
 
 @draw.register
 def _choice(result: StateChoice, ax: Axes | None = None) -> Axes:
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         K = result.table["n_components"].to_numpy()
         for name, colour in (("bic", ACCENT), ("aic", MUTED)):
             width = 2.0 if name == result.criterion else 1.2
@@ -205,7 +205,7 @@ def _choice(result: StateChoice, ax: Axes | None = None) -> Axes:
 @draw.register
 def _stationary(result: StationaryLaws, ax: Axes | None = None) -> Axes:
     r, K = result.laws.shape
-    with _canvas(ax, (max(4.5, min(10.0, 1.5 + 0.5 * K)), 3.6)) as axes:
+    with canvas(ax, (max(4.5, min(10.0, 1.5 + 0.5 * K)), 3.6)) as axes:
         width = 0.8 / r
         for c, law in enumerate(result.laws):
             label = f"class {c + 1}" + (f", period {result.periods[c]}" if result.periods[c] > 1 else "")
@@ -220,7 +220,7 @@ def _stationary(result: StationaryLaws, ax: Axes | None = None) -> Axes:
 @draw.register
 def _intervals(result: TransitionIntervals, ax: Axes | None = None) -> Axes:
     table = result.table.iloc[::-1]
-    with _canvas(ax, (6.4, 1.2 + 0.26 * len(table))) as axes:
+    with canvas(ax, (6.4, 1.2 + 0.26 * len(table))) as axes:
         at = np.arange(len(table))
         axes.hlines(at, table["lower"], table["upper"], color=ACCENT, linewidth=2)
         axes.plot(table["estimate"], at, "o", color=INK, markersize=4)
@@ -235,7 +235,7 @@ def _intervals(result: TransitionIntervals, ax: Axes | None = None) -> Axes:
 def _next(result: NextStep, ax: Axes | None = None) -> Axes:
     """Symbols: bars of the first sequence's law; numbers: mean and standard deviation of each column."""
     names = [str(name) for name in result.columns]
-    with _canvas(ax, (max(4.5, min(10.0, 1.5 + 0.35 * len(names))), 3.6)) as axes:
+    with canvas(ax, (max(4.5, min(10.0, 1.5 + 0.35 * len(names))), 3.6)) as axes:
         at = np.arange(len(names))
         ahead = "the next step" if result.steps == 1 else f"{result.steps} steps ahead"
         many = len(result.law) > 1

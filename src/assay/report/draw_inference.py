@@ -12,7 +12,7 @@ from assay.inference.bootstrap import Bootstrap
 from assay.inference.permutation import PermutationTest
 from assay.inference.sequential import ConfidenceSequence, EProcess, Peeking, SpendingPlan
 from assay.numbers import fmt
-from assay.report.draw import ACCENT, INK, MUTED, WARM, _canvas, draw
+from assay.report.picture import ACCENT, INK, MUTED, WARM, canvas, draw
 from assay.results import Adjustment, Bound, Interval, TestResult
 
 __all__: list[str] = []
@@ -24,7 +24,7 @@ SHOWN = 2_000
 @draw.register
 def _interval(result: Interval, ax: Axes | None = None) -> Axes:
     labels = list(result.names) or [""]
-    with _canvas(ax, (6.0, 1.2 + 0.32 * len(labels))) as axes:
+    with canvas(ax, (6.0, 1.2 + 0.32 * len(labels))) as axes:
         _rows(axes, result, labels, np.empty(0))
         title = f"{100 * result.level:g}% {result.method} interval, n = {_words(result.n)}"
         axes.set(xlabel=result.estimand, title=title)
@@ -36,7 +36,7 @@ def _test(result: TestResult, ax: Axes | None = None) -> Axes:
     """The estimate and its interval beside the value under the null."""
     interval = result.interval(0.95)
     labels = list(result.names) or [""]
-    with _canvas(ax, (6.4, 1.5 + 0.32 * len(labels))) as axes:
+    with canvas(ax, (6.4, 1.5 + 0.32 * len(labels))) as axes:
         _rows(axes, interval, labels, np.atleast_1d(result.null))
         if np.ndim(result.null) == 0:
             axes.axvline(float(result.null), color=WARM, linewidth=1, linestyle="--", label="null")
@@ -74,7 +74,7 @@ def _adjustment(result: Adjustment, ax: Axes | None = None) -> Axes:
     values = np.sort(np.partition(result.p_values, top - 1)[:top])
     ranks = np.arange(1, top + 1)
     shown = np.unique(np.linspace(0, top - 1, min(top, SHOWN)).astype(int))
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         below = ranks[shown] <= found
         style: Any = {"s": 14, "linewidths": 0, "zorder": 3}
         axes.scatter(ranks[shown][~below], values[shown][~below], color=MUTED, label="not rejected", **style)
@@ -105,7 +105,7 @@ def _bound(result: Bound, ax: Axes | None = None) -> Axes:
     if result.tail is None:
         raise TypeError("this bound carries no curve to draw")
     at, delta = float(result[result.deviation]), float(result["delta"])
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         x = np.linspace(at / 50, 2 * at, 400)
         y = np.asarray(result.tail(x))
         axes.plot(x, y, color=ACCENT, linewidth=1.6)
@@ -128,7 +128,7 @@ def _words(n: Any) -> str:
 def _bootstrap(result: Bootstrap, ax: Axes | None = None) -> Axes:
     """The replicates, the estimate and the interval."""
     interval = result.interval()
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         _histogram(axes, result.replicates, "replicates")
         axes.axvspan(interval.lower, interval.upper, color=ACCENT, alpha=0.12, linewidth=0, label=_title(interval))
         axes.axvline(result.estimate, color=WARM, linewidth=1.6, label=f"{result.estimand} {fmt(result.estimate)}")
@@ -141,7 +141,7 @@ def _bootstrap(result: Bootstrap, ax: Axes | None = None) -> Axes:
 @draw.register
 def _permutation(result: PermutationTest, ax: Axes | None = None) -> Axes:
     """The null distribution and the value seen."""
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         _histogram(axes, result.null_distribution, "rearranged")
         axes.axvline(result.estimate, color=WARM, linewidth=1.6, label=f"seen: {fmt(result.estimate)}")
         axes.set(xlabel=result.estimand, ylabel="arrangements", title=f"{result.method}, p = {fmt(result.p_value, 3)}")
@@ -162,7 +162,7 @@ def _title(interval: Interval) -> str:
 @draw.register
 def _sequence(result: ConfidenceSequence, ax: Axes | None = None) -> Axes:
     """The running mean inside its ever tighter limits."""
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         at = _thinned(result.n)
         words = f"{100 * result.level:g}% {result.method} sequence, all n at once"
         axes.fill_between(
@@ -178,7 +178,7 @@ def _sequence(result: ConfidenceSequence, ax: Axes | None = None) -> Axes:
 @draw.register
 def _e_process(result: EProcess, ax: Axes | None = None) -> Axes:
     """Evidence against the null, with the line that a true null crosses at most once in twenty."""
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         at = _thinned(result.n)
         axes.plot(at, result.log_e[at - 1] / np.log(10), color=ACCENT, linewidth=1.4)
         axes.axhline(np.log10(20), color=WARM, linewidth=1, linestyle="--", label="reject at level 0.05")
@@ -203,7 +203,7 @@ def _stretch(axes: Axes, n: int) -> None:
 @draw.register
 def _peeking(result: Peeking, ax: Axes | None = None) -> Axes:
     """How the chance of a rejection grows with every look, beside the level that each look claims."""
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         few = result.x.size <= 30
         axes.plot(result.x, result.estimate, color=ACCENT, marker="o" if few else None, markersize=4)
         if result.rule is not None:
@@ -219,7 +219,7 @@ def _peeking(result: Peeking, ax: Axes | None = None) -> Axes:
 @draw.register
 def _spending(result: SpendingPlan, ax: Axes | None = None) -> Axes:
     """The boundary at each look beside the one of a single look."""
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         shown = np.isfinite(result.boundaries)
         signs = {"two-sided": (1, -1), "greater": (1,), "less": (-1,)}[result.alternative]
         for sign in signs:
@@ -236,7 +236,7 @@ def _spending(result: SpendingPlan, ax: Axes | None = None) -> Axes:
 def _ratio_test(result: LikelihoodRatioTest, ax: Axes | None = None) -> Axes:
     """The best reachable power at every size, and where this test stands."""
     curve = result.roc()
-    with _canvas(ax, (5.0, 4.8)) as axes:
+    with canvas(ax, (5.0, 4.8)) as axes:
         axes.plot(curve.x, curve.estimate, color=ACCENT, linewidth=1.6, label="likelihood-ratio tests")
         axes.plot([0, 1], [0, 1], color=MUTED, linewidth=1, linestyle=":")
         words = f"{result.method}: size {fmt(result.size, 3)}, power {fmt(result.power, 3)}"

@@ -13,7 +13,7 @@ from assay.evaluation.conformal_results import Coverage, PredictionIntervals, Pr
 from assay.evaluation.dependence import Dependence, label_of_output
 from assay.evaluation.importance import Importance
 from assay.numbers import fmt
-from assay.report.draw import ACCENT, INK, MUTED, WARM, _canvas, draw
+from assay.report.picture import ACCENT, INK, MUTED, WARM, canvas, draw
 
 __all__: list[str] = []
 
@@ -29,7 +29,7 @@ ROWS = 300
 def _importance(result: Importance, ax: Axes | None = None) -> Axes:
     """The most important columns on top, each with its interval; zero is a column that does not matter."""
     top = result.order[:BARS][::-1]
-    with _canvas(ax, (7.0, 1.4 + 0.28 * top.size)) as axes:
+    with canvas(ax, (7.0, 1.4 + 0.28 * top.size)) as axes:
         at = np.arange(top.size)
         axes.barh(at, result.importance[top], color=ACCENT, alpha=0.25, height=0.7)
         axes.hlines(at, result.lower[top], result.upper[top], color=ACCENT, linewidth=2)
@@ -49,7 +49,7 @@ def _dependence(result: Dependence, ax: Any = None) -> Any:
     """A curve with its band (categories: points with bars) or a surface; the curves of classes share a picture."""
     if len(result.columns) == 2:
         return _surface(result, ax)
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         x = np.arange(result.grids[0].size) if result.categorical[0] else result.grids[0]
         if result.individual is not None and len(result.outputs) == 1:
             _own_lines(axes, x, result.individual[0])
@@ -102,7 +102,7 @@ def _surface(result: Dependence, ax: Any) -> Any:
     """Contours of two numbers, a heat map where a category takes part; hatched where there are no rows."""
     panels = len(result.outputs)
     if panels > 1 and ax is None:
-        with _canvas(None, (5.2 * panels, 4.4)) as first:
+        with canvas(None, (5.2 * panels, 4.4)) as first:
             figure: Any = first.figure
             figure.clear()
             axes = figure.subplots(1, panels, sharey=True)
@@ -110,7 +110,7 @@ def _surface(result: Dependence, ax: Any) -> Any:
                 _one_surface(result, k, one)
             return axes
     chosen = np.ravel(ax) if ax is not None and np.ndim(ax) else [ax]
-    with _canvas(chosen[0], (6.4, 4.8)) as axes:
+    with canvas(chosen[0], (6.4, 4.8)) as axes:
         _one_surface(result, 0, axes)
         return axes
 
@@ -159,7 +159,7 @@ def _prediction_intervals(result: PredictionIntervals, ax: Axes | None = None) -
     """Intervals in the order of their predictions."""
     order = np.argsort(result.prediction, kind="stable")
     order = order[np.unique(np.linspace(0, order.size - 1, min(ROWS, order.size)).astype(int))]
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         at = np.arange(order.size)
         finite = np.isfinite(result.lower[order]) & np.isfinite(result.upper[order])
         axes.vlines(at[finite], result.lower[order][finite], result.upper[order][finite], color=ACCENT, alpha=0.45)
@@ -175,7 +175,7 @@ def _prediction_intervals(result: PredictionIntervals, ax: Axes | None = None) -
 def _prediction_sets(result: PredictionSets, ax: Axes | None = None) -> Axes:
     """How many sets hold how many classes."""
     counts = np.bincount(result.size, minlength=result.classes.size + 1)
-    with _canvas(ax, (5.6, 3.8)) as axes:
+    with canvas(ax, (5.6, 3.8)) as axes:
         at = np.arange(counts.size)
         axes.bar(at, counts / max(1, len(result)), color=[WARM] + [ACCENT] * (counts.size - 1), alpha=0.7, width=0.7)
         for x, count in zip(at, counts, strict=True):
@@ -191,7 +191,7 @@ def _prediction_sets(result: PredictionSets, ax: Axes | None = None) -> Axes:
 def _coverage(result: Coverage, ax: Axes | None = None) -> Axes:
     """Coverage of all rows and of each part with exact intervals, beside the nominal level."""
     frame = result.to_frame().iloc[::-1]
-    with _canvas(ax, (7.0, 1.4 + 0.34 * len(frame))) as axes:
+    with canvas(ax, (7.0, 1.4 + 0.34 * len(frame))) as axes:
         at = np.arange(len(frame))
         colours = [INK if name == "all" else ACCENT for name in frame.index]
         axes.hlines(at, frame["lower"], frame["upper"], color=colours, linewidth=2.5)
@@ -210,7 +210,7 @@ def _coverage(result: Coverage, ax: Axes | None = None) -> Axes:
 def _conformal(result: Conformal, ax: Axes | None = None) -> Axes:
     """The calibration scores and the quantile that the level takes from them."""
     words = {"residual": "|y - prediction|", "normalised": "|y - prediction| / spread", "lac": "1 - probability"}
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         axes.hist(result.scores, bins=min(60, max(10, result.n // 10)), color=ACCENT, alpha=0.35)
         frame = result.to_frame()
         frame = frame[frame["level"] == result.level]

@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from assay.latent import EMTrace, MixtureDensity, MixtureSelection
 from assay.numbers import fmt
-from assay.report.draw import ACCENT, INK, MUTED, WARM, _canvas, draw
+from assay.report.picture import ACCENT, INK, MUTED, WARM, canvas, draw
 
 __all__: list[str] = []
 
@@ -42,7 +42,7 @@ def _title(result: MixtureDensity) -> str:
 
 
 def _curve(result: MixtureDensity, ax: Axes | None) -> Axes:
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         mean, sd = result.means[:, 0], np.sqrt(result.covariances[:, 0, 0])
         low, high = (mean - 4 * sd).min(), (mean + 4 * sd).max()
         if result.points is not None:
@@ -66,7 +66,7 @@ def _curve(result: MixtureDensity, ax: Axes | None) -> Axes:
 
 
 def _plane(result: MixtureDensity, ax: Axes | None, *, projected: bool) -> Axes:
-    with _canvas(ax, (6.6, 5.2)) as axes:
+    with canvas(ax, (6.6, 5.2)) as axes:
         K = len(result.weights)
         colours = _colours(K)
         if result.points is not None and result.labels is not None:
@@ -112,7 +112,7 @@ def _contours(axes: Axes, result: MixtureDensity) -> None:
 @draw.register
 def _selection(result: MixtureSelection, ax: Axes | None = None) -> Axes:
     """The criterion over the number of components, one line per covariance type; hollow where a component collapsed."""
-    with _canvas(ax, (7.4, 4.4)) as axes:
+    with canvas(ax, (7.4, 4.4)) as axes:
         name = result.criterion
         table = result.table.assign(above=result.table[name] - result.lowest)
         kinds = list(dict.fromkeys(table["covariance_type"]))
@@ -141,7 +141,7 @@ def _selection(result: MixtureSelection, ax: Axes | None = None) -> Axes:
 @draw.register
 def _trace(result: EMTrace, ax: Axes | None = None) -> Axes:
     """The mean log-likelihood from the start values on, with a mark where a component was started anew."""
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         path = np.array([result.initial, *result.objective])
         axes.plot(np.arange(path.size), path, color=ACCENT, marker="o" if path.size <= 50 else None, markersize=4)
         for n, at in enumerate(result.restarted):

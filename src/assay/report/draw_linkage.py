@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from assay.clustering import Biplot, Dendrogram, ExplainedVariance, Loadings
 from assay.clustering.dendrogram import flat_clusters
 from assay.numbers import fmt
-from assay.report.draw import ACCENT, INK, MUTED, STYLE, WARM, _canvas, draw
+from assay.report.picture import ACCENT, INK, MUTED, STYLE, WARM, canvas, draw
 
 Array = np.ndarray
 
@@ -36,7 +36,7 @@ def _dendrogram(result: Dendrogram, ax: Axes | None = None) -> Axes:
     size = (
         (7.6, 1.2 + max(2.8, (0.16 if n <= 120 else 0.1) * n)) if lying else (min(16.0, max(7.0, 0.05 * n + 4.0)), 4.6)
     )
-    with _canvas(ax, size) as axes:
+    with canvas(ax, size) as axes:
         lines, colours, places = _tree_lines(Z, result)
         lines = [np.flip(line, axis=1) for line in lines] if lying else lines
         axes.add_collection(LineCollection(lines, colors=colours, linewidths=0.7 if n > 150 else 1.1))
@@ -114,7 +114,7 @@ def _explained(result: ExplainedVariance, ax: Axes | None = None) -> Axes:
     """The scree: shares with their limits, and what unrelated columns explain."""
     k = min(result.share.size, 30)
     at = np.arange(1, k + 1)
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         reach = np.vstack([result.share - result.lower, result.upper - result.share])[:, :k]
         axes.errorbar(
             at,
@@ -148,7 +148,7 @@ def _loadings(result: Loadings, ax: Axes | None = None) -> Axes:
     largest = np.argsort(-np.abs(result.loadings[:, :k]).max(axis=1), kind="stable")[:40]
     rows = np.sort(largest)
     table = result.loadings[rows, :k]
-    with _canvas(ax, (2.6 + 0.75 * k, 1.4 + 0.27 * len(rows))) as axes:
+    with canvas(ax, (2.6 + 0.75 * k, 1.4 + 0.27 * len(rows))) as axes:
         top = float(np.abs(table).max(initial=0.0)) or 1.0
         axes.imshow(table, cmap="RdBu_r", vmin=-top, vmax=top, aspect="auto")
         for i, j in np.ndindex(table.shape):
@@ -167,7 +167,7 @@ def _loadings(result: Loadings, ax: Axes | None = None) -> Axes:
 @draw.register
 def _biplot(result: Biplot, ax: Axes | None = None) -> Axes:
     """Scores as points or names, loadings as arrows on a scale of their own."""
-    with plt.rc_context(STYLE), _canvas(ax, (7.4, 6.4)) as axes:
+    with plt.rc_context(STYLE), canvas(ax, (7.4, 6.4)) as axes:
         groups = list(dict.fromkeys(result.groups))
         palette = plt.get_cmap("tab20" if len(groups) > 10 else "tab10")
         x, y = result.scores.T

@@ -15,8 +15,8 @@ from assay.margin.kernels import Validity
 from assay.margin.perceptron import MistakeTrace
 from assay.margin.units import UnitTrace
 from assay.numbers import fmt
-from assay.report.draw import ACCENT, INK, MUTED, STYLE, WARM, _canvas, draw
 from assay.report.draw_regions import COLOURS, _axis_names, _legend, _rows
+from assay.report.picture import ACCENT, INK, MUTED, STYLE, WARM, canvas, draw
 
 __all__ = ["draw_line"]
 
@@ -27,7 +27,7 @@ SHOWN = 8
 @draw.register
 def _validity(result: Validity, ax: Axes | None = None) -> Axes:
     """The spectrum from the largest eigenvalue to the smallest, those below zero in another colour."""
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         values = result.eigenvalues[::-1]
         at = np.arange(1, values.size + 1)
         below = values < -result.tolerance
@@ -54,7 +54,7 @@ def _validity(result: Validity, ax: Axes | None = None) -> Axes:
 @draw.register
 def _mistakes(result: MistakeTrace, ax: Axes | None = None) -> Axes:
     """All mistakes up to each pass, one line per class, and the bound where there is one."""
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         for k, name in enumerate(result.names[:SHOWN]):
             passes = int((result.mistakes[k] > 0).sum() + result.converged[k])
             total = np.cumsum(result.mistakes[k][: max(1, passes)])
@@ -81,7 +81,7 @@ def _unit(result: UnitTrace, ax: Axes | None = None) -> Any:
     """The error after each step; in a figure of its own also the weights on their way."""
     with plt.rc_context(STYLE):
         if ax is not None or len(result.weights) < 2:
-            with _canvas(ax) as axes:
+            with canvas(ax) as axes:
                 _error(axes, result)
                 return axes
         _, (left, right) = plt.subplots(1, 2, figsize=(10.0, 4.0), layout="constrained")
@@ -140,7 +140,7 @@ def draw_line(model: Any, X: Any, y: Any, *, ax: Axes | None = None) -> Axes:
     distance = np.where(labels == classes[1], 1.0, -1.0) * (points @ w + b) / size
     low, high = points.min(axis=0), points.max(axis=0)
     room = np.where(high > low, 0.1 * (high - low), 0.5)
-    with _canvas(ax, (6.2, 5.0)) as axes:
+    with canvas(ax, (6.2, 5.0)) as axes:
         far = 2.0 * float(np.abs(high - low + 2 * room).sum()) + 1.0
         centre = 0.5 * (low + high)
         foot = centre - w * (centre @ w + b) / size**2

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from assay.metrics.confusion import Confusion
 from assay.metrics.curve_results import CalibrationCurve, PrecisionRecallCurve, RocCurve, ThresholdTable
 from assay.numbers import fmt
-from assay.report.draw import ACCENT, INK, MUTED, WARM, _canvas, draw
+from assay.report.picture import ACCENT, INK, MUTED, WARM, canvas, draw
 
 __all__: list[str] = []
 
@@ -24,7 +24,7 @@ def _confusion(result: Confusion, ax: Axes | None = None) -> Axes:
     k = len(result.labels)
     side = float(np.clip(1.8 + 0.62 * k, 3.6, 9.0))
     shares = result.normalized()
-    with _canvas(ax, (side + 0.6, side)) as axes:
+    with canvas(ax, (side + 0.6, side)) as axes:
         axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
         if k <= NAMED:
             for (i, j), count in np.ndenumerate(result.counts):
@@ -52,7 +52,7 @@ def _roc(result: RocCurve, ax: Axes | None = None) -> Axes:
     """The curve over its band, beside the diagonal of guessing."""
     at = _thin(result.tpr.size)
     words = f"{100 * result.level:g}% {result.band} band"
-    with _canvas(ax, (5.2, 4.8)) as axes:
+    with canvas(ax, (5.2, 4.8)) as axes:
         if result.band == "pointwise":
             axes.fill_between(
                 result.fpr[at], result.tpr_lower[at], result.tpr_upper[at], color=ACCENT, alpha=0.18, lw=0, label=words
@@ -76,7 +76,7 @@ def _roc(result: RocCurve, ax: Axes | None = None) -> Axes:
 def _precision_recall(result: PrecisionRecallCurve, ax: Axes | None = None) -> Axes:
     """Steps of precision over recall, beside the share of positives that guessing reaches."""
     at = _thin(result.recall.size)
-    with _canvas(ax, (5.2, 4.8)) as axes:
+    with canvas(ax, (5.2, 4.8)) as axes:
         x = result.recall[at]
         words = f"{100 * result.level:g}% {result.band} band"
         low, high = result.precision_lower[at], result.precision_upper[at]
@@ -95,7 +95,7 @@ def _precision_recall(result: PrecisionRecallCurve, ax: Axes | None = None) -> A
 @draw.register
 def _calibration(result: CalibrationCurve, ax: Axes | None = None) -> Axes:
     """Observed shares with their intervals over predicted ones, beside the diagonal of calibration."""
-    with _canvas(ax, (5.2, 4.8)) as axes:
+    with canvas(ax, (5.2, 4.8)) as axes:
         axes.plot([0, 1], [0, 1], color=MUTED, linewidth=1, linestyle="--", label="calibrated")
         words = f"{100 * result.level:g}% {result.band} intervals"
         axes.vlines(result.prob_pred, result.lower, result.upper, color=ACCENT, linewidth=2, alpha=0.6, label=words)
@@ -113,7 +113,7 @@ def _calibration(result: CalibrationCurve, ax: Axes | None = None) -> Axes:
 @draw.register
 def _thresholds(result: ThresholdTable, ax: Axes | None = None) -> Axes:
     """Sensitivity, specificity and precision against the threshold, each with its band."""
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         for name, colour in (("sensitivity", ACCENT), ("specificity", WARM), ("precision", INK)):
             lower, upper = result.limits[name]
             shown = ~np.isnan(getattr(result, name))

@@ -12,7 +12,7 @@ from matplotlib.patches import FancyBboxPatch
 from matplotlib.ticker import MaxNLocator
 
 from assay.neural import FeatureMaps, Filters, GradientCheck, NetworkSummary, StepSizes, TrainingTrace
-from assay.report.draw import ACCENT, INK, MUTED, STYLE, WARM, _canvas, draw
+from assay.report.picture import ACCENT, INK, MUTED, STYLE, WARM, canvas, draw
 
 __all__: list[str] = []
 
@@ -22,7 +22,7 @@ MOST = 36
 
 @draw.register
 def _trace(result: TrainingTrace, ax: Axes | None = None) -> Axes:
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         epochs = np.arange(1, result.n_epochs + 1)
         few = "o" if result.n_epochs <= 30 else None
         axes.plot(epochs, result.loss, color=ACCENT, marker=few, markersize=3, label="training")
@@ -44,7 +44,7 @@ def _trace(result: TrainingTrace, ax: Axes | None = None) -> Axes:
 
 @draw.register
 def _step_sizes(result: StepSizes, ax: Axes | None = None) -> Axes:
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         axes.plot(result.learning_rate, result.loss, color=ACCENT)
         axes.axvline(result.suggestion, color=WARM, linestyle="--", linewidth=1.2, label=f"try {result.suggestion:.2g}")
         axes.set_xscale("log")
@@ -114,7 +114,7 @@ def _summary(result: NetworkSummary, ax: Axes | None = None) -> Axes:
     """Layers from top to bottom, each a box as wide as its share of the parameters is dark."""
     rows = [("input", result.input_shape, 0)]
     rows += list(zip(result.layers, result.output_shapes, result.counts, strict=True))
-    with _canvas(ax, (5.6, 0.9 + 0.52 * len(rows))) as axes:
+    with canvas(ax, (5.6, 0.9 + 0.52 * len(rows))) as axes:
         most = max(1, *(count for _, _, count in rows))
         for k, (name, shape, count) in enumerate(rows):
             tint = 0.06 + 0.5 * count / most
@@ -135,7 +135,7 @@ def _summary(result: NetworkSummary, ax: Axes | None = None) -> Axes:
 
 @draw.register
 def _check(result: GradientCheck, ax: Axes | None = None) -> Axes:
-    with _canvas(ax, (7.0, 1.2 + 0.34 * len(result.layers))) as axes:
+    with canvas(ax, (7.0, 1.2 + 0.34 * len(result.layers))) as axes:
         at = np.arange(len(result.layers))[::-1]
         errors = np.maximum(result.errors, 1e-16)
         axes.plot(errors, at, "o", color=ACCENT)

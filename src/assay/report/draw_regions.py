@@ -21,7 +21,7 @@ from matplotlib.lines import Line2D
 from assay.errors import DataError, ParameterError
 from assay.labels import class_labels
 from assay.numbers import fmt
-from assay.report.draw import INK, STYLE
+from assay.report.picture import INK, STYLE
 
 __all__ = ["draw_regions"]
 

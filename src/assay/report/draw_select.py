@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 from assay.evaluation.search import Search
 from assay.evaluation.select import Selection
 from assay.numbers import fmt
-from assay.report.draw import ACCENT, INK, MUTED, WARM, _canvas, _mark, draw
+from assay.report.picture import ACCENT, INK, MUTED, WARM, canvas, draw, mark
 
 __all__: list[str] = []
 
@@ -35,7 +35,7 @@ def _selection(result: Selection, ax: Axes | None = None) -> Axes:
 
 def _dots(result: Selection, table: pd.DataFrame, ax: Axes | None, how: str) -> Axes:
     at = np.arange(len(table))[::-1]
-    with _canvas(ax, (8.4, 1.4 + 0.3 * len(table))) as axes:
+    with canvas(ax, (8.4, 1.4 + 0.3 * len(table))) as axes:
         within = table["within"].to_numpy(dtype=bool)
         if result.rule == "best":
             within = np.ones(len(table), dtype=bool)
@@ -113,7 +113,7 @@ def _at(result: Search, x: np.ndarray, name: str) -> float:
 def _curve(result: Search, good: pd.DataFrame, name: str, x: np.ndarray, ax: Axes | None) -> Axes:
     chosen = result.selection
     order = np.argsort(x, kind="stable")
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         axes.errorbar(
             x[order],
             good["estimate"].to_numpy(float)[order],
@@ -141,7 +141,7 @@ def _curve(result: Search, good: pd.DataFrame, name: str, x: np.ndarray, ax: Axe
         marks = {"best": _at(result, x, chosen.best)}
         if chosen.name != chosen.best:
             marks["chosen"] = _at(result, x, chosen.name)
-        _mark(axes, marks)
+        mark(axes, marks)
         axes.set(xlabel=f"{name}\n{result.scheme}", ylabel=f"{result.metric.name} ± one standard error")
         axes.set_title(f"Chosen: {chosen.name}")
         axes.margins(y=0.12)
@@ -162,7 +162,7 @@ def _map(
     chosen = result.selection
     written = ""
     cells = across.size * down.size <= 2 * len(result.candidates)
-    with _canvas(ax, (7.0, 5.0)) as axes:
+    with canvas(ax, (7.0, 5.0)) as axes:
         if cells:
             picture: Any = axes.imshow(grid, cmap=shades, aspect="auto", origin="lower")
             axes.set_xticks(range(across.size), [fmt(v, 3) for v in across])

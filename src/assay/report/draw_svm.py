@@ -10,8 +10,8 @@ from matplotlib.patches import Rectangle
 
 from assay.margin import CGammaMap, MarginRegions, Margins, SolverComparison, SolverTrace
 from assay.numbers import fmt
-from assay.report.draw import ACCENT, INK, WARM, _canvas, draw
 from assay.report.draw_regions import COLOURS, MARKS, PALE
+from assay.report.picture import ACCENT, INK, WARM, canvas, draw
 
 __all__: list[str] = []
 
@@ -33,7 +33,7 @@ def _trace(result: SolverTrace, ax: Axes | None = None) -> Axes:
 @draw.register
 def _solvers(result: SolverComparison, ax: Axes | None = None) -> Axes:
     """How far each solver's objective is from the best of all, and its violation, against time."""
-    with _canvas(ax, (7.6, 4.6)) as axes:
+    with canvas(ax, (7.6, 4.6)) as axes:
         dual = [trace for trace in result.traces.values() if not _is_primal(trace)]
         best = max((float(trace.objective[-1]) for trace in dual), default=np.nan)
         for k, (name, trace) in enumerate(result.traces.items()):
@@ -63,7 +63,7 @@ def _is_primal(trace: SolverTrace) -> bool:
 @draw.register
 def _margins(result: Margins, ax: Axes | None = None) -> Axes:
     """Histogram of the scores towards the own class, by where rows lie."""
-    with _canvas(ax) as axes:
+    with canvas(ax) as axes:
         low, high = np.quantile(result.score, [0.002, 0.998])
         edges = np.linspace(min(low, -0.5), max(high, 1.5), 60).tolist()
         shown = [result.score[result.place == k] for k in range(4)]
@@ -90,7 +90,7 @@ _PLACES = ("beyond the margin", "on it", "inside", "wrong side")
 @draw.register
 def _regions(result: MarginRegions, ax: Axes | None = None) -> Axes:
     """Predicted classes as ground, boundary and margins as lines, support vectors ringed."""
-    with _canvas(ax, (6.4, 5.4)) as axes:
+    with canvas(ax, (6.4, 5.4)) as axes:
         K = len(result.classes)
         pale = [PALE + (1 - PALE) * np.array(to_rgb(COLOURS[k % len(COLOURS)])) for k in range(K)]
         ends = (result.x[0], result.x[-1], result.y[0], result.y[-1])
@@ -132,7 +132,7 @@ def _regions(result: MarginRegions, ax: Axes | None = None) -> Axes:
 def _grid(result: CGammaMap, ax: Axes | None = None) -> Axes:
     """The error of each cell; the least and the chosen one framed."""
     G, C = result.error.shape
-    with _canvas(ax, (2.6 + 0.78 * C, 1.9 + 0.55 * G)) as axes:
+    with canvas(ax, (2.6 + 0.78 * C, 1.9 + 0.55 * G)) as axes:
         image = axes.imshow(result.error, origin="lower", aspect="auto", cmap="viridis_r")
         axes.grid(visible=False)
         axes.set_xticks(range(C), [fmt(value, 3) for value in result.Cs])

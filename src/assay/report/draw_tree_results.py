@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFo
 
 from assay.numbers import fmt
 from assay.report._tree_plan import measured, plain
-from assay.report.draw import ACCENT, INK, MUTED, WARM, _canvas, draw
+from assay.report.picture import ACCENT, INK, MUTED, WARM, canvas, draw
 from assay.trees.conditions import clean
 from assay.trees.importance import Importance
 from assay.trees.influence import RelativeInfluence
@@ -37,7 +37,7 @@ def _cp_table(result: CPTable, ax: Axes | None = None) -> Axes:
     """Cross-validated error of each subtree with its standard error, the one-standard-error line, and the choice."""
     few = result.cp.size <= APART
     x = np.arange(result.cp.size) if few else result.leaves
-    with _canvas(ax, (7.4, 4.6)) as axes:
+    with canvas(ax, (7.4, 4.6)) as axes:
         axes.plot(x, result.rel_error, color=MUTED, linewidth=1.2, linestyle="-.", label="in training")
         words = "cross-validated, one standard error"
         if few:
@@ -92,7 +92,7 @@ def _subtree_ticks(axes: Axes, result: CPTable, x: np.ndarray, few: bool) -> Non
 def _pruning_path(result: PruningPath, ax: Axes | None = None) -> Axes:
     """What each subtree leaves of the root's risk, and its leaves, over the range of prices for which it is best."""
     alpha = result.alpha.astype(float).copy()
-    with _canvas(ax, (7.4, 4.4)) as axes:
+    with canvas(ax, (7.4, 4.4)) as axes:
         if alpha.size > 2 and alpha[1] > 0:
             # Zero has no logarithm: the largest tree's range of prices begins a little before it ends.
             alpha[0] = max(alpha[0], alpha[1] / 2)
@@ -185,7 +185,7 @@ def _bars(ax: Axes | None, names: Sequence[str], *, letters: int = LETTERS) -> I
     """A canvas as large as its bars and the names beside them need."""
     words = [plain(clean(name if len(name) <= letters else f"{name[: letters - 1]}…")) for name in names]
     beside = max((measured(word, 9.0, False) for word in words), default=0.0) / 72
-    with _canvas(ax, (5.4 + beside, 1.4 + 0.28 * len(words))) as axes:
+    with canvas(ax, (5.4 + beside, 1.4 + 0.28 * len(words))) as axes:
         yield axes
         # Names come from files: a dollar sign in them is no mathematics.
         axes.set_yticks(np.arange(len(words)), words, parse_math=False)

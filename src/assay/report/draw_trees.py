@@ -34,7 +34,7 @@ from assay.report._tree_plan import (
     plain,
     short_names,
 )
-from assay.report.draw import ACCENT, INK, STYLE, WARM
+from assay.report.picture import ACCENT, INK, STYLE, WARM
 from assay.trees.conditions import Wording
 from assay.trees.nodes import Nodes
 

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from assay.evaluation.validate import Validation
 from assay.numbers import fmt
-from assay.report.draw import ACCENT, INK, MUTED, _canvas, draw
+from assay.report.picture import ACCENT, INK, MUTED, canvas, draw
 
 __all__: list[str] = []
 
@@ -22,7 +22,7 @@ def _validation(result: Validation, ax: Axes | None = None) -> Axes:
     """Folds as points, the mean as a line within its interval."""
     found = result.interval()
     scores = result.fold_scores[np.isfinite(result.fold_scores)]
-    with _canvas(ax, (7.0, 2.6)) as axes:
+    with canvas(ax, (7.0, 2.6)) as axes:
         words = f"{100 * found.level:g}% interval ({found.method})"
         axes.axvspan(found.lower, found.upper, color=ACCENT, alpha=0.18, linewidth=0, label=words)
         axes.axvline(found.estimate, color=ACCENT, linewidth=1.6, label=f"mean {fmt(found.estimate)}")

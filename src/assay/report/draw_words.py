@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from assay.generative.text import TellingWords
-from assay.report.draw import ACCENT, INK, MUTED, WARM, _canvas, draw
+from assay.report.picture import ACCENT, INK, MUTED, WARM, canvas, draw
 
 __all__: list[str] = []
 
@@ -20,7 +20,7 @@ def _telling_words(result: TellingWords, ax: Axes | None = None) -> Axes:
     each = max(1, SHOWN // max(1, len(result.classes)))
     table = result.table.groupby("class", sort=False).head(each)
     rows = len(table) + len(result.classes)
-    with _canvas(ax, (7.0, 1.5 + 0.24 * rows)) as axes:
+    with canvas(ax, (7.0, 1.5 + 0.24 * rows)) as axes:
         at = 0.0
         ticks, names = [], []
         finite = table[["log_odds", "upper"]].to_numpy(dtype=float)
