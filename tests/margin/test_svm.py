@@ -416,3 +416,30 @@ def test_zero_rows_of_the_kernel():
     at = dict(zip(free.support_.tolist(), free.dual_coef_[0].tolist(), strict=True))
     assert at[0] == -3.0  # where k(x, x) = 0 the optimum is alpha = C
     assert at[1] == 3.0
+
+
+def test_many_rows_choose_by_a_sample(monkeypatch):
+    monkeypatch.setattr("assay.margin.svc_cv.LARGEST", 60)
+    X, y = load_iris(return_X_y=True)
+    model = SVCCV(Cs=[1.0, 10.0], gammas=[0.1]).fit(X, y, sample_weight=np.ones(len(y)))
+    assert model.machine_.support_.max() > 60  # the last fit is to all rows
+    assert model.score(X, y) > 0.9
+    with pytest.raises(DataError, match="pass a number of folds as cv"):
+        SVCCV(Cs=[1.0], gammas=[0.1], cv=[(np.arange(0, 150, 2), np.arange(1, 150, 2))]).fit(X, y)
+
+
+def test_pictures():
+    import matplotlib.pyplot as plt
+
+    X, y = classes(80, 2)
+    model = SVC().fit(X, y)
+    linear = LinearSVC(loss="hinge").fit(X, y)
+    grid = SVCCV(Cs=[0.1, 1.0], gammas=[0.1, 1.0], rule="1se").fit(X, y)
+    both = SolverComparison({"smo": model.trace_, "interior_point": linear.trace_})
+    made = (model.regions(X, y), linear.regions(X, y), model.margins(X, y), model.trace_, both, grid.cv_map_)
+    for result in made:
+        axes = result.plot()
+        assert axes.get_title(loc="left")
+        assert str(result)
+        assert len(result.to_frame())
+        plt.close(axes.figure)

@@ -2,8 +2,8 @@
 
 The dual min z'A A'z / 2 - q'z, 0 <= z <= u (and s'z = 0 with a free bias) has as many unknowns as rows, but A A' has
 rank p: each Newton system (diag(d) + A A') dz = r is solved through I + A' diag(1/d) A, one weighted product of p
-columns. Numbers have two z for a row (beta = z+ - z-), which share that product. Mehrotra's predictor and corrector; some
-twenty steps of n p^2 multiply-adds, whatever the data: where coordinate ascent needs a thousand epochs, this does not.
+columns. Numbers have two z for a row (beta = z+ - z-), which share that product. Mehrotra's predictor and corrector;
+some twenty steps of n p^2 multiply-adds, whatever the data: coordinate ascent may need a thousand epochs.
 
 Ferris, Munson (2002), Interior-point methods for massive support vector machines, SIAM J. Optim. 13, 783-804.
 """

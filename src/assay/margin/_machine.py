@@ -25,7 +25,7 @@ from assay.margin.kernels import RBF, EditDistance, Kernel, Laplacian, On, Preco
 from assay.margin.kernels import Linear as LinearKernel
 from assay.numerics.seeds import generator
 from assay.resampling import take
-from assay.state import Specs, anything, floats, left_out, part
+from assay.state import Specs, anything, floats, left_out, need, part
 
 __all__ = [
     "EXACT",
@@ -148,6 +148,14 @@ class KernelMachine(Estimator):
         "_unit": real(0, open_low=True),
         "_held": left_out(),
     }
+
+    def _check_state(self) -> None:
+        vectors = self.support_vectors_
+        need(hasattr(vectors, "shape") and vectors.shape[0] == self.support_.size, "support vectors are missing")
+        if isinstance(vectors, np.ndarray) and vectors.ndim == 2 and vectors.dtype.kind == "f":
+            need(
+                vectors.shape[1] == self.n_features_in_ and np.isfinite(vectors).all(), "support vectors are not finite"
+            )
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

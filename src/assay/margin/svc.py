@@ -129,9 +129,10 @@ class SVC(ClassifierMixin, KernelMachine):
     }
 
     def _check_state(self) -> None:
+        super()._check_state()
         k = self.classes_.size
         need(self.intercept_.size == k * (k - 1) // 2 and self.dual_coef_.shape[0] == k - 1)
-        need(int(self.n_support_.sum()) == self.support_.size == self.support_vectors_.shape[0])
+        need(int(self.n_support_.sum()) == self.support_.size)
 
     def __init__(
         self,

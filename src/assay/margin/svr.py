@@ -24,7 +24,7 @@ from assay.margin._dual import Dual
 from assay.margin._machine import KernelMachine, Machine
 from assay.margin._trace import SolverTrace
 from assay.margin.kernels import Linear as LinearKernel
-from assay.state import Specs, anything, floats, ints, need, optional, part
+from assay.state import Specs, anything, floats, ints, optional, part
 
 __all__ = ["SVR", "OneClassSVM"]
 
@@ -42,9 +42,6 @@ class _OneDual(KernelMachine):
         "coef_": optional(floats(1, "p")),
         "_offset": anything,
     }
-
-    def _check_state(self) -> None:
-        need(self.support_.size == self.support_vectors_.shape[0])
 
     def _keep(self, X: Any, machine: Machine, kept: Array) -> None:
         self._report([machine])
