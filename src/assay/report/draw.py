@@ -1,6 +1,6 @@
 """How each kind of result is drawn: `draw(result, ax=None)` dispatches on its type and returns the axes.
 
-Results call this through their own `plot()` (`assay.upcalls`). Each module `draw_<subject>.py` of this package registers
+Results call this through their own `plot()` (`assay.upcalls`). A module `draw_<subject>.py` of this package registers
 its pictures when it is loaded; all of them are found here, none is listed.
 """
 
