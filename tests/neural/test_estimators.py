@@ -11,19 +11,21 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 
-from assay.errors import DataError, ParameterError
+from assay.errors import DataError, DivergenceError, ParameterError
 from assay.neural import (
     SGD,
     BinaryCrossEntropy,
     Conv2D,
     Dense,
     Dropout,
+    GradientDescent,
     Huber,
     MaxPool,
     NeuralNetworkClassifier,
     NeuralNetworkRegressor,
     Penalty,
 )
+from assay.neural._kernels import drop
 
 CONVOLUTIONS = [
     Conv2D(16, 3, padding="same", activation="relu"),
@@ -266,3 +268,40 @@ def test_parameters_survive_clone_and_printing():
     assert twin.layers == model.layers
     assert twin.layers is not model.layers
     assert "SGD(momentum=0.5, nesterov=False)" in repr(twin)
+
+
+def test_partial_fit_drops_other_units_in_every_call(monkeypatch):
+    masks = []
+
+    def spy(x, chance, rate, out):
+        masks.append(chance.copy())
+        drop(x, chance, rate, out)
+
+    monkeypatch.setattr("assay.neural.layers.drop", spy)
+    X, y = load_iris(return_X_y=True)
+    model = NeuralNetworkClassifier(hidden=(8,), dropout=0.5, batch_size="full", random_state=0)
+    for _ in range(4):
+        model.partial_fit(X, y)
+    forward = masks[::2]
+    assert len({mask.tobytes() for mask in forward}) == len(forward) == 4
+
+
+@pytest.mark.parametrize(("before", "after"), [("sgd", "adam"), (GradientDescent(False), "adam"), ("adam", "sgd")])
+def test_partial_fit_with_another_optimizer_begins_its_memory_anew(before, after):
+    X, y = load_iris(return_X_y=True)
+    model = NeuralNetworkClassifier(hidden=(8,), optimizer=before, random_state=0).partial_fit(X, y)
+    old = model.network_.parameters_.copy()
+    model.set_params(optimizer=after, dtype="float64").partial_fit(X, y)
+    kept, memory = model._memory[1], model._memory[2]
+    assert memory.shape == (kept.slots, old.size)
+    assert np.abs(model.network_.parameters_ - old).max() < 0.1
+
+
+def test_partial_fit_that_diverges_leaves_the_weights():
+    X, y = load_iris(return_X_y=True)
+    model = NeuralNetworkRegressor(optimizer="sgd", random_state=0).partial_fit(X, y)
+    old, epochs = model.predict(X), model.n_iter_
+    with pytest.raises(DivergenceError):
+        model.set_params(learning_rate=1e20).partial_fit(X, y)
+    assert_array_equal(model.predict(X), old)
+    assert model.set_params(learning_rate=1e-3).partial_fit(X, y).n_iter_ == epochs + 1

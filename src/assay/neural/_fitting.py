@@ -309,32 +309,33 @@ class NeuralNetwork(Estimator):
         self._memory = None
 
     def _one_epoch(self, X: Array, images: Any, y: Array, w: Array | None, layers: list[Layer], loss: Loss) -> None:
-        """One more epoch on new rows, with the optimizer's memory of those before."""
-        shape = tuple(self.network_.input_shape) if hasattr(self, "network_") else self._shape_of(images, X.shape[1])
+        """One more epoch on new rows, with the optimizer's memory of those before; a failure leaves the old weights."""
         if w is not None and not w.any():
             raise DataError("every row of this part has weight zero", remedy="leave it out")
-        weights = np.empty(0, self.dtype) if w is None else (w / w.mean()).astype(self.dtype)
-        rows = Rows(self._inputs(X, shape, self.dtype), y.astype(self.dtype), weights)
+        # Seeds go on from call to call, so that each draws its own order and drops its own units.
+        seeds, *before = getattr(self, "_memory", None) or (seed_sequence(self.random_state),)
+        if hasattr(self, "network_"):
+            network = _copy(self.network_)
+        else:
+            shape = self._shape_of(images, X.shape[1])
+            network = Network(layers, shape, initialisation=self.initialisation, dtype=self.dtype)
+            network.initialize(random_state=np.random.default_rng(seeds.spawn(1)[0]))
+        shape, dtype = tuple(network.input_shape), network.dtype
+        weights = np.empty(0, dtype) if w is None else (w / w.mean()).astype(dtype)
+        rows = Rows(self._inputs(X, shape, dtype), y.astype(dtype), weights)
         recipe = replace(self._recipe(rows.n, loss), max_epochs=10**9, patience=10**9)
-        seeds = seed_sequence(self.random_state)
-        if not hasattr(self, "network_"):
-            self.network_ = Network(layers, shape, initialisation=self.initialisation, dtype=self.dtype)
-            self.network_.initialize(random_state=np.random.default_rng(seeds.spawn(1)[0]))
-            self.starts_ = []
-        trainer = Trainer(self.network_, rows, recipe, seeds)
-        losses, rates = [], []
+        trainer = Trainer(network, rows, recipe, seeds)
+        if before and before[0] == recipe.optimizer:
+            trainer.memory, trainer.count = before[1].copy(), before[2]
         if hasattr(self, "trace_"):
-            losses, rates = self.trace_.loss.tolist(), self.trace_.learning_rate.tolist()
-        if getattr(self, "_memory", None) is not None:
-            trainer.memory, trainer.count, trainer.rngs[0] = self._memory
-        trainer.losses, trainer.rates = losses, rates
-        trainer.best_epoch = len(losses) + 1
+            trainer.losses, trainer.rates = self.trace_.loss.tolist(), self.trace_.learning_rate.tolist()
+        trainer.best_epoch = len(trainer.losses) + 1
         with trainer.at_work():
             trainer.advance()
         trainer.finished = "" if recipe.optimizer.monotone else trainer.finished
         trace = replace(trainer.trace(), held_out=None, message="partial_fit")
-        self.trace_, self.n_iter_ = trace, trace.n_epochs
-        self._memory = (trainer.memory, trainer.count, trainer.rngs[0])
+        self.network_, self.trace_, self.n_iter_ = network, trace, trace.n_epochs
+        self._memory = (seeds, recipe.optimizer, trainer.memory, trainer.count)
         self.starts_ = [trace.loss[-1].item()]
 
     def _find(self, X: Array, y: Array, w: Array | None, layers: list[Layer], loss: Loss, sizes: Any) -> StepSizes:
@@ -386,6 +387,12 @@ def center_and_scale(X: Array) -> tuple[Array, Array]:
 
 def _convolves(layers: Sequence[Layer]) -> bool:
     return any(isinstance(one, Conv2D) or (isinstance(one, Residual) and _convolves(one.layers)) for one in layers)
+
+
+def _copy(network: Network) -> Network:
+    made = Network(network.layers, network.input_shape, initialisation=network.initialisation, dtype=network.dtype)
+    made.parameters_, made.statistics_ = network.parameters_.copy(), network.statistics_.copy()
+    return made
 
 
 def _same_arrays(one: Network, other: Network) -> bool:
