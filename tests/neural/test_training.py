@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import threading
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
 from assay import neural
 from assay.errors import DataError, DivergenceError, ParameterError, StoreError
@@ -440,9 +442,16 @@ def test_checkpoints_of_others_and_damaged_ones_are_refused(tmp_path):
         model.fit(X, y)
     with pytest.raises(StoreError, match="belongs to a fit with other data or settings; delete that file"):
         model.fit(X, y + 1e-3 * X[:, 0])
-    path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(StoreError, match="cannot be read"):
-        model.fit(X, y)
+    with pytest.raises(StoreError, match="belongs to a fit with other data or settings"):
+        clone(model).set_params(random_state=1).fit(X, y)
+    list_of_facts = io.BytesIO()
+    np.savez(list_of_facts, **{"facts.json": np.frombuffer(b"[1]", np.uint8)})
+    plain_array = io.BytesIO()
+    np.save(plain_array, np.ones(3))
+    for damaged in (path.read_bytes()[:100], b"", b"text", list_of_facts.getvalue(), plain_array.getvalue()):
+        path.write_bytes(damaged)
+        with pytest.raises(StoreError, match="cannot be read"):
+            model.fit(X, y)
     with pytest.raises(StoreError, match="cannot be written"):
         model.set_params(checkpoint=tmp_path / "missing" / "fit.npz").fit(X, y)
     assert json.dumps(sorted(p.name for p in tmp_path.iterdir())) == '["fit.npz"]'

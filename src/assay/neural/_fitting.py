@@ -298,7 +298,7 @@ class NeuralNetwork(Estimator):
 
         if checkpoint is not None:
             parts = [rows.X, rows.y, rows.w, *([] if held is None else [held.X, held.y, held.w])]
-            words = f"{recipe} {layers} {shape} {self.initialisation} {self.n_starts}"
+            words = f"{recipe} {layers} {shape} {self.initialisation} {self.n_starts} {seeds.entropy}"
             checkpoint.belongs = digest(words, *parts, *([] if before is None else [before.parameters_]))
             checkpoint.entropy = int(seeds.entropy) if isinstance(seeds.entropy, int) else list(seeds.entropy or [])
         network, trace, starts, _ = train(
