@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
@@ -14,6 +15,7 @@ from sklearn.neural_network import MLPClassifier
 from assay.errors import DataError, DivergenceError, ParameterError
 from assay.neural import (
     SGD,
+    Augmentation,
     BinaryCrossEntropy,
     Conv2D,
     Dense,
@@ -305,3 +307,24 @@ def test_partial_fit_that_diverges_leaves_the_weights():
         model.set_params(learning_rate=1e20).partial_fit(X, y)
     assert_array_equal(model.predict(X), old)
     assert model.set_params(learning_rate=1e-3).partial_fit(X, y).n_iter_ == epochs + 1
+
+
+def test_a_warm_start_begins_anew_after_a_failure_or_with_other_classes():
+    X, y = load_breast_cancer(return_X_y=True)
+    model = NeuralNetworkClassifier(warm_start=True, max_epochs=2, random_state=0, augment=Augmentation(shift=1))
+    with pytest.raises(ParameterError, match="X is a table"):
+        model.fit(X, y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    first = model.set_params(augment=None).fit(X, y).trace_.loss
+    names = np.where(y == 0, "yes", "no")
+    fresh = clone(model).fit(X, names).trace_.loss
+    assert_array_equal(model.fit(X, names).trace_.loss, fresh)
+    assert model.fit(X, names).trace_.loss[0] < first[0]
+
+
+def test_predictions_do_not_depend_on_settings_changed_after_fit():
+    X, y = load_breast_cancer(return_X_y=True)
+    model = NeuralNetworkClassifier(max_epochs=2, random_state=0).fit(X, y)
+    before = model.predict_proba(X)
+    assert_array_equal(model.set_params(standardize=False).predict_proba(X), before)

@@ -186,10 +186,11 @@ class NeuralNetwork(Estimator):
     def _inputs(self, X: Array, shape: tuple[int, ...], dtype: Any) -> Array:
         """Standardised rows in the shape and type that the network takes."""
         out = np.empty(X.shape, dtype=dtype)
+        moved = self._mean.any() or (self._scale != 1).any()
         with np.errstate(over="ignore"):
             for first in range(0, len(X), ROWS):
                 rows = X[first : first + ROWS]
-                if self.standardize:
+                if moved:
                     rows = (rows - self._mean) / self._scale
                 np.clip(rows, -FARTHEST, FARTHEST, out=out[first : first + ROWS], casting="unsafe")
         return out.reshape(len(X), *shape)
@@ -197,10 +198,10 @@ class NeuralNetwork(Estimator):
     def _outputs(self, X: Any) -> Array:
         """What the last layer gives for rows, float64.
 
-        Tables are predicted in double precision, so that no digit depends on which rows are asked together; images in
-        the precision of the network.
+        Tables are predicted in double precision, so that only the last digits (about 1e-15) depend on which rows are
+        asked together; images in the precision of the network.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "network_")
         flat, _ = self._flat(X, reset=False)
         rows = self._gate(flat, reset=False, dtype=[np.float64, np.float32])
         network = self.network_
@@ -270,7 +271,15 @@ class NeuralNetwork(Estimator):
         return min(int(self.batch_size), n)
 
     def _train(
-        self, X: Array, shape: tuple[int, ...], y: Array, w: Array | None, layers: list[Layer], loss: Loss, strata: Any
+        self,
+        X: Array,
+        shape: tuple[int, ...],
+        y: Array,
+        w: Array | None,
+        layers: list[Layer],
+        loss: Loss,
+        strata: Any,
+        goes_on: bool,
     ) -> None:
         """Rows to a fitted network: the held-out part, several starts, the best of them."""
         checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
@@ -286,7 +295,7 @@ class NeuralNetwork(Estimator):
         if self.early_stopping:
             rows, held = _split(rows, strata, self.validation_fraction, np.random.default_rng(split))
         recipe = self._recipe(rows.n, loss, held is not None)
-        before = getattr(self, "network_", None) if self.warm_start else None
+        before = self.network_ if goes_on else None
         firsts = start.spawn(self.n_starts)
 
         def make(k: int) -> Network:
@@ -351,12 +360,12 @@ class NeuralNetwork(Estimator):
 
     def filters(self, layer: int | None = None) -> Filters:
         """Learned filters of a convolution, or weights of a dense layer on images; the first one unless told."""
-        check_is_fitted(self)
+        check_is_fitted(self, "network_")
         return filters_of(self.network_, layer)
 
     def feature_maps(self, X: Any, layer: int | None = None) -> FeatureMaps:
         """What a convolution makes of the first image of X: one map for each filter."""
-        check_is_fitted(self)
+        check_is_fitted(self, "network_")
         flat, _ = self._flat(X, reset=False)
         rows = self._gate(flat, reset=False)[:1]
         shape = tuple(self.network_.input_shape)
