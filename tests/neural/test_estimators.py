@@ -15,6 +15,7 @@ from sklearn.neural_network import MLPClassifier
 from assay.errors import DataError, DivergenceError, ParameterError
 from assay.neural import (
     SGD,
+    Activation,
     Augmentation,
     BinaryCrossEntropy,
     Conv2D,
@@ -328,3 +329,30 @@ def test_predictions_do_not_depend_on_settings_changed_after_fit():
     model = NeuralNetworkClassifier(max_epochs=2, random_state=0).fit(X, y)
     before = model.predict_proba(X)
     assert_array_equal(model.set_params(standardize=False).predict_proba(X), before)
+
+
+def test_a_softmax_at_the_end_is_the_output_or_is_refused():
+    X, y = load_iris(return_X_y=True)
+    apart = NeuralNetworkClassifier(layers=[Dense(5), Dense(3), Activation("softmax")], max_epochs=2, random_state=0)
+    joined = clone(apart).set_params(layers=[Dense(5), Dense(3, "softmax")])
+    assert_array_equal(apart.fit(X, y).predict_proba(X), joined.fit(X, y).predict_proba(X))
+    for wrong in ([Dense(4, "softmax")], [Dense(4), Activation("softmax")]):
+        with pytest.raises(ParameterError, match=r"the output layer is Dense\(3, 'softmax'\); leave the softmax out"):
+            clone(apart).set_params(layers=wrong).fit(X, y)
+    two = clone(apart).set_params(layers=[Dense(2, "softmax")])
+    with pytest.raises(ParameterError, match="or pass binary_units=2"):
+        two.fit(X, y == 0)
+    assert two.set_params(binary_units=2).fit(X, y == 0).network_.n_parameters == 10
+
+
+@pytest.mark.parametrize("wrong", [{"low": 0.0}, {"low": 1.0, "high": 0.1}, {"steps": 0}, {"steps": "many"}])
+def test_step_sizes_to_try_are_checked(wrong):
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ParameterError, match="use 0 < low < high and at least 2 steps"):
+        NeuralNetworkClassifier(random_state=0).find_learning_rate(X, y, **wrong)
+
+
+def test_sizes_may_be_numbers_of_numpy():
+    two, three = np.int64(2), np.int32(3)
+    assert Conv2D(three, three, stride=two).output_shape((7, 7, 1)) == (3, 3, 3)
+    assert MaxPool(two, stride=(two, three)).output_shape((7, 7, 1)) == (3, 2, 1)

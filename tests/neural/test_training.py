@@ -342,6 +342,17 @@ def test_the_best_of_several_starts():
     assert len(model.starts_) == 4
     assert len(set(model.starts_)) == 4
     assert model.trace_.loss[-1] == min(model.starts_)
+    assert str(model.set_params(max_epochs=1).fit(X, y).trace_).startswith("1 epoch of")
+
+
+def test_starts_of_gradient_descent_are_compared_by_the_weights_that_are_kept():
+    """Not by the objective of the step that failed and was taken back."""
+    X, y = waves()
+    setting = {"hidden": (4,), "optimizer": "gradient_descent", "learning_rate": 2.0, "max_epochs": 200}
+    for seed in range(5):
+        model = NeuralNetworkRegressor(**setting, n_starts=4, random_state=seed).fit(X, y)
+        assert model.trace_.converged
+        assert model.trace_.loss.min() == min(model.starts_)
 
 
 # Divergence.
@@ -352,9 +363,11 @@ def test_a_step_that_is_too_large(rate):
     X, y = waves()
     model = NeuralNetworkRegressor(hidden=(8,), optimizer=SGD(0.9), learning_rate=rate, max_epochs=500, random_state=0)
     with pytest.raises(
-        DivergenceError, match=r"epoch \d+ \(update \d+\): layer \d \(Dense\) overflows.*learning_rate="
+        DivergenceError, match=r"epoch \d+ \(update \d+\): layer \d \(Dense\) overflows.*learning_rate=.*clip=1.0"
     ):
         model.fit(X, y)
+    with pytest.raises(DivergenceError, match=r"learning_rate=[0-9.e+-]+$"):  # clipping is no remedy where it is on
+        model.set_params(clip=1.0, learning_rate=1e30).fit(X, y)
 
 
 def test_adam_with_a_huge_step_gives_an_answer():

@@ -28,7 +28,7 @@ from assay.errors import DataError, ParameterError
 from assay.neural.checkpoints import Checkpoint, digest
 from assay.neural.convolution import Conv2D
 from assay.neural.images import Augmentation, filters_of, maps_of
-from assay.neural.layers import NAMES, Dense, Dropout, Layer, Residual
+from assay.neural.layers import NAMES, Activation, Dense, Dropout, Layer, Residual
 from assay.neural.losses import Loss
 from assay.neural.network import Network, Plan
 from assay.neural.optimizers import OPTIMIZERS, SCHEDULES, Optimizer, Schedule
@@ -136,6 +136,7 @@ class NeuralNetwork(Estimator):
     checkpoint: Any
     random_state: Any
     n_jobs: int | None
+    network_: Network
     _memory: Any
 
     def _check_state(self) -> None:
@@ -225,16 +226,27 @@ class NeuralNetwork(Estimator):
             for name in ("dropout", "input_dropout"):
                 if getattr(self, name):
                     raise ParameterError(f"{name} is given beside layers", remedy="put Dropout(...) into layers")
-            given = list(self.layers)
-            last = given[-1]
-            is_output = type(last) is Dense and last.units == units and last.activation in ("identity", activation)
-            return [*given[:-1], replace(last, activation=output.activation)] if is_output else [*given, output]
+            return self._given(list(self.layers), output, activation)
         made: list[Layer] = [Dropout(self.input_dropout)] if self.input_dropout else []
         for k in self.hidden:
             made.append(Dense(int(k), self.activation))
             if self.dropout:
                 made.append(Dropout(self.dropout))
         return [*made, output]
+
+    def _given(self, given: list[Layer], output: Dense, activation: str) -> list[Layer]:
+        """The user's layers, with the output layer they end with or one added."""
+        before = given[-2] if len(given) > 1 else None
+        if given[-1] == Activation(activation) and type(before) is Dense and before.activation == "identity":
+            given[-2:] = [replace(before, activation=activation)]
+        last = given[-1]
+        if type(last) is Dense and last.units == output.units and last.activation in ("identity", activation):
+            return [*given[:-1], replace(last, activation=output.activation)]
+        if activation != "identity" and "softmax" in (getattr(last, "activation", ""), getattr(last, "function", "")):
+            what = f"layers end with a softmax, but the output layer is Dense({output.units}, {activation!r})"
+            two = "" if output.units > 1 else ", or pass binary_units=2"
+            raise ParameterError(what, remedy=f"leave the softmax out, the output layer is added{two}")
+        return [*given, output]
 
     def _recipe(self, n: int, loss: Loss, held: bool = False) -> Recipe:
         optimizer = OPTIMIZERS[self.optimizer] if isinstance(self.optimizer, str) else self.optimizer
@@ -349,6 +361,10 @@ class NeuralNetwork(Estimator):
 
     def _find(self, X: Array, y: Array, w: Array | None, layers: list[Layer], loss: Loss, sizes: Any) -> StepSizes:
         low, high, steps, shape = sizes
+        fit = all(real(0, open_low=True).accepts(one) for one in (low, high)) and low < high
+        if not fit or not integer(2).accepts(steps):
+            what = f"low = {low!r}, high = {high!r}, steps = {steps!r} are not step sizes to try"
+            raise ParameterError(what, remedy="use 0 < low < high and at least 2 steps, such as low=1e-6, high=10.0")
         weights = np.empty(0, self.dtype) if w is None else (w / w.mean()).astype(self.dtype)
         rows = Rows(self._inputs(X, shape, self.dtype), y.astype(self.dtype), weights)
         first, second = seed_sequence(self.random_state).spawn(2)
