@@ -295,6 +295,9 @@ class _Pooled(Layer):
     def parameters(self, shape: Shape) -> tuple[Parameter, ...]:
         return self.conv.parameters(shape)
 
+    def penalties(self, shape: Shape) -> tuple[Penalty | None, ...]:
+        return self.conv.penalties(shape)
+
     def work(self, shape: Shape) -> int:
         return self.conv.work(shape)
 

@@ -365,8 +365,8 @@ def _blocks(plan: Plan, penalties: tuple[Penalty, ...], total: float) -> Blocks:
     starts: list[int] = [0]
     ridge: list[float] = []
     lasso: list[float] = []
-    for step, one, start in plan.arrays():
-        own = getattr(getattr(step.layer, "conv", step.layer), "penalty", None)
+    own_of = [own for step in plan.steps for own in step.layer.penalties(step.input_shape)]
+    for (_, one, start), own in zip(plan.arrays(), own_of, strict=True):
         squares = sizes = 0.0
         for penalty in (*penalties, *([] if own is None else [own])):
             r, s = penalty.strengths(one.kind, total)
