@@ -13,6 +13,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 
 from assay.errors import DataError, DivergenceError, ParameterError
+from assay.experiment import load_model, save_model
 from assay.neural import (
     SGD,
     Activation,
@@ -27,6 +28,7 @@ from assay.neural import (
     NeuralNetworkClassifier,
     NeuralNetworkRegressor,
     Penalty,
+    Residual,
 )
 from assay.neural._kernels import drop
 
@@ -356,3 +358,16 @@ def test_sizes_may_be_numbers_of_numpy():
     two, three = np.int64(2), np.int32(3)
     assert Conv2D(three, three, stride=two).output_shape((7, 7, 1)) == (3, 3, 3)
     assert MaxPool(two, stride=(two, three)).output_shape((7, 7, 1)) == (3, 2, 1)
+
+
+def test_a_model_file_holds_layers_and_a_checkpoint_path(tmp_path):
+    X, y = load_digits(return_X_y=True)
+    inner = Residual([Conv2D(np.int64(4), 3, padding="same", activation="relu")])
+    layers = [Conv2D(4, np.int64(3), activation="relu"), MaxPool(2), inner, Dense(8, penalty=Penalty(lasso=1e-3))]
+    model = NeuralNetworkClassifier(layers=layers, image_shape=(8, 8, 1), max_epochs=2, random_state=0)
+    model.set_params(checkpoint=tmp_path / "fit.npz").fit(X, y)
+    save_model(tmp_path / "m.assay", {"pipeline": model, "task": "classification", "target": "y", "classes": range(10)})
+    loaded = load_model(tmp_path / "m.assay")["pipeline"]
+    assert loaded.checkpoint == str(tmp_path / "fit.npz")
+    assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    loaded.partial_fit(X, y)
