@@ -534,3 +534,11 @@ def test_initial_weights(scheme, deviation):
     # The standard deviation of 120,000 draws is known to 0.3%; six times that.
     assert_allclose(weights.std(), deviation, rtol=0.02)
     assert abs(weights.mean()) < 6 * deviation / np.sqrt(weights.size)
+
+
+def test_a_network_prints_its_layers_and_takes_numbers_only():
+    network = Network([Dense(2)], (3,))
+    assert repr(network).startswith("Network([Dense(units=2")
+    assert repr(network).endswith("input_shape=(3,))")
+    with pytest.raises(DataError, match="X is not an array of numbers"):
+        network.forward([["a", "b", "c"]])

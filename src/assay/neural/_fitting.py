@@ -154,7 +154,9 @@ class NeuralNetwork(Estimator):
             return X, None
         if array.ndim != 4:
             what = f"X has the shape {array.shape}: Found array with dim {array.ndim}, expected images with channels"
-            raise DataError(what, remedy="pass (n, rows, columns, channels); X[..., None] adds a single channel")
+            raise DataError(
+                what, remedy="pass (n, rows, columns, channels); X[..., None] adds a channel, X[None] a single image"
+            )
         shape = tuple(int(k) for k in array.shape[1:])
         if not reset and shape != tuple(self.network_.input_shape):
             what = f"X holds images of shape {shape}, but fit saw {tuple(self.network_.input_shape)}"
@@ -375,12 +377,16 @@ class NeuralNetwork(Estimator):
     # What was learned.
 
     def filters(self, layer: int | None = None) -> Filters:
-        """Learned filters of a convolution, or weights of a dense layer on images; the first one unless told."""
+        """Learned filters of a convolution, or weights of a dense layer on images.
+
+        `layer` counts from 0, as in `network_.layers`, and is the first convolution where it is None; what is printed
+        counts from 1, as `network_.summary()` does.
+        """
         check_is_fitted(self, "network_")
         return filters_of(self.network_, layer)
 
     def feature_maps(self, X: Any, layer: int | None = None) -> FeatureMaps:
-        """What a convolution makes of the first image of X: one map for each filter."""
+        """What a convolution makes of the first image of X: one map for each filter; `layer` as in `filters`."""
         check_is_fitted(self, "network_")
         flat, _ = self._flat(X, reset=False)
         rows = self._gate(flat, reset=False)[:1]
