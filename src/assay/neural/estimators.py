@@ -40,6 +40,9 @@ Array = np.ndarray
 class NeuralNetworkClassifier(ClassifierMixin, NeuralNetwork):
     """Feed-forward or convolutional network with a probability for each class.
 
+    `alpha` stands beside the mean loss whatever the batch; scikit-learn's MLP divides it by the rows of the batch, so its
+    alpha is ours times that number.
+
     | parameter           | default         | range                                           | meaning                                                                                 |
     |---------------------|-----------------|-------------------------------------------------|-----------------------------------------------------------------------------------------|
     | hidden              | (64, 32)        | tuple                                           | units of each hidden layer; () for none                                                 |
@@ -267,6 +270,9 @@ class NeuralNetworkClassifier(ClassifierMixin, NeuralNetwork):
 
 class NeuralNetworkRegressor(RegressorMixin, NeuralNetwork):
     """Feed-forward or convolutional network with one output for each column of the target.
+
+    `alpha` stands beside the mean loss whatever the batch; scikit-learn's MLP divides it by the rows of the batch, so its
+    alpha is ours times that number.
 
     | parameter           | default    | range                                           | meaning                                                                                 |
     |---------------------|------------|-------------------------------------------------|-----------------------------------------------------------------------------------------|
