@@ -7,23 +7,30 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
 from sklearn.model_selection import train_test_split
 from sklearn.neural_network import MLPClassifier
 
-from assay.errors import DataError, ParameterError
+from assay.errors import DataError, DivergenceError, ParameterError
+from assay.experiment import load_model, save_model
 from assay.neural import (
     SGD,
+    Activation,
+    Augmentation,
     BinaryCrossEntropy,
     Conv2D,
     Dense,
     Dropout,
+    GradientDescent,
     Huber,
     MaxPool,
     NeuralNetworkClassifier,
     NeuralNetworkRegressor,
     Penalty,
+    Residual,
 )
+from assay.neural._kernels import drop
 
 CONVOLUTIONS = [
     Conv2D(16, 3, padding="same", activation="relu"),
@@ -266,3 +273,101 @@ def test_parameters_survive_clone_and_printing():
     assert twin.layers == model.layers
     assert twin.layers is not model.layers
     assert "SGD(momentum=0.5, nesterov=False)" in repr(twin)
+
+
+def test_partial_fit_drops_other_units_in_every_call(monkeypatch):
+    masks = []
+
+    def spy(x, chance, rate, out):
+        masks.append(chance.copy())
+        drop(x, chance, rate, out)
+
+    monkeypatch.setattr("assay.neural.layers.drop", spy)
+    X, y = load_iris(return_X_y=True)
+    model = NeuralNetworkClassifier(hidden=(8,), dropout=0.5, batch_size="full", random_state=0)
+    for _ in range(4):
+        model.partial_fit(X, y)
+    forward = masks[::2]
+    assert len({mask.tobytes() for mask in forward}) == len(forward) == 4
+
+
+@pytest.mark.parametrize(("before", "after"), [("sgd", "adam"), (GradientDescent(False), "adam"), ("adam", "sgd")])
+def test_partial_fit_with_another_optimizer_begins_its_memory_anew(before, after):
+    X, y = load_iris(return_X_y=True)
+    model = NeuralNetworkClassifier(hidden=(8,), optimizer=before, random_state=0).partial_fit(X, y)
+    old = model.network_.parameters_.copy()
+    model.set_params(optimizer=after, dtype="float64").partial_fit(X, y)
+    kept, memory = model._memory[1], model._memory[2]
+    assert memory.shape == (kept.slots, old.size)
+    assert np.abs(model.network_.parameters_ - old).max() < 0.1
+
+
+def test_partial_fit_that_diverges_leaves_the_weights():
+    X, y = load_iris(return_X_y=True)
+    model = NeuralNetworkRegressor(optimizer="sgd", random_state=0).partial_fit(X, y)
+    old, epochs = model.predict(X), model.n_iter_
+    with pytest.raises(DivergenceError):
+        model.set_params(learning_rate=1e20).partial_fit(X, y)
+    assert_array_equal(model.predict(X), old)
+    assert model.set_params(learning_rate=1e-3).partial_fit(X, y).n_iter_ == epochs + 1
+
+
+def test_a_warm_start_begins_anew_after_a_failure_or_with_other_classes():
+    X, y = load_breast_cancer(return_X_y=True)
+    model = NeuralNetworkClassifier(warm_start=True, max_epochs=2, random_state=0, augment=Augmentation(shift=1))
+    with pytest.raises(ParameterError, match="X is a table"):
+        model.fit(X, y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    first = model.set_params(augment=None).fit(X, y).trace_.loss
+    names = np.where(y == 0, "yes", "no")
+    fresh = clone(model).fit(X, names).trace_.loss
+    assert_array_equal(model.fit(X, names).trace_.loss, fresh)
+    assert model.fit(X, names).trace_.loss[0] < first[0]
+
+
+def test_predictions_do_not_depend_on_settings_changed_after_fit():
+    X, y = load_breast_cancer(return_X_y=True)
+    model = NeuralNetworkClassifier(max_epochs=2, random_state=0).fit(X, y)
+    before = model.predict_proba(X)
+    assert_array_equal(model.set_params(standardize=False).predict_proba(X), before)
+
+
+def test_a_softmax_at_the_end_is_the_output_or_is_refused():
+    X, y = load_iris(return_X_y=True)
+    apart = NeuralNetworkClassifier(layers=[Dense(5), Dense(3), Activation("softmax")], max_epochs=2, random_state=0)
+    joined = clone(apart).set_params(layers=[Dense(5), Dense(3, "softmax")])
+    assert_array_equal(apart.fit(X, y).predict_proba(X), joined.fit(X, y).predict_proba(X))
+    for wrong in ([Dense(4, "softmax")], [Dense(4), Activation("softmax")]):
+        with pytest.raises(ParameterError, match=r"the output layer is Dense\(3, 'softmax'\); leave the softmax out"):
+            clone(apart).set_params(layers=wrong).fit(X, y)
+    two = clone(apart).set_params(layers=[Dense(2, "softmax")])
+    with pytest.raises(ParameterError, match="or pass binary_units=2"):
+        two.fit(X, y == 0)
+    assert two.set_params(binary_units=2).fit(X, y == 0).network_.n_parameters == 10
+
+
+@pytest.mark.parametrize("wrong", [{"low": 0.0}, {"low": 1.0, "high": 0.1}, {"steps": 0}, {"steps": "many"}])
+def test_step_sizes_to_try_are_checked(wrong):
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ParameterError, match="use 0 < low < high and at least 2 steps"):
+        NeuralNetworkClassifier(random_state=0).find_learning_rate(X, y, **wrong)
+
+
+def test_sizes_may_be_numbers_of_numpy():
+    two, three = np.int64(2), np.int32(3)
+    assert Conv2D(three, three, stride=two).output_shape((7, 7, 1)) == (3, 3, 3)
+    assert MaxPool(two, stride=(two, three)).output_shape((7, 7, 1)) == (3, 2, 1)
+
+
+def test_a_model_file_holds_layers_and_a_checkpoint_path(tmp_path):
+    X, y = load_digits(return_X_y=True)
+    inner = Residual([Conv2D(np.int64(4), 3, padding="same", activation="relu")])
+    layers = [Conv2D(4, np.int64(3), activation="relu"), MaxPool(2), inner, Dense(8, penalty=Penalty(lasso=1e-3))]
+    model = NeuralNetworkClassifier(layers=layers, image_shape=(8, 8, 1), max_epochs=2, random_state=0)
+    model.set_params(checkpoint=tmp_path / "fit.npz").fit(X, y)
+    save_model(tmp_path / "m.assay", {"pipeline": model, "task": "classification", "target": "y", "classes": range(10)})
+    loaded = load_model(tmp_path / "m.assay")["pipeline"]
+    assert loaded.checkpoint == str(tmp_path / "fit.npz")
+    assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    loaded.partial_fit(X, y)

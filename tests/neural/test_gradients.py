@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from assay import neural
-from assay.neural import Dense, Layer, Loss, Network, Penalty
+from assay.neural import Conv2D, Dense, Layer, Loss, MaxPool, Network, Penalty, Residual
 from assay.neural.losses import LOSSES
 from assay.neural.network import Pass, Plan
 from assay.neural.training import Recipe, Rows, Trainer
@@ -119,6 +119,19 @@ def test_penalties(on, scale, per_layer):
     moved = before - 0.1 * (gradient + unit * 0.6 * before * chosen_at)
     cut = 0.1 * unit * 0.2 * chosen_at
     assert_allclose(network.parameters_, np.sign(moved) * np.maximum(np.abs(moved) - cut, 0), rtol=1e-10, atol=1e-12)
+
+
+def test_penalties_of_layers_inside_others_count():
+    penalty = Penalty(ridge=0.5, lasso=0.25)
+    inside = [Residual([Dense(3, penalty=penalty), Dense(2)])], (2,)
+    pooled = [Conv2D(2, 2, penalty=penalty), MaxPool(2), Dense(1)], (5, 5, 1)
+    for layers, shape in (inside, pooled):
+        network = Network(layers, shape, dtype="float64", random_state=0).initialize()
+        rows = Rows(np.zeros((1, *shape)), np.zeros((1, *network.output_shape)), np.empty(0))
+        recipe = Recipe(LOSSES["squared"], neural.SGD(0.0), neural.Constant(), 0.1, 1, 1)
+        weights = next(array for name, array in network.arrays().items() if name.endswith("weights"))
+        expected = 0.5 * np.sum(weights**2) + 0.25 * np.sum(np.abs(weights))
+        assert_allclose(Trainer(network, rows, recipe, np.random.SeedSequence(0)).penalty(), expected)
 
 
 def test_gradient_check_finds_a_wrong_gradient():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import threading
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
 from assay import neural
 from assay.errors import DataError, DivergenceError, ParameterError, StoreError
@@ -340,6 +342,17 @@ def test_the_best_of_several_starts():
     assert len(model.starts_) == 4
     assert len(set(model.starts_)) == 4
     assert model.trace_.loss[-1] == min(model.starts_)
+    assert str(model.set_params(max_epochs=1).fit(X, y).trace_).startswith("1 epoch of")
+
+
+def test_starts_of_gradient_descent_are_compared_by_the_weights_that_are_kept():
+    """Not by the objective of the step that failed and was taken back."""
+    X, y = waves()
+    setting = {"hidden": (4,), "optimizer": "gradient_descent", "learning_rate": 2.0, "max_epochs": 200}
+    for seed in range(5):
+        model = NeuralNetworkRegressor(**setting, n_starts=4, random_state=seed).fit(X, y)
+        assert model.trace_.converged
+        assert model.trace_.loss.min() == min(model.starts_)
 
 
 # Divergence.
@@ -350,9 +363,11 @@ def test_a_step_that_is_too_large(rate):
     X, y = waves()
     model = NeuralNetworkRegressor(hidden=(8,), optimizer=SGD(0.9), learning_rate=rate, max_epochs=500, random_state=0)
     with pytest.raises(
-        DivergenceError, match=r"epoch \d+ \(update \d+\): layer \d \(Dense\) overflows.*learning_rate="
+        DivergenceError, match=r"epoch \d+ \(update \d+\): layer \d \(Dense\) overflows.*learning_rate=.*clip=1.0"
     ):
         model.fit(X, y)
+    with pytest.raises(DivergenceError, match=r"learning_rate=[0-9.e+-]+$"):  # clipping is no remedy where it is on
+        model.set_params(clip=1.0, learning_rate=1e30).fit(X, y)
 
 
 def test_adam_with_a_huge_step_gives_an_answer():
@@ -440,9 +455,16 @@ def test_checkpoints_of_others_and_damaged_ones_are_refused(tmp_path):
         model.fit(X, y)
     with pytest.raises(StoreError, match="belongs to a fit with other data or settings; delete that file"):
         model.fit(X, y + 1e-3 * X[:, 0])
-    path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(StoreError, match="cannot be read"):
-        model.fit(X, y)
+    with pytest.raises(StoreError, match="belongs to a fit with other data or settings"):
+        clone(model).set_params(random_state=1).fit(X, y)
+    list_of_facts = io.BytesIO()
+    np.savez(list_of_facts, **{"facts.json": np.frombuffer(b"[1]", np.uint8)})
+    plain_array = io.BytesIO()
+    np.save(plain_array, np.ones(3))
+    for damaged in (path.read_bytes()[:100], b"", b"text", list_of_facts.getvalue(), plain_array.getvalue()):
+        path.write_bytes(damaged)
+        with pytest.raises(StoreError, match="cannot be read"):
+            model.fit(X, y)
     with pytest.raises(StoreError, match="cannot be written"):
         model.set_params(checkpoint=tmp_path / "missing" / "fit.npz").fit(X, y)
     assert json.dumps(sorted(p.name for p in tmp_path.iterdir())) == '["fit.npz"]'
@@ -512,3 +534,11 @@ def test_initial_weights(scheme, deviation):
     # The standard deviation of 120,000 draws is known to 0.3%; six times that.
     assert_allclose(weights.std(), deviation, rtol=0.02)
     assert abs(weights.mean()) < 6 * deviation / np.sqrt(weights.size)
+
+
+def test_a_network_prints_its_layers_and_takes_numbers_only():
+    network = Network([Dense(2)], (3,))
+    assert repr(network).startswith("Network([Dense(units=2")
+    assert repr(network).endswith("input_shape=(3,))")
+    with pytest.raises(DataError, match="X is not an array of numbers"):
+        network.forward([["a", "b", "c"]])

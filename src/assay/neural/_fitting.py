@@ -28,7 +28,7 @@ from assay.errors import DataError, ParameterError
 from assay.neural.checkpoints import Checkpoint, digest
 from assay.neural.convolution import Conv2D
 from assay.neural.images import Augmentation, filters_of, maps_of
-from assay.neural.layers import NAMES, Dense, Dropout, Layer, Residual
+from assay.neural.layers import NAMES, Activation, Dense, Dropout, Layer, Residual
 from assay.neural.losses import Loss
 from assay.neural.network import Network, Plan
 from assay.neural.optimizers import OPTIMIZERS, SCHEDULES, Optimizer, Schedule
@@ -136,6 +136,7 @@ class NeuralNetwork(Estimator):
     checkpoint: Any
     random_state: Any
     n_jobs: int | None
+    network_: Network
     _memory: Any
 
     def _check_state(self) -> None:
@@ -153,7 +154,9 @@ class NeuralNetwork(Estimator):
             return X, None
         if array.ndim != 4:
             what = f"X has the shape {array.shape}: Found array with dim {array.ndim}, expected images with channels"
-            raise DataError(what, remedy="pass (n, rows, columns, channels); X[..., None] adds a single channel")
+            raise DataError(
+                what, remedy="pass (n, rows, columns, channels); X[..., None] adds a channel, X[None] a single image"
+            )
         shape = tuple(int(k) for k in array.shape[1:])
         if not reset and shape != tuple(self.network_.input_shape):
             what = f"X holds images of shape {shape}, but fit saw {tuple(self.network_.input_shape)}"
@@ -186,10 +189,11 @@ class NeuralNetwork(Estimator):
     def _inputs(self, X: Array, shape: tuple[int, ...], dtype: Any) -> Array:
         """Standardised rows in the shape and type that the network takes."""
         out = np.empty(X.shape, dtype=dtype)
+        moved = self._mean.any() or (self._scale != 1).any()
         with np.errstate(over="ignore"):
             for first in range(0, len(X), ROWS):
                 rows = X[first : first + ROWS]
-                if self.standardize:
+                if moved:
                     rows = (rows - self._mean) / self._scale
                 np.clip(rows, -FARTHEST, FARTHEST, out=out[first : first + ROWS], casting="unsafe")
         return out.reshape(len(X), *shape)
@@ -197,10 +201,10 @@ class NeuralNetwork(Estimator):
     def _outputs(self, X: Any) -> Array:
         """What the last layer gives for rows, float64.
 
-        Tables are predicted in double precision, so that no digit depends on which rows are asked together; images in
-        the precision of the network.
+        Tables are predicted in double precision, so that only the last digits (about 1e-15) depend on which rows are
+        asked together; images in the precision of the network.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "network_")
         flat, _ = self._flat(X, reset=False)
         rows = self._gate(flat, reset=False, dtype=[np.float64, np.float32])
         network = self.network_
@@ -224,16 +228,27 @@ class NeuralNetwork(Estimator):
             for name in ("dropout", "input_dropout"):
                 if getattr(self, name):
                     raise ParameterError(f"{name} is given beside layers", remedy="put Dropout(...) into layers")
-            given = list(self.layers)
-            last = given[-1]
-            is_output = type(last) is Dense and last.units == units and last.activation in ("identity", activation)
-            return [*given[:-1], replace(last, activation=output.activation)] if is_output else [*given, output]
+            return self._given(list(self.layers), output, activation)
         made: list[Layer] = [Dropout(self.input_dropout)] if self.input_dropout else []
         for k in self.hidden:
             made.append(Dense(int(k), self.activation))
             if self.dropout:
                 made.append(Dropout(self.dropout))
         return [*made, output]
+
+    def _given(self, given: list[Layer], output: Dense, activation: str) -> list[Layer]:
+        """The user's layers, with the output layer they end with or one added."""
+        before = given[-2] if len(given) > 1 else None
+        if given[-1] == Activation(activation) and type(before) is Dense and before.activation == "identity":
+            given[-2:] = [replace(before, activation=activation)]
+        last = given[-1]
+        if type(last) is Dense and last.units == output.units and last.activation in ("identity", activation):
+            return [*given[:-1], replace(last, activation=output.activation)]
+        if activation != "identity" and "softmax" in (getattr(last, "activation", ""), getattr(last, "function", "")):
+            what = f"layers end with a softmax, but the output layer is Dense({output.units}, {activation!r})"
+            two = "" if output.units > 1 else ", or pass binary_units=2"
+            raise ParameterError(what, remedy=f"leave the softmax out, the output layer is added{two}")
+        return [*given, output]
 
     def _recipe(self, n: int, loss: Loss, held: bool = False) -> Recipe:
         optimizer = OPTIMIZERS[self.optimizer] if isinstance(self.optimizer, str) else self.optimizer
@@ -270,7 +285,15 @@ class NeuralNetwork(Estimator):
         return min(int(self.batch_size), n)
 
     def _train(
-        self, X: Array, shape: tuple[int, ...], y: Array, w: Array | None, layers: list[Layer], loss: Loss, strata: Any
+        self,
+        X: Array,
+        shape: tuple[int, ...],
+        y: Array,
+        w: Array | None,
+        layers: list[Layer],
+        loss: Loss,
+        strata: Any,
+        goes_on: bool,
     ) -> None:
         """Rows to a fitted network: the held-out part, several starts, the best of them."""
         checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
@@ -286,7 +309,7 @@ class NeuralNetwork(Estimator):
         if self.early_stopping:
             rows, held = _split(rows, strata, self.validation_fraction, np.random.default_rng(split))
         recipe = self._recipe(rows.n, loss, held is not None)
-        before = getattr(self, "network_", None) if self.warm_start else None
+        before = self.network_ if goes_on else None
         firsts = start.spawn(self.n_starts)
 
         def make(k: int) -> Network:
@@ -298,7 +321,7 @@ class NeuralNetwork(Estimator):
 
         if checkpoint is not None:
             parts = [rows.X, rows.y, rows.w, *([] if held is None else [held.X, held.y, held.w])]
-            words = f"{recipe} {layers} {shape} {self.initialisation} {self.n_starts}"
+            words = f"{recipe} {layers} {shape} {self.initialisation} {self.n_starts} {seeds.entropy}"
             checkpoint.belongs = digest(words, *parts, *([] if before is None else [before.parameters_]))
             checkpoint.entropy = int(seeds.entropy) if isinstance(seeds.entropy, int) else list(seeds.entropy or [])
         network, trace, starts, _ = train(
@@ -309,36 +332,41 @@ class NeuralNetwork(Estimator):
         self._memory = None
 
     def _one_epoch(self, X: Array, images: Any, y: Array, w: Array | None, layers: list[Layer], loss: Loss) -> None:
-        """One more epoch on new rows, with the optimizer's memory of those before."""
-        shape = tuple(self.network_.input_shape) if hasattr(self, "network_") else self._shape_of(images, X.shape[1])
+        """One more epoch on new rows, with the optimizer's memory of those before; a failure leaves the old weights."""
         if w is not None and not w.any():
             raise DataError("every row of this part has weight zero", remedy="leave it out")
-        weights = np.empty(0, self.dtype) if w is None else (w / w.mean()).astype(self.dtype)
-        rows = Rows(self._inputs(X, shape, self.dtype), y.astype(self.dtype), weights)
+        # Seeds go on from call to call, so that each draws its own order and drops its own units.
+        seeds, *before = getattr(self, "_memory", None) or (seed_sequence(self.random_state),)
+        if hasattr(self, "network_"):
+            network = _copy(self.network_)
+        else:
+            shape = self._shape_of(images, X.shape[1])
+            network = Network(layers, shape, initialisation=self.initialisation, dtype=self.dtype)
+            network.initialize(random_state=np.random.default_rng(seeds.spawn(1)[0]))
+        shape, dtype = tuple(network.input_shape), network.dtype
+        weights = np.empty(0, dtype) if w is None else (w / w.mean()).astype(dtype)
+        rows = Rows(self._inputs(X, shape, dtype), y.astype(dtype), weights)
         recipe = replace(self._recipe(rows.n, loss), max_epochs=10**9, patience=10**9)
-        seeds = seed_sequence(self.random_state)
-        if not hasattr(self, "network_"):
-            self.network_ = Network(layers, shape, initialisation=self.initialisation, dtype=self.dtype)
-            self.network_.initialize(random_state=np.random.default_rng(seeds.spawn(1)[0]))
-            self.starts_ = []
-        trainer = Trainer(self.network_, rows, recipe, seeds)
-        losses, rates = [], []
+        trainer = Trainer(network, rows, recipe, seeds)
+        if before and before[0] == recipe.optimizer:
+            trainer.memory, trainer.count = before[1].copy(), before[2]
         if hasattr(self, "trace_"):
-            losses, rates = self.trace_.loss.tolist(), self.trace_.learning_rate.tolist()
-        if getattr(self, "_memory", None) is not None:
-            trainer.memory, trainer.count, trainer.rngs[0] = self._memory
-        trainer.losses, trainer.rates = losses, rates
-        trainer.best_epoch = len(losses) + 1
+            trainer.losses, trainer.rates = self.trace_.loss.tolist(), self.trace_.learning_rate.tolist()
+        trainer.best_epoch = len(trainer.losses) + 1
         with trainer.at_work():
             trainer.advance()
         trainer.finished = "" if recipe.optimizer.monotone else trainer.finished
         trace = replace(trainer.trace(), held_out=None, message="partial_fit")
-        self.trace_, self.n_iter_ = trace, trace.n_epochs
-        self._memory = (trainer.memory, trainer.count, trainer.rngs[0])
+        self.network_, self.trace_, self.n_iter_ = network, trace, trace.n_epochs
+        self._memory = (seeds, recipe.optimizer, trainer.memory, trainer.count)
         self.starts_ = [trace.loss[-1].item()]
 
     def _find(self, X: Array, y: Array, w: Array | None, layers: list[Layer], loss: Loss, sizes: Any) -> StepSizes:
         low, high, steps, shape = sizes
+        fit = all(real(0, open_low=True).accepts(one) for one in (low, high)) and low < high
+        if not fit or not integer(2).accepts(steps):
+            what = f"low = {low!r}, high = {high!r}, steps = {steps!r} are not step sizes to try"
+            raise ParameterError(what, remedy="use 0 < low < high and at least 2 steps, such as low=1e-6, high=10.0")
         weights = np.empty(0, self.dtype) if w is None else (w / w.mean()).astype(self.dtype)
         rows = Rows(self._inputs(X, shape, self.dtype), y.astype(self.dtype), weights)
         first, second = seed_sequence(self.random_state).spawn(2)
@@ -349,13 +377,17 @@ class NeuralNetwork(Estimator):
     # What was learned.
 
     def filters(self, layer: int | None = None) -> Filters:
-        """Learned filters of a convolution, or weights of a dense layer on images; the first one unless told."""
-        check_is_fitted(self)
+        """Learned filters of a convolution, or weights of a dense layer on images.
+
+        `layer` counts from 0, as in `network_.layers`, and is the first convolution where it is None; what is printed
+        counts from 1, as `network_.summary()` does.
+        """
+        check_is_fitted(self, "network_")
         return filters_of(self.network_, layer)
 
     def feature_maps(self, X: Any, layer: int | None = None) -> FeatureMaps:
-        """What a convolution makes of the first image of X: one map for each filter."""
-        check_is_fitted(self)
+        """What a convolution makes of the first image of X: one map for each filter; `layer` as in `filters`."""
+        check_is_fitted(self, "network_")
         flat, _ = self._flat(X, reset=False)
         rows = self._gate(flat, reset=False)[:1]
         shape = tuple(self.network_.input_shape)
@@ -386,6 +418,12 @@ def center_and_scale(X: Array) -> tuple[Array, Array]:
 
 def _convolves(layers: Sequence[Layer]) -> bool:
     return any(isinstance(one, Conv2D) or (isinstance(one, Residual) and _convolves(one.layers)) for one in layers)
+
+
+def _copy(network: Network) -> Network:
+    made = Network(network.layers, network.input_shape, initialisation=network.initialisation, dtype=network.dtype)
+    made.parameters_, made.statistics_ = network.parameters_.copy(), network.statistics_.copy()
+    return made
 
 
 def _same_arrays(one: Network, other: Network) -> bool:

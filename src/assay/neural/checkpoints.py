@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+import zlib
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,9 @@ class Checkpoint:
             with self.path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
             facts = json.loads(bytes(arrays.pop(FACTS)).decode())
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            if not isinstance(facts, dict):
+                raise ValueError(f"{FACTS} is not an object")
+        except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
             what = f"the checkpoint {self.path} cannot be read ({type(error).__name__})"
             raise StoreError(what, remedy="delete that file to begin anew") from error
         return facts, arrays

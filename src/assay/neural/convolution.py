@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from assay.constraints import Constraint, boolean, none, one_of
+from assay.constraints import Constraint, boolean, integer, none, one_of
 from assay.errors import DataError, ParameterError
 from assay.neural._kernels import ACTIVATIONS, col2im, give_largest, im2col, keep_largest, pool_back, pool_forward
 from assay.neural.layers import EMPTY, LARGEST, Layer, Parameter, Shape, Workspace, run, undo
@@ -45,7 +45,7 @@ SIGNS = {"max": 1.0, "min": -1.0, "mean": 0.0}
 
 def _is_size(value: Any) -> bool:
     pair = value if isinstance(value, tuple | list) else (value, value)
-    return len(pair) == 2 and all(isinstance(k, int) and not isinstance(k, bool) and 1 <= k <= 65_535 for k in pair)
+    return len(pair) == 2 and all(integer(1, 65_535).accepts(k) for k in pair)
 
 
 sizes = Constraint(_is_size, "a whole number from 1 to 65,535, or a pair of them (rows, columns)")
@@ -53,7 +53,8 @@ sizes = Constraint(_is_size, "a whole number from 1 to 65,535, or a pair of them
 
 def pair_of(value: Any) -> tuple[int, int]:
     """Rows and columns."""
-    return (int(value), int(value)) if isinstance(value, int) else (int(value[0]), int(value[1]))
+    rows, columns = value if isinstance(value, tuple | list) else (value, value)
+    return int(rows), int(columns)
 
 
 def check_image(shape: Shape) -> None:
@@ -216,9 +217,7 @@ class Conv2D(Layer):
     penalty: Penalty | None = None
 
     state: ClassVar[Specs] = {
-        "filters": Constraint(
-            lambda v: isinstance(v, int) and not isinstance(v, bool) and 1 <= v <= LARGEST, "above 0"
-        ),
+        "filters": integer(1, LARGEST),
         "kernel": sizes,
         "stride": sizes,
         "padding": one_of("valid", "same"),
@@ -295,6 +294,9 @@ class _Pooled(Layer):
 
     def parameters(self, shape: Shape) -> tuple[Parameter, ...]:
         return self.conv.parameters(shape)
+
+    def penalties(self, shape: Shape) -> tuple[Penalty | None, ...]:
+        return self.conv.penalties(shape)
 
     def work(self, shape: Shape) -> int:
         return self.conv.work(shape)

@@ -40,6 +40,9 @@ Array = np.ndarray
 class NeuralNetworkClassifier(ClassifierMixin, NeuralNetwork):
     """Feed-forward or convolutional network with a probability for each class.
 
+    `alpha` stands beside the mean loss whatever the batch; scikit-learn's MLP divides it by the rows of the batch, so its
+    alpha is ours times that number.
+
     | parameter           | default         | range                                           | meaning                                                                                 |
     |---------------------|-----------------|-------------------------------------------------|-----------------------------------------------------------------------------------------|
     | hidden              | (64, 32)        | tuple                                           | units of each hidden layer; () for none                                                 |
@@ -69,7 +72,7 @@ class NeuralNetworkClassifier(ClassifierMixin, NeuralNetwork):
     | augment             | None            | `Augmentation`                                  | images changed a little in training                                                     |
     | initialisation      | "auto"          | "glorot", "he"                                  | of the weights; "auto": He's before ReLU, else Glorot's                                 |
     | dtype               | "float32"       | "float64"                                       | precision of training                                                                   |
-    | warm_start          | False           | True, False                                     | `fit` goes on from the weights it has                                                   |
+    | warm_start          | False           | True, False                                     | `fit` goes on from the weights it has, if columns, classes and layers are the same      |
     | checkpoint          | None            | path                                            | a file renewed after every epoch; the same `fit` goes on from it after a kill           |
     | random_state        | None            | seed                                            | of weights, batches, dropout and the held-out part                                      |
     | n_jobs              | None            | threads                                         | never changes a result                                                                  |
@@ -199,12 +202,13 @@ class NeuralNetworkClassifier(ClassifierMixin, NeuralNetwork):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train the network; rows of weight 0 are as if they were not there."""
-        known = getattr(self, "classes_", None) if self.warm_start else None
+        known = self.classes_ if self.warm_start and hasattr(self, "network_") else None
         rows, shape, codes, w = self._prepare(X, y, sample_weight)
-        if known is None or not np.array_equal(known, self.classes_) or self._mean.size != rows.shape[1]:
+        goes_on = known is not None and np.array_equal(known, self.classes_) and self._mean.size == rows.shape[1]
+        if not goes_on:
             self._standardize(rows, shape)
         layers, loss = self._design()
-        self._train(rows, shape, self._target(codes), w, layers, loss, codes)
+        self._train(rows, shape, self._target(codes), w, layers, loss, codes, goes_on)
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -267,6 +271,9 @@ class NeuralNetworkClassifier(ClassifierMixin, NeuralNetwork):
 class NeuralNetworkRegressor(RegressorMixin, NeuralNetwork):
     """Feed-forward or convolutional network with one output for each column of the target.
 
+    `alpha` stands beside the mean loss whatever the batch; scikit-learn's MLP divides it by the rows of the batch, so its
+    alpha is ours times that number.
+
     | parameter           | default    | range                                           | meaning                                                                                 |
     |---------------------|------------|-------------------------------------------------|-----------------------------------------------------------------------------------------|
     | hidden              | (64, 32)   | tuple                                           | units of each hidden layer; () for none                                                 |
@@ -294,7 +301,7 @@ class NeuralNetworkRegressor(RegressorMixin, NeuralNetwork):
     | augment             | None       | `Augmentation`                                  | images changed a little in training                                                     |
     | initialisation      | "auto"     | "glorot", "he"                                  | of the weights; "auto": He's before ReLU, else Glorot's                                 |
     | dtype               | "float32"  | "float64"                                       | precision of training                                                                   |
-    | warm_start          | False      | True, False                                     | `fit` goes on from the weights it has                                                   |
+    | warm_start          | False      | True, False                                     | `fit` goes on from the weights it has, if columns, classes and layers are the same      |
     | checkpoint          | None       | path                                            | a file renewed after every epoch; the same `fit` goes on from it after a kill           |
     | random_state        | None       | seed                                            | of weights, batches, dropout and the held-out part                                      |
     | n_jobs              | None       | threads                                         | never changes a result                                                                  |
@@ -424,14 +431,16 @@ class NeuralNetworkRegressor(RegressorMixin, NeuralNetwork):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train the network; rows of weight 0 are as if they were not there."""
-        known = self._mean.size if self.warm_start and hasattr(self, "_mean") else None
+        known = self._mean.size if self.warm_start and hasattr(self, "network_") else None
         rows, images, target, w = self._prepare(X, y, sample_weight)
         shape = self._shape_of(images, rows.shape[1])
-        if known != rows.shape[1] or self._target_mean.size != target.shape[1]:
+        goes_on = known == rows.shape[1] and self._target_mean.size == target.shape[1]
+        if not goes_on:
             self._standardize(rows, shape)
             self._standardize_target(target)
         layers, loss = self._design()
-        self._train(rows, shape, self._standardized(target), w, layers, loss, np.zeros(len(rows), dtype=np.int64))
+        strata = np.zeros(len(rows), dtype=np.int64)
+        self._train(rows, shape, self._standardized(target), w, layers, loss, strata, goes_on)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -118,6 +118,10 @@ class Layer(Declared):
         """What the layer learns."""
         return ()
 
+    def penalties(self, shape: Shape) -> tuple[Penalty | None, ...]:
+        """The penalty that belongs to the layer, for each of its parameters."""
+        return (self.penalty,) * len(self.parameters(shape))
+
     def n_statistics(self, shape: Shape) -> int:
         """How many running values it keeps beside its parameters."""
         return 0
@@ -469,6 +473,11 @@ class Residual(Layer):
         """Those of its layers, one after another."""
         pairs = zip(self.layers, self._shapes(shape), strict=False)
         return tuple(one for layer, at in pairs for one in layer.parameters(at))
+
+    def penalties(self, shape: Shape) -> tuple[Penalty | None, ...]:
+        """Those of its layers, one after another."""
+        pairs = zip(self.layers, self._shapes(shape), strict=False)
+        return tuple(one for layer, at in pairs for one in layer.penalties(at))
 
     def n_statistics(self, shape: Shape) -> int:
         """Those of its layers."""

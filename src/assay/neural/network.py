@@ -264,6 +264,9 @@ class Network(Stateful):
         need(self.statistics_.size == self.plan.n_statistics, "its layers have another number of running values")
         need(self.parameters_.dtype == self.dtype, "its parameters are of another type")
 
+    def __repr__(self) -> str:
+        return f"Network({self.layers!r}, input_shape={self.input_shape!r})"
+
     @property
     def plan(self) -> Plan:
         """The steps, layer by layer."""
@@ -331,7 +334,10 @@ class Network(Stateful):
 
     def rows(self, X: Any) -> Array:
         """Rows as an array of the network's type and input shape; flat rows are folded into images."""
-        x = np.asarray(X, dtype=self.dtype)
+        try:
+            x = np.asarray(X, dtype=self.dtype)
+        except (TypeError, ValueError) as error:
+            raise DataError("X is not an array of numbers", remedy="encode text, and give equal lengths") from error
         shape = tuple(self.input_shape)
         if x.ndim >= 1 and x.shape[1:] != shape and x.size == len(x) * prod(shape):
             x = x.reshape(len(x), *shape)

@@ -245,7 +245,7 @@ class Decay(Schedule):
 
 @dataclass(frozen=True)
 class Cosine(Schedule):
-    """Half a cosine from 1 down to `least` at the last epoch.
+    """Half a cosine from 1 down to `least` at the last epoch; with `partial_fit`, which knows no last one, it stays 1.
 
     | parameter | default | range  | meaning               |
     |-----------|---------|--------|-----------------------|

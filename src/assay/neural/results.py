@@ -54,8 +54,9 @@ class TrainingTrace(Result):
         word = "loss" if self.held_out is None else "held-out loss"
         at = min(max(self.best_epoch, 1), max(self.n_epochs, 1)) - 1
         best = f"; weights of epoch {self.best_epoch}, {word} {fmt(float(curve[at]), 5)}" if self.n_epochs else ""
+        epochs = f"{self.n_epochs} epoch{'s' if self.n_epochs != 1 else ''}"
         per = f"{self.updates_per_epoch:,} update{'s' if self.updates_per_epoch != 1 else ''}"
-        return f"{self.n_epochs} epochs of {per} each: {self.message}{best}"
+        return f"{epochs} of {per} each: {self.message}{best}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -295,8 +295,8 @@ class Trainer:
 
     @property
     def score(self) -> float:
-        """What several starts are compared by: the least held-out loss, or the last loss."""
-        return min(self.held_losses) if self.held_losses else self.losses[-1]
+        """What several starts are compared by: the least held-out loss, or the loss of the weights that are kept."""
+        return min(self.held_losses) if self.held_losses else self.losses[self.best_epoch - 1]
 
     def _divergence(self, rows: Array, rate: float) -> DivergenceError:
         """Which layer overflows first."""
@@ -308,9 +308,8 @@ class Trainer:
                 break
         when = f"in epoch {len(self.losses) + 1} (update {self.count})"
         what = f"the loss is not a finite number {when}: {where} overflows first"
-        return DivergenceError(
-            what, remedy=f"use a smaller step, learning_rate={min(rate / 10, 0.01):.2g}, or clip=1.0"
-        )
+        clip = ", or clip=1.0" if self.recipe.clip is None else ""
+        return DivergenceError(what, remedy=f"use a smaller step, learning_rate={min(rate / 10, 0.01):.2g}{clip}")
 
     # Checkpoints.
 
@@ -366,8 +365,8 @@ def _blocks(plan: Plan, penalties: tuple[Penalty, ...], total: float) -> Blocks:
     starts: list[int] = [0]
     ridge: list[float] = []
     lasso: list[float] = []
-    for step, one, start in plan.arrays():
-        own = getattr(getattr(step.layer, "conv", step.layer), "penalty", None)
+    own_of = [own for step in plan.steps for own in step.layer.penalties(step.input_shape)]
+    for (_, one, start), own in zip(plan.arrays(), own_of, strict=True):
         squares = sizes = 0.0
         for penalty in (*penalties, *([] if own is None else [own])):
             r, s = penalty.strengths(one.kind, total)

@@ -10,6 +10,7 @@ A node is null, a truth value, a number, a text or a list, or a dict with one of
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -118,7 +119,7 @@ class _Writer:
         random = isinstance(given, np.random.RandomState | np.random.Generator)
         if random or (name == "cv" and not isinstance(given, int | str | None)):
             return self.node(inspect.signature(type(value)).parameters[name].default)
-        return self.node(given)
+        return self.node(os.fspath(given) if isinstance(given, os.PathLike) else given)
 
 
 def to_state(value: Any, foreign: Callable[[Any], Any]) -> tuple[Any, list[Array]]:
