@@ -187,10 +187,8 @@ class Steps(EMModel[HMMParams, tuple[HMMParams, ExpectedCounts]]):
         return not params.held.any()
 
     def describe(self, params: HMMParams) -> Mapping[str, Array]:
-        """The parameters by name; means and covariances are those of the scaled columns."""
-        law = params.law
-        names = {Gaussians: ("means", "covariances"), SymbolTable: ("table",), Rates: ("rates",)}[type(law)]
-        emitted = {name: getattr(law, name) for name in names}
+        """The parameters by the names of the fitted attributes, in the units of the data."""
+        emitted = self.emissions.describe(params.law)
         return {"startprob": params.start, "transmat": params.transitions, **emitted}
 
     # States that are known.

@@ -209,6 +209,8 @@ def _plain(labels: Array) -> Array:
     """Labels of one kind as an array of that kind, so that they are stored and printed as they were given."""
     if labels.dtype.kind == "O" and all(isinstance(one, str) for one in labels):
         return labels.astype(str) if labels.size else labels
+    if labels.dtype.kind == "O" and all(type(one) is int and abs(one) < 2**53 for one in labels):
+        return labels.astype(np.int64)  # a missing label beside them made them objects
     return labels
 
 

@@ -28,6 +28,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import DensityMixin
+from sklearn.utils.validation import check_is_fitted
 
 from assay.base import Constraint
 from assay.checks import name_columns
@@ -184,7 +185,9 @@ class GaussianMixture(DensityMixin, Gapped):
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
         """Fit, and the component that each row most probably belongs to."""
-        return self.fit(X, y, sample_weight).predict(X)
+        del y
+        self._fit(X, sample_weight)
+        return self.predict(X)
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
         X, w = self._rows(X, sample_weight, reset=True)
@@ -285,7 +288,7 @@ class GaussianMixture(DensityMixin, Gapped):
             raise ParameterError(f"forgetting = {forgetting!r} is out of range", remedy="it must be in (0.5, 1]")
         first = not hasattr(self, "_params")
         if first:
-            self.fit(X, sample_weight=sample_weight)
+            self._fit(X, sample_weight)
             model = self._model(*self._rows(X, sample_weight, reset=False), self._frame, self._floor)
             self._online, self._batches = model.e_step(self._params)[1], 1
             return self
@@ -363,8 +366,7 @@ class GaussianMixture(DensityMixin, Gapped):
         return self.trace_.n_iter
 
     def _fitted(self) -> MixtureParams:
-        if "_params" not in vars(self):
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        check_is_fitted(self)
         return self._params
 
     def __sklearn_is_fitted__(self) -> bool:
