@@ -151,6 +151,8 @@ def test_the_dendrogram_of_the_lecture_notes():
         model.merge_height("A", "F")
     with pytest.raises(ParameterError, match="no row 5"):
         model.merge_height(0, 5)
+    with pytest.raises(ParameterError, match="group of no rows"):
+        model.merge_height([], 1)
 
 
 @every_linkage

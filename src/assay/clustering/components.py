@@ -169,10 +169,10 @@ class PrincipalComponents(TransformerMixin, Estimator):
 
     def _keep(self, found: Spectrum, n: int, weight: float) -> None:
         with np.errstate(over="ignore"):
-            variance, total = found.values**2 / divisor(weight), found.total / divisor(weight)
+            variance, total = found.values**2 / divisor(weight), np.square(found.length) / divisor(weight)
         if not np.isfinite(total):
             raise DataError("the variances of X overflow", remedy="divide its columns by a constant, or use scale=True")
-        ratio = variance / total if total > 0 else np.zeros(variance.size)
+        ratio = np.square(found.values / found.length) if found.length > 0 else np.zeros(variance.size)
         k = variance.size
         if self.n_components is None:
             k = max(1, found.rank)
