@@ -109,7 +109,7 @@ def _columns(X: Array, w: Array, k: int, scaled: bool, offset: Array | None = No
         found = moments.summarize(X, np.zeros((len(X), 1)), None if even else w)
     factor = float(w[0]) if even else 1.0
     squares = np.diag(found.xx)
-    if offset is None and not EXTREME[0] < squares.max() < EXTREME[1] and (X != X[0]).any():
+    if offset is None and not EXTREME[0] < squares.max() < EXTREME[1] and (X[0] != X).any():
         return _rescaled(X, w, k, scaled)
     mean = found.mx if offset is None else found.mx + offset
     scale = _spread(mean, factor * squares, float(w.sum())) if scaled else np.ones(X.shape[1])
