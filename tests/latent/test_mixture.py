@@ -614,3 +614,13 @@ def test_a_mixture_that_is_not_fitted_says_so():
     with pytest.raises(NotFittedError, match="Call 'fit'"):
         GaussianMixture().sample()
     assert not hasattr(GaussianMixture(), "means_")
+
+
+def test_the_log_likelihood_is_that_of_the_rows_of_fit():
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    model = GaussianMixture(2, random_state=0, n_init=2).fit(X, sample_weight=np.full(50, 1e-60))
+    assert_allclose(model.log_likelihood_, 50e-60 * model.score(X))
+    assert_allclose(model.log_likelihood_, max(model.starts_))
+    fitted = GaussianMixture(2, random_state=0).fit(X)
+    before = fitted.log_likelihood_
+    assert_allclose(fitted.partial_fit(X[:20]).log_likelihood_, before)

@@ -131,6 +131,7 @@ class GaussianMixture(DensityMixin, Gapped):
         "_frame": part(Frame, "p"),
         "_floor": floats("p", low=0),
         "_size": real(0, open_low=True),
+        "_fit_size": real(0, open_low=True),
         "_online": optional(part(Sums, "k", "p")),
         "_batches": optional(integer(1)),
         "trace_": optional(part(EMTrace)),
@@ -202,7 +203,9 @@ class GaussianMixture(DensityMixin, Gapped):
             label="EM for a Gaussian mixture",
         )  # fmt: skip
         self._frame, self._floor, self._size = frame, model.floor, model.size
-        self._params, self.trace_, self.starts_ = fit.params, fit.trace, list(fit.objectives)
+        self._fit_size = float(len(X)) if w is None else float(w.sum())
+        self._params, self.trace_ = fit.params, fit.trace
+        self.starts_ = [one / model.size * self._fit_size for one in fit.objectives]
         for name in ("_online", "_batches"):
             self.__dict__.pop(name, None)
         warn_of(fit.trace, stacklevel=4)
@@ -338,14 +341,14 @@ class GaussianMixture(DensityMixin, Gapped):
 
     @property
     def lower_bound_(self) -> float:
-        """Mean log-likelihood of the training rows."""
+        """Mean log-likelihood of the rows of the last `fit`; batches of `partial_fit` leave it as it is."""
         self._fitted()
         return float(self.trace_.objective[-1]) if self.trace_.n_iter else self.trace_.initial
 
     @property
     def log_likelihood_(self) -> float:
-        """Log-likelihood of the training rows."""
-        return self.lower_bound_ * self._size
+        """Log-likelihood of the rows of the last `fit`, by weight."""
+        return self.lower_bound_ * self._fit_size
 
     @property
     def lower_bounds_(self) -> list[float]:
