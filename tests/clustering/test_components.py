@@ -281,3 +281,9 @@ def test_tiny_columns_beside_a_constant_and_tiny_weights(constant, size, weight,
     plain = PrincipalComponents(2, scale=scale).fit(X, sample_weight=w)
     assert_allclose(model.explained_variance_ratio_, plain.explained_variance_ratio_, rtol=1e-9)
     assert_allclose(model.components_[:, 1:], plain.components_, atol=1e-9)
+
+
+def test_a_biplot_of_one_component_says_what_it_needs():
+    X = np.random.default_rng(0).normal(size=(9, 3))
+    with pytest.raises(ParameterError, match="fit two or more components"):
+        PrincipalComponents(1).fit(X).biplot(X)
