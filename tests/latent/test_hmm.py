@@ -593,3 +593,9 @@ def test_a_parameter_error_says_what_to_do():
     with pytest.raises(ParameterError) as caught:
         CategoricalHMM(2).fit([1, 2, 3], states=list("abc"))
     assert caught.value.remedy
+
+
+def test_states_and_symbols_of_one_name_are_told_apart_in_the_next_step():
+    model = CategoricalHMM.from_parameters([0.5, 0.5], np.eye(2), [[0.9, 0.1], [0.2, 0.8]])
+    frame = model.predict_next([0, 0]).to_frame()
+    assert frame.columns.tolist() == ["P(state 0)", "P(state 1)", "P(symbol 0)", "P(symbol 1)"]
