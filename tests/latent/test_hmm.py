@@ -599,3 +599,22 @@ def test_states_and_symbols_of_one_name_are_told_apart_in_the_next_step():
     model = CategoricalHMM.from_parameters([0.5, 0.5], np.eye(2), [[0.9, 0.1], [0.2, 0.8]])
     frame = model.predict_next([0, 0]).to_frame()
     assert frame.columns.tolist() == ["P(state 0)", "P(state 1)", "P(symbol 0)", "P(symbol 1)"]
+
+
+@pytest.mark.parametrize("counts", [
+    5, sum([]), PoissonHMM.from_parameters([1, 0], np.eye(2), [[1.0], [2.0]]).summarize([[1.0]]),
+    GaussianHMM.from_parameters([1.0], [[1.0]], [[0.0]], [[[1.0]]]).summarize([[1.0]]),
+    GaussianHMM.from_parameters([1, 0], np.eye(2), np.eye(2), [np.eye(2)] * 2).summarize([[1.0, 2.0]]),
+])  # fmt: skip
+def test_an_update_by_the_counts_of_another_model_is_refused(counts):
+    model = GaussianHMM.from_parameters([1, 0], np.eye(2), [[0.0], [1.0]], [[[1.0]]] * 2)
+    with pytest.raises(DataError, match="pass what summarize of this model gives"):
+        model.update(counts)
+
+
+@pytest.mark.parametrize("change", [{"n_components": 3}, {"covariance_type": "diag"}])
+def test_batches_do_not_go_on_from_a_model_of_another_kind(change):
+    X = np.random.default_rng(0).normal(size=(30, 1))
+    model = GaussianHMM(2, random_state=0).fit(X).set_params(**change)
+    with pytest.raises(ParameterError, match="the last fit had 2 states, covariance_type = 'full'; start anew"):
+        model.partial_fit(X)

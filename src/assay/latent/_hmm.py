@@ -241,6 +241,7 @@ class HiddenMarkov(Estimator):
         if not self.__sklearn_is_fitted__():
             return self._fit(X, lengths, states)
         self._check_parameters()
+        self._refuse_other_shape()
         steps = self._steps(X, lengths, states)
         labelled = steps.known is not None and bool((steps.known >= 0).all())
         new = steps.counted(self._params)[1] if labelled and steps.emissions.exact else steps.e_step(self._params)[1][1]
@@ -251,6 +252,13 @@ class HiddenMarkov(Estimator):
             new = before * ((1.0 - share) * total / before.steps) + new * (share * total / new.steps)
         self._params, self._sums, self._batches = steps.m_step((self._params, new)), new, t + 1
         return self
+
+    def _refuse_other_shape(self) -> None:
+        """To go on from earlier parameters, they must be of the kind that is asked for."""
+        K, kind = len(self.states_), getattr(self._params.law, "kind", None)
+        if self.n_components not in (None, K) or getattr(self, "covariance_type", kind) != kind:
+            what = f"the last fit had {K} states" + ("" if kind is None else f", covariance_type = {kind!r}")
+            raise ParameterError(what, remedy="start anew, clone(model).fit(X), after changing the model")
 
     def _steps(self, X: Any, lengths: Any, states: Any = None) -> Steps:
         """The steps over new sequences, for a fitted model."""
@@ -274,7 +282,12 @@ class HiddenMarkov(Estimator):
         `model.update(sum(model.summarize(one) for one in stream))`.
         """
         check_is_fitted(self)
-        rules, _ = self._rules(len(self.states_))
+        self._refuse_other_shape()
+        K = len(self.states_)
+        if not (isinstance(counts, ExpectedCounts) and counts.describes(self._params)):
+            what = f"counts are no expected counts of {K} states of a {type(self).__name__} with these emissions"
+            raise DataError(what, remedy="pass what summarize of this model gives, or a sum of several")
+        rules, _ = self._rules(K)
         steps = Steps(self._rule(), Sequences(np.array([0, 0])), rules, None, self.n_jobs)
         self._params, self._sums = steps.m_step((self._params, counts)), counts
         return self
