@@ -255,3 +255,35 @@ def test_limits_of_separated_components_cover():
     bound = stats.binom.ppf(1e-6, 150, 0.91) / 150
     assert own.min() >= bound
     assert sums.min() >= bound
+
+
+@pytest.mark.parametrize("solver", ["exact", "randomized"])
+@pytest.mark.parametrize("shape", [(30, 4), (4, 30)])
+@pytest.mark.parametrize("size", [1e-300, 1e-200, 1e120])
+def test_shares_of_variance_do_not_depend_on_the_unit(size, shape, solver):
+    X = np.random.default_rng(0).normal(size=shape)
+    model = PrincipalComponents(2, solver=solver, random_state=0)
+    shares = model.fit(X).explained_variance_ratio_
+    assert_allclose(model.fit(X * size).explained_variance_ratio_, shares, rtol=1e-9)
+    assert PrincipalComponents(0.9).fit(X * size).n_components_ == PrincipalComponents(0.9).fit(X).n_components_
+
+
+@pytest.mark.parametrize("scale", [False, True])
+@pytest.mark.parametrize(
+    ("constant", "size", "weight"), [(1.0, 1e-120, 1.0), (1e150, 1e-200, 1.0), (0.0, 1e-310, 1.0), (1.0, 1.0, 1e-300)]
+)
+def test_tiny_columns_beside_a_constant_and_tiny_weights(constant, size, weight, scale):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    w = np.arange(1.0, 31.0)
+    model = PrincipalComponents(2, scale=scale).fit(
+        np.column_stack([np.full(30, constant), X * size]), sample_weight=w * weight
+    )
+    plain = PrincipalComponents(2, scale=scale).fit(X, sample_weight=w)
+    assert_allclose(model.explained_variance_ratio_, plain.explained_variance_ratio_, rtol=1e-9)
+    assert_allclose(model.components_[:, 1:], plain.components_, atol=1e-9)
+
+
+def test_a_biplot_of_one_component_says_what_it_needs():
+    X = np.random.default_rng(0).normal(size=(9, 3))
+    with pytest.raises(ParameterError, match="fit two or more components"):
+        PrincipalComponents(1).fit(X).biplot(X)

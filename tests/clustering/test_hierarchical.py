@@ -151,6 +151,8 @@ def test_the_dendrogram_of_the_lecture_notes():
         model.merge_height("A", "F")
     with pytest.raises(ParameterError, match="no row 5"):
         model.merge_height(0, 5)
+    with pytest.raises(ParameterError, match="group of no rows"):
+        model.merge_height([], 1)
 
 
 @every_linkage
@@ -335,6 +337,8 @@ def test_few_rows_and_rows_without_a_direction():
         HierarchicalClustering(3).fit([[1.0], [2.0]])
     with pytest.raises(DataError, match="row 1 is constant"):
         tree([[1.0, 2.0], [3.0, 3.0], [0.0, 1.0]], metric="correlation")
+    with pytest.raises(DataError, match="no two rows share a column"):
+        tree(pd.DataFrame({"a": [np.nan, 1.0], "b": ["x", None]}), metric="gower")
     with pytest.raises(DataError, match="row 0 is zero"):
         tree([[0.0, 0.0], [3.0, 3.0]], metric="cosine")
     with pytest.warns(AssayWarning, match="1 pairs of rows, such as 0 and 1, share no column"):

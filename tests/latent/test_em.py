@@ -53,7 +53,7 @@ def test_it_warns_at_the_last_iteration_and_names_the_knob():
 
 def test_a_fall_is_told_and_undone():
     fit = climb(Told([0.0, 1.0, 0.5, 7.0]), 0, **OPTIONS)
-    assert (fit.params, fit.objective) == (1, 1.0)
+    assert (fit.params, fit.objective, fit.trace.fell) == (1, 1.0, True)
     with pytest.warns(ConvergenceWarning, match="fell by 0.5 per row in iteration 2; the parameters before"):
         warn_of(fit.trace)
 
@@ -90,6 +90,15 @@ def test_a_start_that_is_not_sound_loses():
             return params < 3
 
     assert best_of(Fussy([0.0, 1.0, 1.0, 0.0, 2.0, 2.0]), [lambda: 0, lambda: 3], **OPTIONS).params == 2
+
+
+def test_no_sentence_decides_what_a_warning_says():
+    trace = EMTrace(np.array([-2.0]), False, "the log-likelihood fell asleep", initial=-3.0)
+    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+        warn_of(trace)
+    trace = EMTrace(np.array([-2.0]), False, "down it went", initial=-3.0, fell=True)
+    with pytest.warns(ConvergenceWarning, match="down it went; the parameters before"):
+        warn_of(trace)
 
 
 def test_a_trace_prints():

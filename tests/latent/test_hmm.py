@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
+from sklearn.exceptions import NotFittedError
 
 from assay.errors import AssayError, AssayWarning, DataError, ParameterError
 from assay.latent import CategoricalHMM, GaussianHMM, MarkovChain, PoissonHMM
@@ -250,7 +251,39 @@ def test_only_what_is_asked_for_is_estimated():
     assert not np.allclose(model.means_, NORMAL.means_ + 1)
 
 
+@pytest.mark.parametrize("params", ["s", "t", "e", "te", "ste"])
+def test_what_is_not_estimated_is_no_free_parameter(params):
+    model = CategoricalHMM.from_parameters(START, MOVES, EATEN, params=params)
+    assert model.n_parameters() == sum({"s": 1, "t": 2, "e": 4}[letter] for letter in params)
+
+
+@pytest.mark.parametrize("model", [CategoricalHMM(2), GaussianHMM(2), GaussianHMM(2, covariance_type="diag"),
+                                   PoissonHMM(2)])  # fmt: skip
+def test_a_trace_holds_the_parameters_as_the_attributes_show_them(model):
+    X = np.random.default_rng(0).poisson(np.repeat([3000, 9000], 20))
+    X = X > 6000 if isinstance(model, CategoricalHMM) else X[:, None]
+    model = fitted(model.set_params(keep_params=True, random_state=0, max_iter=20), X)
+    for name, value in model.trace_.parameters[-1].items():
+        assert_allclose(value, getattr(model, f"{name}_"), err_msg=name)
+
+
+@pytest.mark.parametrize("use", ["sample", "diagram", "stationary", "n_parameters"])
+def test_a_model_that_is_not_fitted_says_so(use):
+    with pytest.raises(NotFittedError, match="Call 'fit'"):
+        getattr(GaussianHMM(2), use)()
+    assert not hasattr(GaussianHMM(2), "means_")
+
+
 # Known states.
+
+
+@pytest.mark.parametrize(
+    ("states", "names"),
+    [([None] * 4, [0, 1]), (["state 1", None, None, None], ["state 1", "state 2"]), ([5, None, None, None], [5, 0])],
+)
+def test_states_without_a_name_get_a_free_one(states, names):
+    model = CategoricalHMM(2, random_state=0).fit("abab", states=states)
+    assert model.states_.tolist() == names
 
 
 def test_known_states_are_counted():
@@ -511,8 +544,9 @@ def test_more_states_than_the_data_need_leave_no_nan_and_no_row_of_zeros():
 
 def test_a_singular_covariance_is_held_and_said():
     X = np.random.default_rng(0).normal(size=(50, 1)) * [[1.0, 2.0]]
-    with pytest.warns(AssayWarning, match="held at reg_covar"):
+    with pytest.warns(AssayWarning, match="held at reg_covar") as caught:
         model = GaussianHMM(2, random_state=0).fit(X)
+    assert caught[0].filename == __file__
     assert np.isfinite(model.score(X))
 
 
@@ -559,3 +593,28 @@ def test_a_parameter_error_says_what_to_do():
     with pytest.raises(ParameterError) as caught:
         CategoricalHMM(2).fit([1, 2, 3], states=list("abc"))
     assert caught.value.remedy
+
+
+def test_states_and_symbols_of_one_name_are_told_apart_in_the_next_step():
+    model = CategoricalHMM.from_parameters([0.5, 0.5], np.eye(2), [[0.9, 0.1], [0.2, 0.8]])
+    frame = model.predict_next([0, 0]).to_frame()
+    assert frame.columns.tolist() == ["P(state 0)", "P(state 1)", "P(symbol 0)", "P(symbol 1)"]
+
+
+@pytest.mark.parametrize("counts", [
+    5, sum([]), PoissonHMM.from_parameters([1, 0], np.eye(2), [[1.0], [2.0]]).summarize([[1.0]]),
+    GaussianHMM.from_parameters([1.0], [[1.0]], [[0.0]], [[[1.0]]]).summarize([[1.0]]),
+    GaussianHMM.from_parameters([1, 0], np.eye(2), np.eye(2), [np.eye(2)] * 2).summarize([[1.0, 2.0]]),
+])  # fmt: skip
+def test_an_update_by_the_counts_of_another_model_is_refused(counts):
+    model = GaussianHMM.from_parameters([1, 0], np.eye(2), [[0.0], [1.0]], [[[1.0]]] * 2)
+    with pytest.raises(DataError, match="pass what summarize of this model gives"):
+        model.update(counts)
+
+
+@pytest.mark.parametrize("change", [{"n_components": 3}, {"covariance_type": "diag"}])
+def test_batches_do_not_go_on_from_a_model_of_another_kind(change):
+    X = np.random.default_rng(0).normal(size=(30, 1))
+    model = GaussianHMM(2, random_state=0).fit(X).set_params(**change)
+    with pytest.raises(ParameterError, match="the last fit had 2 states, covariance_type = 'full'; start anew"):
+        model.partial_fit(X)

@@ -215,3 +215,25 @@ def test_intervals_cover_at_their_level():
         ]
         covered += list((table["lower"] <= truth) & (truth <= table["upper"]))
     assert np.mean(covered) > 0.90
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "dtype"), [(-100, 100, np.int8), (0, 255, np.uint8), (2**63 + 1, 2**63 + 7, np.uint64)]
+)
+def test_narrow_and_wide_integers_are_states_like_others(low, high, dtype):
+    chain = MarkovChain(smoothing=1.0).fit(np.array([low, high, low, low], dtype=dtype))
+    assert chain.states_.tolist() == [low, high]
+    assert chain.transition_counts_.tolist() == [[1, 1], [1, 0]]
+    assert chain.predict(np.array([high, low], dtype=dtype)).tolist() == [low]
+
+
+def test_unsigned_states_among_negative_names():
+    chain = MarkovChain(1.0, state_names=[-1, 0, 1]).fit(np.array([0, 1, 1], dtype=np.uint8))
+    assert chain.transition_counts_.tolist() == [[0, 0, 0], [0, 0, 1], [0, 0, 1]]
+
+
+def test_a_flat_list_of_texts_is_told_how_to_be_several_sequences():
+    chain = MarkovChain.from_parameters([0.8, 0.2], [[0.6, 0.4], [0.5, 0.5]], state_names=["H", "C"])
+    with pytest.raises(DataError, match=r"'HHC' at position 0 is unknown.*pass \[list\(text\) for text in X\]"):
+        chain.probability(["HHC", "CCC"])
+    assert_allclose(chain.probability([list("HHC"), list("CCC")]), [0.192, 0.05])

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import binom
 from sklearn import mixture
 from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
 
 from assay.errors import AssayWarning, CollinearityWarning, ConvergenceWarning, DataError, ParameterError
 from assay.latent import GaussianMixture, MixtureSelection
@@ -600,3 +601,26 @@ def test_a_batch_after_a_fit_of_the_same_rows_changes_nothing(kind):
     model.partial_fit(X).partial_fit(X)
     assert_allclose(model.means_, before[0], rtol=1e-4, atol=1e-4)
     assert_allclose(model.covariances_, before[1], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("use", ["fit", "fit_predict", "partial_fit"])
+def test_warnings_point_to_the_line_of_the_user(use):
+    with pytest.warns(ConvergenceWarning) as caught:
+        getattr(GaussianMixture(2, max_iter=1, random_state=0), use)(np.arange(9.0)[:, None] ** 2)
+    assert caught[0].filename == __file__
+
+
+def test_a_mixture_that_is_not_fitted_says_so():
+    with pytest.raises(NotFittedError, match="Call 'fit'"):
+        GaussianMixture().sample()
+    assert not hasattr(GaussianMixture(), "means_")
+
+
+def test_the_log_likelihood_is_that_of_the_rows_of_fit():
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    model = GaussianMixture(2, random_state=0, n_init=2).fit(X, sample_weight=np.full(50, 1e-60))
+    assert_allclose(model.log_likelihood_, 50e-60 * model.score(X))
+    assert_allclose(model.log_likelihood_, max(model.starts_))
+    fitted = GaussianMixture(2, random_state=0).fit(X)
+    before = fitted.log_likelihood_
+    assert_allclose(fitted.partial_fit(X[:20]).log_likelihood_, before)

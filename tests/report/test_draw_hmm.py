@@ -50,3 +50,24 @@ def test_models_draw_their_diagram():
     for model in (ICE, CHAIN, NORMAL):
         assert model.plot().patches
     plt.close("all")
+
+
+def test_of_many_transitions_the_most_frequent_are_drawn_with_their_limits():
+    found = MarkovChain(1.0).fit(np.random.default_rng(0).integers(9, size=300)).intervals()
+    axes = found.plot()
+    try:
+        shown = [label.get_text() for label in axes.get_yticklabels()][::-1]
+        top = found.table.loc[np.sort(found.table["count"].nlargest(40).index)]
+        assert shown == [f"{a} → {b}" for a, b in zip(top["from"], top["to"], strict=True)]
+        assert "the 40 most frequent of 81" in axes.get_title(loc="left") + axes.get_title()
+    finally:
+        plt.close("all")
+
+
+def test_a_space_can_be_seen():
+    axes = MarkovChain().fit("a b a  b a").stationary().plot()
+    try:
+        assert [label.get_text() for label in axes.get_xticklabels()] == ["' '", "a", "b"]
+    finally:
+        plt.close("all")
+    assert "' ': 1" in CategoricalHMM.from_parameters([1.0], [[1.0]], [[1.0]], symbols=" ").diagram().emits[0]

@@ -164,8 +164,11 @@ def gower(frame: pd.DataFrame, n_jobs: int | None) -> Array:
     np.fill_diagonal(out, 0.0)
     lonely = np.isnan(out)
     if lonely.any():
+        if lonely.sum() == n * (n - 1):
+            what = "no two rows share a column in which both have a value, so there is no distance"
+            raise DataError(what, remedy="drop the rows and columns without values, or fill them")
         i, j = (int(at) for at in np.argwhere(lonely)[0])
-        out[lonely] = out[~lonely & ~np.eye(n, dtype=bool)].mean() if lonely.sum() < n * (n - 1) else 0.0
+        out[lonely] = out[~lonely & ~np.eye(n, dtype=bool)].mean()
         what = f"{lonely.sum() // 2:,} pairs of rows, such as {i} and {j}, share no column in which both have a value"
         remedy = "they get the mean distance of the other pairs; fill or drop sparse rows to avoid it"
         warnings.warn(f"{what}; {remedy}", AssayWarning, stacklevel=4)

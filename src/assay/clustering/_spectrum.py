@@ -41,16 +41,17 @@ EXTREME = (1e-200, 1e250)
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """Means, scales, the k largest singular values, their k x p directions, and the sum of all squares.
+    """Means, scales, the k largest singular values, their k x p directions, and the length of the table.
 
-    Singular values below `noise` times the largest cannot be told from zero.
+    The square of `length` is the sum of all squares, that of the singular values included which are not here. Singular
+    values below `noise` times the largest cannot be told from zero.
     """
 
     mean: Array
     scale: Array
     values: Array
     vectors: Array
-    total: float
+    length: float
     noise: float
 
     @property
@@ -101,25 +102,27 @@ def _leading(C: Array, k: int) -> tuple[Array, Array]:
 # Dense tables.
 
 
-def _columns(X: Array, w: Array, k: int, scaled: bool) -> Spectrum:
+def _columns(X: Array, w: Array, k: int, scaled: bool, offset: Array | None = None) -> Spectrum:
+    """From the moments; `offset` is what the rows were moved by where they come in another unit already."""
     even = bool((w == w[0]).all())  # equal weights are a factor
     with np.errstate(over="ignore", invalid="ignore"):
         found = moments.summarize(X, np.zeros((len(X), 1)), None if even else w)
     factor = float(w[0]) if even else 1.0
     squares = np.diag(found.xx)
-    if not EXTREME[0] < squares.max() < EXTREME[1] and squares.max() != 0:
+    if offset is None and not EXTREME[0] < squares.max() < EXTREME[1] and (X[0] != X).any():
         return _rescaled(X, w, k, scaled)
-    scale = _spread(found.mx, factor * squares, float(w.sum())) if scaled else np.ones(X.shape[1])
+    mean = found.mx if offset is None else found.mx + offset
+    scale = _spread(mean, factor * squares, float(w.sum())) if scaled else np.ones(X.shape[1])
     C = found.xx / np.outer(scale, scale)
     values, vectors = _leading(C, k)
-    values, total = factor * values, factor * float(np.trace(C))
+    values, length = factor * values, float(np.sqrt(factor * np.trace(C)))
     if values[-1] > SQUARE_LOSS * values[0]:
-        return Spectrum(found.mx, scale, np.sqrt(values), vectors, total, ROUNDING * len(X))
+        return Spectrum(found.mx, scale, np.sqrt(values), vectors, length, ROUNDING * len(X))
     R = triangle.summarize(X - found.mx, np.zeros(len(X)), None if even else w).factor[1 : len(C) + 1, 1 : len(C) + 1]
     _, singular, vectors = linalg.svd(R / scale, full_matrices=False)
     full = np.zeros(len(C))
     full[: singular.size] = singular * np.sqrt(factor)
-    return Spectrum(found.mx, scale, full[:k], _completed(vectors, k), total, ROUNDING * len(X))
+    return Spectrum(found.mx, scale, full[:k], _completed(vectors, k), length, ROUNDING * len(X))
 
 
 def _completed(vectors: Array, k: int) -> Array:
@@ -131,13 +134,25 @@ def _completed(vectors: Array, k: int) -> Array:
 
 
 def _rescaled(X: Array, w: Array, k: int, scaled: bool) -> Spectrum:
-    """The same in a unit in which squares neither overflow nor vanish."""
-    unit = float(power_of_two(np.abs(X).max()))
-    found = _columns(X / unit, w, k, scaled)
-    if scaled:
-        return replace(found, mean=found.mean * unit, scale=found.scale * unit)
+    """The same from the first row on, in a unit in which squares neither overflow nor vanish."""
+    Z = X - X[0]
+    unit = float(power_of_two(np.abs(Z).max()))
     with np.errstate(over="ignore"):
-        return replace(found, mean=found.mean * unit, values=found.values * unit, total=found.total * unit * unit)
+        found = _columns(Z / unit, w, k, scaled, X[0] / unit)
+    mean = X[0] + found.mean * unit
+    if scaled:
+        return replace(found, mean=mean, scale=found.scale * unit)
+    return replace(found, mean=mean, values=found.values * unit, length=found.length * unit)
+
+
+def _length(Z: Array) -> float:
+    """Root of the sum of squares, in a unit in which they neither overflow nor vanish."""
+    with np.errstate(over="ignore"):
+        squares = float(np.einsum("ij,ij->", Z, Z))
+    if EXTREME[0] < squares < EXTREME[1]:
+        return float(np.sqrt(squares))
+    unit = float(power_of_two(np.abs(Z).max()))
+    return unit * float(np.sqrt(np.einsum("ij,ij->", Z / unit, Z / unit)))
 
 
 class _Centred:
@@ -151,7 +166,7 @@ class _Centred:
             self.mean = np.asarray(w @ X).ravel() / weight
             squares = np.asarray(w @ X.multiply(X)).ravel() - weight * self.mean**2
             self.scale = _spread(self.mean, squares, weight) if scaled else np.ones(X.shape[1])
-            self.total = float(np.sum(np.maximum(squares, 0.0) / self.scale**2))
+            self.length = float(np.sqrt(np.sum(np.maximum(squares, 0.0) / self.scale**2)))
             self.X: Any = X
             self.Z: Array | None = None
             return
@@ -164,8 +179,7 @@ class _Centred:
         self.scale = _spread(self.mean, w @ np.square(Z / unit), weight, unit) if scaled else np.ones(X.shape[1])
         Z /= self.scale
         Z *= self.root[:, None]
-        with np.errstate(over="ignore"):
-            self.total = float(np.einsum("ij,ij->", Z, Z))
+        self.length = _length(Z)
         self.X, self.Z = X, Z
 
     def times(self, V: Array) -> Array:
@@ -187,7 +201,7 @@ class _Centred:
     def spectrum(self, values: Array, vectors: Array) -> Spectrum:
         """Singular values and directions of this table; products of a sparse one are known to half the digits."""
         noise = ROUNDING * max(self.shape) if self.Z is not None else 1e-7
-        return Spectrum(self.mean, self.scale, values, vectors, self.total, noise)
+        return Spectrum(self.mean, self.scale, values, vectors, self.length, noise)
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -169,10 +169,10 @@ class PrincipalComponents(TransformerMixin, Estimator):
 
     def _keep(self, found: Spectrum, n: int, weight: float) -> None:
         with np.errstate(over="ignore"):
-            variance, total = found.values**2 / divisor(weight), found.total / divisor(weight)
+            variance, total = found.values**2 / divisor(weight), np.square(found.length) / divisor(weight)
         if not np.isfinite(total):
             raise DataError("the variances of X overflow", remedy="divide its columns by a constant, or use scale=True")
-        ratio = variance / total if total > 0 else np.zeros(variance.size)
+        ratio = np.square(found.values / found.length) if found.length > 0 else np.zeros(variance.size)
         k = variance.size
         if self.n_components is None:
             k = max(1, found.rank)
@@ -283,7 +283,8 @@ class PrincipalComponents(TransformerMixin, Estimator):
         wrong = len(axes) != 2 or not all(0 <= whole(a, "axes", low=0) < self.n_components_ for a in axes)
         if wrong:
             what = f"axes = {axes!r} of {self.n_components_} components"
-            raise ParameterError(what, remedy=f"pass two numbers from 0 to {self.n_components_ - 1}")
+            few, last = "fit two or more components: a biplot needs two", self.n_components_ - 1
+            raise ParameterError(what, remedy=few if last == 0 else f"pass two numbers from 0 to {last}")
         labels = () if groups is None else tuple(str(group) for group in groups)
         if len(labels) not in (0, len(scores)):
             raise DataError(f"groups has {len(labels)} entries for {len(scores)} rows", remedy="pass one per row")

@@ -172,6 +172,8 @@ class Dendrogram(Result):
 
     def _rows(self, key: Any) -> list[int]:
         if isinstance(key, list | tuple | set | np.ndarray | pd.Index | pd.Series):
+            if not len(key):
+                raise ParameterError("a group of no rows merges with nothing", remedy="pass at least one row")
             return [row for one in key for row in self._rows(one)]
         if isinstance(key, str):
             places = [row for row, name in enumerate(self.names) if name == key]

@@ -214,9 +214,9 @@ class NextStep(Result):
 
     def to_frame(self) -> pd.DataFrame:
         """One row per sequence: the states, then symbols or means and standard deviations."""
-        parts = [pd.DataFrame(self.states, columns=[f"P({name})" for name in self.names])]
+        parts = [pd.DataFrame(self.states, columns=[f"P(state {name})" for name in self.names])]
         if self.std_error is None:
-            parts.append(pd.DataFrame(self.law, columns=[f"P({name})" for name in self.columns]))
+            parts.append(pd.DataFrame(self.law, columns=[f"P(symbol {name})" for name in self.columns]))
         else:
             parts.append(pd.DataFrame(self.law, columns=[f"mean {name}" for name in self.columns]))
             parts.append(pd.DataFrame(self.std_error, columns=[f"sd {name}" for name in self.columns]))

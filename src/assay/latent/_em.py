@@ -75,6 +75,7 @@ class EMTrace(Trace):
     | objective  | mean log-likelihood after each iteration                                                  |
     | initial    | the same at the start values                                                              |
     | restarted  | iterations (from 1 on) after which a degenerate component was started anew                |
+    | fell       | whether it stopped because the objective fell; the parameters are those before the fall   |
     | parameters | of the start values and of each iteration, by name; empty unless the trace was to keep them |
 
     >>> print(EMTrace(np.array([-2.0, -1.5]), True, "rose by less than tol", initial=-3.0))
@@ -84,6 +85,7 @@ class EMTrace(Trace):
     initial: float = np.nan
     restarted: tuple[int, ...] = ()
     parameters: tuple[Mapping[str, Array], ...] = field(default=())
+    fell: bool = False
 
     state: ClassVar[Specs] = {"objective": values("n")}
 
@@ -140,7 +142,7 @@ def climb(
     objective: list[float] = []
     restarted: list[int] = []
     kept = [model.describe(params)] if keep else []
-    initial, converged, message = value / size, False, f"max_iter = {max_iter} reached"
+    initial, converged, fell, message = value / size, False, False, f"max_iter = {max_iter} reached"
     for iteration in track(range(1, max_iter + 1), label):
         new = model.m_step(summary)
         rescued = model.rescue(new, len(restarted))
@@ -149,7 +151,7 @@ def climb(
         _refuse_not_finite(found, iteration)
         rise = found - value
         if rescued is None and rise < -ALLOWANCE * (abs(value) + size):
-            message = f"the log-likelihood fell by {-rise / size:.3g} per row in iteration {iteration}"
+            fell, message = True, f"the log-likelihood fell by {-rise / size:.3g} per row in iteration {iteration}"
             break  # what the step before found is better
         params, value, summary = new, found, statistics
         objective.append(value / size)
@@ -159,7 +161,7 @@ def climb(
         elif abs(rise) < tol * size:
             converged, message = True, f"rose by less than tol = {tol:g}"
             break
-    trace = EMTrace(np.array(objective), converged, message, initial, tuple(restarted), tuple(kept))
+    trace = EMTrace(np.array(objective), converged, message, initial, tuple(restarted), tuple(kept), fell)
     return Fit(params, value, summary, trace)
 
 
@@ -196,12 +198,10 @@ def warn_of(trace: EMTrace, *, stacklevel: int = 3) -> None:
     """Warn where the loop stopped before its tolerance, and say which parameter to turn."""
     if trace.converged:
         return
-    if "fell" in trace.message:
-        remedy = "the parameters before it are kept; rescale the columns or raise the regularisation"
+    if trace.fell:
+        why = f"{trace.message}; the parameters before it are kept; rescale the columns or raise the regularisation"
     else:
-        remedy = "raise max_iter, or raise tol if these parameters will do"
-    last = trace.objective[-2:] if trace.n_iter > 1 else np.array([trace.initial, *trace.objective])
-    rise = f" (the last iteration gained {last[-1] - last[0]:.2g} per row)" if "fell" not in trace.message else ""
-    warnings.warn(
-        f"EM stopped before it converged: {trace.message}{rise}; {remedy}", ConvergenceWarning, stacklevel=stacklevel
-    )
+        last = [trace.initial, *trace.objective][-2:]
+        gained = f"the last iteration gained {last[-1] - last[0]:.2g} per row"
+        why = f"{trace.message} ({gained}); raise max_iter, or raise tol if these parameters will do"
+    warnings.warn(f"EM stopped before it converged: {why}", ConvergenceWarning, stacklevel=stacklevel)

@@ -39,7 +39,7 @@ from assay.latent._gaussian import (
 )
 from assay.latent._hmm_kernels import add_symbols
 from assay.latent._mixture_start import Starts, column_moments
-from assay.latent._mixture_steps import Mixture
+from assay.latent._mixture_steps import Mixture, to_units
 from assay.state import Specs, Stateful, floats, need
 
 __all__ = [
@@ -50,7 +50,6 @@ __all__ = [
     "SymbolCounts",
     "SymbolTable",
     "Symbols",
-    "gaussians_in",
     "merged",
     "weighed",
 ]
@@ -139,6 +138,10 @@ class Symbols:
         """Of the pseudo-counts."""
         return log_prior(law.table, self.smoothing, self._allowed(len(law.table)))
 
+    def describe(self, law: SymbolTable) -> dict[str, Array]:
+        """By the names of the fitted attributes."""
+        return {"emissionprob": law.table}
+
     def start(self, K: int, how: str, seed: Any) -> SymbolTable:
         """The symbols' shares, each multiplied by a random factor for each state."""
         share = np.bincount(self.codes[~self.missing], minlength=self.M) + 1.0 / self.M
@@ -199,6 +202,11 @@ class Normals:
     def log_prior(self, law: Gaussians) -> float:
         """There is none."""
         return 0.0
+
+    def describe(self, law: Gaussians) -> dict[str, Array]:
+        """In the units of the data."""
+        means, covariances = to_units(law, self.frame)
+        return {"means": means, "covariances": covariances}
 
     def mixture(self) -> Mixture:
         """The rows as a mixture sees them, for its starts."""
@@ -282,6 +290,10 @@ class Counts:
         """There is none."""
         return 0.0
 
+    def describe(self, law: Rates) -> dict[str, Array]:
+        """By the names of the fitted attributes."""
+        return {"rates": law.rates}
+
     def start(self, K: int, how: str, seed: Any) -> Rates:
         """As a mixture of the roots begins, whose variances are nearly equal: E x = (E root)^2 + var root."""
         roots = np.sqrt(self.X) if self.seen is None else np.where(self.seen > 0, np.sqrt(self.X), np.nan)
@@ -306,12 +318,3 @@ def merged(a: Any, b: Any) -> Any:
 def weighed(sums: Any, factor: float) -> Any:
     """Statistics with every step's weight multiplied, whichever kind they are."""
     return scaled(sums, factor) if isinstance(sums, Sums) else sums.scaled(factor)
-
-
-def gaussians_in(frame: Frame, kind: str, means: Array, covariances: Array) -> Gaussians:
-    """Components from means and covariances in the units of the data."""
-    unit = frame.unit
-    scale = {"full": np.outer(unit, unit), "tied": np.outer(unit, unit), "diag": unit**2}.get(kind, unit[0] ** 2)
-    return gaussians(
-        kind, np.ascontiguousarray((means - frame.centre) / unit), np.ascontiguousarray(covariances / scale)
-    )

@@ -232,7 +232,7 @@ class HiddenMarkov(Estimator):
                 f"the covariance of {who} is held at reg_covar: the rows of these states do not vary in every "
                 "direction; use fewer states, drop columns that repeat others, or use covariance_type='diag' or 'tied'",
                 AssayWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
 
     def _partial_fit(self, X: Any, lengths: Any, states: Any, forgetting: float) -> Self:
@@ -241,6 +241,7 @@ class HiddenMarkov(Estimator):
         if not self.__sklearn_is_fitted__():
             return self._fit(X, lengths, states)
         self._check_parameters()
+        self._refuse_other_shape()
         steps = self._steps(X, lengths, states)
         labelled = steps.known is not None and bool((steps.known >= 0).all())
         new = steps.counted(self._params)[1] if labelled and steps.emissions.exact else steps.e_step(self._params)[1][1]
@@ -251,6 +252,13 @@ class HiddenMarkov(Estimator):
             new = before * ((1.0 - share) * total / before.steps) + new * (share * total / new.steps)
         self._params, self._sums, self._batches = steps.m_step((self._params, new)), new, t + 1
         return self
+
+    def _refuse_other_shape(self) -> None:
+        """To go on from earlier parameters, they must be of the kind that is asked for."""
+        K, kind = len(self.states_), getattr(self._params.law, "kind", None)
+        if self.n_components not in (None, K) or getattr(self, "covariance_type", kind) != kind:
+            what = f"the last fit had {K} states" + ("" if kind is None else f", covariance_type = {kind!r}")
+            raise ParameterError(what, remedy="start anew, clone(model).fit(X), after changing the model")
 
     def _steps(self, X: Any, lengths: Any, states: Any = None) -> Steps:
         """The steps over new sequences, for a fitted model."""
@@ -274,7 +282,12 @@ class HiddenMarkov(Estimator):
         `model.update(sum(model.summarize(one) for one in stream))`.
         """
         check_is_fitted(self)
-        rules, _ = self._rules(len(self.states_))
+        self._refuse_other_shape()
+        K = len(self.states_)
+        if not (isinstance(counts, ExpectedCounts) and counts.describes(self._params)):
+            what = f"counts are no expected counts of {K} states of a {type(self).__name__} with these emissions"
+            raise DataError(what, remedy="pass what summarize of this model gives, or a sum of several")
+        rules, _ = self._rules(K)
         steps = Steps(self._rule(), Sequences(np.array([0, 0])), rules, None, self.n_jobs)
         self._params, self._sums = steps.m_step((self._params, counts)), counts
         return self
@@ -304,8 +317,7 @@ class HiddenMarkov(Estimator):
         return self.trace_.converged
 
     def _fitted(self) -> HMMParams:
-        if "_params" not in vars(self):
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        check_is_fitted(self)
         return self._params
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -434,11 +446,13 @@ class HiddenMarkov(Estimator):
     # Criteria: lower is better.
 
     def n_parameters(self) -> int:
-        """How many numbers are free; zeros of the given start values are not."""
+        """How many numbers are free; zeros of the given start values, and what `params` leaves out, are not."""
         self._fitted()
         rules, _ = self._rules(len(self.states_))
-        rows = np.count_nonzero(rules.transitions, axis=1) - 1
-        return int(np.count_nonzero(rules.start) - 1 + rows.sum()) + self._emission_parameters()
+        start = np.count_nonzero(rules.start) - 1
+        transitions = (np.count_nonzero(rules.transitions, axis=1) - 1).sum()
+        free = {"s": start, "t": transitions, "e": self._emission_parameters()}
+        return int(sum(free[letter] for letter in self.params))
 
     def aic(self, X: Any, *, lengths: Any = None) -> float:
         """-2 log P(X) + 2 (free parameters)."""
@@ -486,13 +500,12 @@ class HiddenMarkov(Estimator):
 def _more_names(names: Array, K: int) -> Array:
     """Names for states that nobody named: the next whole numbers, or "state 2" beside text."""
     missing = K - len(names)
-    if names.dtype.kind in "iu":
+    if names.dtype.kind in "iu" or not len(names):
         free = [n for n in range(K + len(names)) if n not in set(names.tolist())][:missing]
         return np.concatenate([names, np.array(free, dtype=np.int64)]).astype(np.int64)
-    taken = [f"state {k}" for k in range(len(names), K)]
-    if names.dtype.kind == "U":
-        return np.array([*names.tolist(), *taken])
-    return np.array([*names.tolist(), *taken], dtype=object)
+    texts = (f"state {k}" for k in range(len(names), K + len(names)))
+    more = [text for text in texts if text not in set(names.tolist())][:missing]
+    return np.array([*names.tolist(), *more], dtype=None if names.dtype.kind == "U" else object)
 
 
 def _per_sequence(constant: Any, sequences: Sequences) -> Any:

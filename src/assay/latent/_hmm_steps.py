@@ -90,6 +90,16 @@ class ExpectedCounts(Result):
     def __radd__(self, nothing: int) -> ExpectedCounts:
         return self  # sum() begins with 0
 
+    def describes(self, params: HMMParams) -> bool:
+        """Whether such parameters can be estimated from these counts: the same states, columns and symbols."""
+        law, emitted = params.law, self.emitted
+        pairs = ((Gaussians, "means", Sums, "mean"), (SymbolTable, "table", SymbolCounts, "counts"),
+                 (Rates, "rates", CountSums, "total"))  # fmt: skip
+        return any(
+            isinstance(law, a) and isinstance(emitted, b) and getattr(law, name).shape == getattr(emitted, of).shape
+            for a, name, b, of in pairs
+        )
+
     def to_frame(self) -> pd.DataFrame:
         """One row per state: sequences that begin there, then steps to each state."""
         columns = [f"to {k}" for k in range(len(self.begun))]
@@ -187,10 +197,8 @@ class Steps(EMModel[HMMParams, tuple[HMMParams, ExpectedCounts]]):
         return not params.held.any()
 
     def describe(self, params: HMMParams) -> Mapping[str, Array]:
-        """The parameters by name; means and covariances are those of the scaled columns."""
-        law = params.law
-        names = {Gaussians: ("means", "covariances"), SymbolTable: ("table",), Rates: ("rates",)}[type(law)]
-        emitted = {name: getattr(law, name) for name in names}
+        """The parameters by the names of the fitted attributes, in the units of the data."""
+        emitted = self.emissions.describe(params.law)
         return {"startprob": params.start, "transmat": params.transitions, **emitted}
 
     # States that are known.

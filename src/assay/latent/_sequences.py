@@ -186,8 +186,8 @@ def encode(symbols: Array) -> tuple[Array, Array]:
     """
     if symbols.dtype.kind in "iu" and symbols.size:
         low, high = int(symbols.min()), int(symbols.max())
-        if high - low < NEAR:
-            place = (symbols - low).astype(np.int64)
+        if high - low < NEAR and high < 2**63:
+            place = symbols.astype(np.int64) - low  # in 64 bits: a difference of int8 may not fit into int8
             there = np.bincount(place) > 0
             return (np.flatnonzero(there) + low).astype(np.int64), (np.cumsum(there) - 1)[place]
     missing = pd.isna(symbols)
@@ -209,6 +209,8 @@ def _plain(labels: Array) -> Array:
     """Labels of one kind as an array of that kind, so that they are stored and printed as they were given."""
     if labels.dtype.kind == "O" and all(isinstance(one, str) for one in labels):
         return labels.astype(str) if labels.size else labels
+    if labels.dtype.kind == "O" and all(type(one) is int and abs(one) < 2**53 for one in labels):
+        return labels.astype(np.int64)  # a missing label beside them made them objects
     return labels
 
 
@@ -231,17 +233,19 @@ def look_up(symbols: Array, known: Array, sequences: Sequences, *, what: str, re
     >>> look_up(np.array([3, 1]), np.array([1, 3]), Sequences(np.array([0, 2])), what="symbol", remedy="").tolist()
     [1, 0]
     """
-    if symbols.dtype.kind in "iu" and known.dtype.kind in "iu" and known.size and symbols.size:
+    if symbols.dtype.kind in "iu" and known.dtype.kind == "i" and known.size and symbols.size:
         low, high = int(known[0]), int(known[-1])
         all_there = high - low == known.size - 1 and bool((np.diff(known) == 1).all())
         if all_there and symbols.min() >= low and symbols.max() <= high:
-            return (symbols - low).astype(np.int64)
+            return symbols.astype(np.int64) - low
     codes = pd.Index(known).get_indexer(pd.Index(symbols)).astype(np.int64)
     unknown = (codes < 0) & ~pd.isna(symbols)
     if unknown.any():
         t = int(np.argmax(unknown))
         value = symbols[t].item() if isinstance(symbols[t], np.generic) else symbols[t]
         text = f"the {what} {value!r} at {sequences.place(t)} is unknown; known are {listed(known.tolist())}"
+        if isinstance(value, str) and len(value) > 1 and set(value) <= set(known.tolist()):
+            remedy = "if each text is a sequence of its own, pass [list(text) for text in X]"
         raise DataError(text, remedy=remedy)
     return codes
 

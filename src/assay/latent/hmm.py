@@ -218,9 +218,8 @@ class CategoricalHMM(HiddenMarkov):
 
     def _describe_states(self) -> tuple[str, ...]:
         top = np.argsort(-self.emissionprob_, axis=1, kind="stable")[:, :4]
+        names = [str(one) if str(one).strip() else repr(str(one)) for one in self.symbols_]  # a space can be seen
         return tuple(
-            ", ".join(
-                f"{self.symbols_[m]}: {fmt(self.emissionprob_[k, m], 2)}" for m in row if self.emissionprob_[k, m] > 0
-            )
+            ", ".join(f"{names[m]}: {fmt(self.emissionprob_[k, m], 2)}" for m in row if self.emissionprob_[k, m] > 0)
             for k, row in enumerate(top)
         )

@@ -276,7 +276,7 @@ class MarkovChain(Estimator):
         return TestResult(
             statistic=G,
             p_value=float(chdtrc(df, G)),
-            df=df,
+            df=int(df),
             method="likelihood-ratio test of independence",
             n=int(N.sum()),
             assumptions=("transitions enough for the chi-square approximation: expected counts of about 5",),

@@ -28,6 +28,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import DensityMixin
+from sklearn.utils.validation import check_is_fitted
 
 from assay.base import Constraint
 from assay.checks import name_columns
@@ -130,6 +131,7 @@ class GaussianMixture(DensityMixin, Gapped):
         "_frame": part(Frame, "p"),
         "_floor": floats("p", low=0),
         "_size": real(0, open_low=True),
+        "_fit_size": real(0, open_low=True),
         "_online": optional(part(Sums, "k", "p")),
         "_batches": optional(integer(1)),
         "trace_": optional(part(EMTrace)),
@@ -184,7 +186,9 @@ class GaussianMixture(DensityMixin, Gapped):
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
         """Fit, and the component that each row most probably belongs to."""
-        return self.fit(X, y, sample_weight).predict(X)
+        del y
+        self._fit(X, sample_weight)
+        return self.predict(X)
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
         X, w = self._rows(X, sample_weight, reset=True)
@@ -199,7 +203,9 @@ class GaussianMixture(DensityMixin, Gapped):
             label="EM for a Gaussian mixture",
         )  # fmt: skip
         self._frame, self._floor, self._size = frame, model.floor, model.size
-        self._params, self.trace_, self.starts_ = fit.params, fit.trace, list(fit.objectives)
+        self._fit_size = float(len(X)) if w is None else float(w.sum())
+        self._params, self.trace_ = fit.params, fit.trace
+        self.starts_ = [one / model.size * self._fit_size for one in fit.objectives]
         for name in ("_online", "_batches"):
             self.__dict__.pop(name, None)
         warn_of(fit.trace, stacklevel=4)
@@ -285,7 +291,7 @@ class GaussianMixture(DensityMixin, Gapped):
             raise ParameterError(f"forgetting = {forgetting!r} is out of range", remedy="it must be in (0.5, 1]")
         first = not hasattr(self, "_params")
         if first:
-            self.fit(X, sample_weight=sample_weight)
+            self._fit(X, sample_weight)
             model = self._model(*self._rows(X, sample_weight, reset=False), self._frame, self._floor)
             self._online, self._batches = model.e_step(self._params)[1], 1
             return self
@@ -335,14 +341,14 @@ class GaussianMixture(DensityMixin, Gapped):
 
     @property
     def lower_bound_(self) -> float:
-        """Mean log-likelihood of the training rows."""
+        """Mean log-likelihood of the rows of the last `fit`; batches of `partial_fit` leave it as it is."""
         self._fitted()
         return float(self.trace_.objective[-1]) if self.trace_.n_iter else self.trace_.initial
 
     @property
     def log_likelihood_(self) -> float:
-        """Log-likelihood of the training rows."""
-        return self.lower_bound_ * self._size
+        """Log-likelihood of the rows of the last `fit`, by weight."""
+        return self.lower_bound_ * self._fit_size
 
     @property
     def lower_bounds_(self) -> list[float]:
@@ -363,8 +369,7 @@ class GaussianMixture(DensityMixin, Gapped):
         return self.trace_.n_iter
 
     def _fitted(self) -> MixtureParams:
-        if "_params" not in vars(self):
-            raise AttributeError(f"this {type(self).__name__} is not fitted yet")
+        check_is_fitted(self)
         return self._params
 
     def __sklearn_is_fitted__(self) -> bool:

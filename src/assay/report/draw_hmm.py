@@ -22,6 +22,8 @@ FAINT = 0.005
 """Transitions of less probability are left out of a diagram."""
 NAMED = 12
 """More states than this have no legend."""
+SHOWN = 40
+"""More transitions than this are not drawn with their intervals."""
 INSIDE = 5
 """Longer names are written beside their circle."""
 
@@ -29,6 +31,11 @@ INSIDE = 5
 def _colours(K: int) -> list[Any]:
     table = plt.get_cmap("tab10" if K <= 10 else "tab20")
     return [table(k % table.N) for k in range(K)]
+
+
+def _shown(name: Any) -> str:
+    """A name as it is written in a picture: one of spaces alone in quotes, so that it can be seen."""
+    return str(name) if str(name).strip() else repr(str(name))
 
 
 @draw.register
@@ -49,7 +56,7 @@ def _diagram(result: StateDiagram, ax: Axes | None = None) -> Axes:
                     _arrow(axes, centre[i], centre[j], radius[i], radius[j], result.transitions[i, j], colours[i])
             _loop(axes, centre[i] + (radius[i] + 0.09) * out[i], result.transitions[i, i], colours[i])
             axes.add_patch(Circle(centre[i], radius[i], facecolor=colours[i], edgecolor="white", linewidth=2, zorder=3))
-            share, name = f"{100 * result.share[i]:.0f}%", str(result.names[i])
+            share, name = f"{100 * result.share[i]:.0f}%", _shown(result.names[i])
             label = f"{name}\n{share}" if len(name) <= INSIDE else share
             axes.text(
                 centre[i, 0],
@@ -78,7 +85,7 @@ def _diagram(result: StateDiagram, ax: Axes | None = None) -> Axes:
 
 def _caption(axes: Axes, result: StateDiagram, i: int, at: Any, out: Any, K: int) -> None:
     """Beside each circle: a name too long for it, what the state emits, and the chance to begin there."""
-    lines = [str(result.names[i])] if len(str(result.names[i])) > INSIDE else []
+    lines = [_shown(result.names[i])] if len(_shown(result.names[i])) > INSIDE else []
     lines += _wrapped(result.emits[i]) if result.emits else []
     lines.append(f"start {fmt(result.start[i], 2)}" if result.start[i] >= FAINT else "start 0")
     across = "center" if K <= 2 or abs(out[0]) < 0.3 else "left" if out[0] > 0 else "right"
@@ -137,8 +144,8 @@ def _matrix(result: StateDiagram, ax: Axes | None) -> Axes:
         image = axes.imshow(result.transitions, cmap="Blues", vmin=0.0, vmax=float(result.transitions.max()))
         axes.grid(visible=False)
         every = np.arange(0, K, -(-K // 30))
-        axes.set_xticks(every, [str(result.names[k]) for k in every], rotation=90 if K > 12 else 0)
-        axes.set_yticks(every, [str(result.names[k]) for k in every])
+        axes.set_xticks(every, [_shown(result.names[k]) for k in every], rotation=90 if K > 12 else 0)
+        axes.set_yticks(every, [_shown(result.names[k]) for k in every])
         axes.set(xlabel="to", ylabel="from", title=f"Transitions of {K} states")
         axes.figure.colorbar(image, ax=axes, label="probability", shrink=0.85)
         return axes
@@ -156,7 +163,7 @@ def _path(result: HiddenPath, ax: Axes | None = None) -> Axes:
         low = np.zeros(T)
         for k in range(K):
             high = top[:, k]
-            label = str(result.names[k]) if K <= NAMED else None
+            label = _shown(result.names[k]) if K <= NAMED else None
             axes.fill_between(
                 edges, np.append(low, low[-1]), np.append(high, high[-1]), step="post", color=colours[k], alpha=0.75,
                 linewidth=0, label=label,
@@ -210,7 +217,7 @@ def _stationary(result: StationaryLaws, ax: Axes | None = None) -> Axes:
         for c, law in enumerate(result.laws):
             label = f"class {c + 1}" + (f", period {result.periods[c]}" if result.periods[c] > 1 else "")
             axes.bar(np.arange(K) + (c - (r - 1) / 2) * width, law, width, color=_colours(max(r, 2))[c], label=label)
-        axes.set_xticks(np.arange(K), [str(name) for name in result.names], rotation=90 if K > 12 else 0)
+        axes.set_xticks(np.arange(K), [_shown(name) for name in result.names], rotation=90 if K > 12 else 0)
         axes.set(ylabel="share of time", title="Stationary law" if result.unique else f"{r} stationary laws")
         if r > 1 or result.periods[0] > 1:
             axes.legend(loc="best")
@@ -219,14 +226,20 @@ def _stationary(result: StationaryLaws, ax: Axes | None = None) -> Axes:
 
 @draw.register
 def _intervals(result: TransitionIntervals, ax: Axes | None = None) -> Axes:
-    table = result.table.iloc[::-1]
+    """One line per transition, in the order of the table; of many the most frequent ones."""
+    most = result.table["count"].nlargest(SHOWN, keep="first").index
+    table = result.table.loc[np.sort(most)].iloc[::-1]
+    left = len(result.table) - len(table)
+    of = f", the {SHOWN} most frequent of {len(result.table)}" if left else ""
     with canvas(ax, (6.4, 1.2 + 0.26 * len(table))) as axes:
         at = np.arange(len(table))
         axes.hlines(at, table["lower"], table["upper"], color=ACCENT, linewidth=2)
         axes.plot(table["estimate"], at, "o", color=INK, markersize=4)
-        axes.set_yticks(at, [f"{a} → {b}" for a, b in zip(table["from"], table["to"], strict=True)])
+        axes.set_yticks(at, [f"{_shown(a)} → {_shown(b)}" for a, b in zip(table["from"], table["to"], strict=True)])
         axes.set(
-            xlim=(0, 1), xlabel="transition probability", title=f"{100 * result.level:g}% {result.method} intervals"
+            xlim=(0, 1),
+            xlabel="transition probability",
+            title=f"{100 * result.level:g}% {result.method} intervals{of}",
         )
         return axes
 
@@ -234,7 +247,7 @@ def _intervals(result: TransitionIntervals, ax: Axes | None = None) -> Axes:
 @draw.register
 def _next(result: NextStep, ax: Axes | None = None) -> Axes:
     """Symbols: bars of the first sequence's law; numbers: mean and standard deviation of each column."""
-    names = [str(name) for name in result.columns]
+    names = [_shown(name) for name in result.columns]
     with canvas(ax, (max(4.5, min(10.0, 1.5 + 0.35 * len(names))), 3.6)) as axes:
         at = np.arange(len(names))
         ahead = "the next step" if result.steps == 1 else f"{result.steps} steps ahead"
