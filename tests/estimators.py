@@ -67,6 +67,8 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "KMeans": [{"n_clusters": 2, "init": "random_partition", "n_init": 2}, {"n_clusters": 2, "algorithm": "minibatch"}],
     "LinearDiscriminantAnalysis": [{"shrinkage": "auto"}, {"covariance": "diagonal"}],
     "LinearRegression": [{"solver": "gradient"}, {"solver": "sgd"}],
+    "LinearSVC": [{"loss": "hinge", "bias": "unpenalised"}, {"loss": "hinge", "solver": "sgd", "max_iter": 200}],
+    "LinearSVR": [{"solver": "dual_ascent"}],
     "LocalRegression": [{"kernel": "tricube", "fraction": 0.6}],
     "LogisticRegression": [{"penalty": "l2"}, {"penalty": "l1"}, {"penalty": "l2", "solver": "gradient"}],
     "LogisticRegressionCV": [{"alphas": [0.1, 0.01], "cv": 3, "l1_ratio": 0.2}],
@@ -80,6 +82,8 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "RandomForestRegressor": [{"n_estimators": 5, "splitter": "exact", "oob_score": False}],
     "Ridge": [{"budget": 100.0}, {"positive": True}],
     "RidgeCV": [{"cv": 3}],
+    "SVC": [{"solver": "dual_ascent", "bias": "augmented"}, {"kernel": "linear"}],
+    "SVR": [{"kernel": "linear", "solver": "working_set"}],
     "Stepwise": [{"direction": "backward"}, {"direction": "both"}],
 }
 

@@ -388,7 +388,8 @@ def bits(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [bits(v) for v in value]
     if isinstance(value, Result):
-        return {name: bits(getattr(value, name)) for name in value.__dataclass_fields__}
+        compared = [name for name, one in value.__dataclass_fields__.items() if one.compare]  # no clock
+        return {name: bits(getattr(value, name)) for name in compared}
     return repr(value) if not hasattr(value, "__dict__") else {name: bits(v) for name, v in vars(value).items()}
 
 

@@ -104,4 +104,4 @@ def test_learners_say_exactly_what_a_panel_runs():
     forest = "quick: RandomForestClassifier(n_estimators=200). standard, thorough: the same, tuned by out-of-bag"
     assert f"{forest} predictions: min_samples_leaf [1, 5]" in told
     assert "quick: LogisticRegression(inference=False, penalty='l2'). standard, thorough: the same, tuned: C [" in told
-    assert "thorough: SVC(), tuned: C [0.1, 1, 10, 100]" in told
+    assert "standard, thorough: SVCCV(Cs=[0.1, 1.0, 10.0, 100.0], probability=True)" in told

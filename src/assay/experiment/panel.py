@@ -125,6 +125,11 @@ def _network(n: int, p: int) -> float:
     return updates * (6.0 * min(n, 128) * 33 * p + 3e4)
 
 
+def _machine(n: int, p: int) -> float:
+    """Rows of the Gram matrix for half of the rows, and as many steps."""
+    return 1.0 * n * n * (p + 20)
+
+
 _ALL, _MORE, _MOST = PANELS, PANELS[1:], PANELS[2:]
 
 _REGRESSION = (
@@ -212,6 +217,17 @@ _REGRESSION = (
         (("max_leaf_nodes", "low"), ("learning_rate", "low")),
         "native",
         scale=False,
+    ),
+    Learner(
+        "support vectors",
+        "regression",
+        "support vector regression with a Gaussian kernel, C and epsilon in standard deviations of the target",
+        _lazy("assay.margin", "SVR", standardize_target=True),
+        65,
+        _MORE,
+        _machine,
+        {"C": [0.1, 1.0, 10.0, 100.0], "gamma": [0.01, "scale"]},
+        (("C", "low"),),
     ),
     Learner(
         "neural network",
@@ -337,14 +353,11 @@ _CLASSIFICATION = (
     Learner(
         "support vectors",
         "classification",
-        "support vector machine with a Gaussian kernel",
-        _lazy("sklearn.svm", "SVC"),
+        "support vector machine with a Gaussian kernel, C and gamma by cross-validation, calibrated probabilities",
+        _lazy("assay.margin", "SVCCV", Cs=[0.1, 1.0, 10.0, 100.0], probability=True),
         65,
-        _MOST,
-        lambda n, p: 4.0 * n * n * p,
-        {"C": [0.1, 1.0, 10.0, 100.0]},
-        (("C", "low"),),
-        own=False,
+        _MORE,
+        lambda n, p: 30 * _machine(n, p),
     ),
     Learner(
         "neural network",

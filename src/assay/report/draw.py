@@ -306,6 +306,7 @@ from assay.report import (  # noqa: E402, F401
     draw_metrics,
     draw_neural,
     draw_select,
+    draw_svm,
     draw_tree_results,
     draw_validation,
     draw_words,
