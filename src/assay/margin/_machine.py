@@ -159,18 +159,21 @@ class KernelMachine(Estimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = not self._pairwise()
+        tags.input_tags.pairwise = self._pairwise()
         return tags
+
+    def _pairwise(self) -> bool:
+        return self.kernel == "precomputed" or isinstance(self.kernel, Precomputed)
 
     # Rows.
 
     def _read(self, X: Any, *, reset: bool = True) -> Any:
         """Rows as the kernel reads them: clean numbers, or as they come where it reads texts or columns by name."""
         if not _reads_anything(self.kernel):
-            sparse_too = False if self.kernel == "precomputed" else "csr"
+            sparse_too = False if self._pairwise() else "csr"
             rows = self._gate(X, reset=reset, sparse=sparse_too, order="C")
-            if self.kernel == "precomputed" and reset:
+            if self._pairwise() and reset:
                 _check_gram(rows)
             if reset:
                 invariant = isinstance(self.kernel, str) and self.kernel in RATED and self.gamma == "scale"
@@ -198,7 +201,7 @@ class KernelMachine(Estimator):
         """The training rows, prepared; the kernel is kept as `kernel_`."""
         self.kernel_ = self._kernel(X, w)
         still = isinstance(self.kernel_, RBF | Laplacian)
-        if isinstance(X, np.ndarray) and X.dtype.kind == "f" and self.kernel != "precomputed":
+        if isinstance(X, np.ndarray) and X.dtype.kind == "f" and not self._pairwise():
             wide_columns(self, X)
         self._mean = None
         if isinstance(self.kernel_, LinearKernel) and self.bias == "unpenalised" and isinstance(X, np.ndarray):

@@ -35,7 +35,7 @@ from assay.margin._separable import refuse_inseparable
 from assay.margin._trace import SolverTrace
 from assay.margin.kernels import Linear as LinearKernel
 from assay.margin.scalings import c_for_budget
-from assay.numerics.separation import Overlap, separate
+from assay.numerics.separation import Overlap, Separation, separate
 from assay.numerics.threads import parallel, workers
 from assay.resampling import splits_of, take
 from assay.state import Specs, anything, classes, floats, ints, left_out, need, optional, part, several
@@ -221,12 +221,12 @@ class SVC(ClassifierMixin, KernelMachine):
             return [fit(0)], members
         return parallel(fit, range(len(pairs)), n_jobs=self.n_jobs), members
 
-    def _overlap(self, X: Any, rows: Array, y: Array) -> Overlap | None:
-        """The rows that prove that no line separates the classes; of the linear kernel only."""
+    def _overlap(self, X: Any, rows: Array, y: Array) -> Separation | Overlap | None:
+        """A line that separates the classes, or the rows that prove that none does; of the linear kernel only."""
         if not isinstance(self.kernel_, LinearKernel):
             return None
         found = separate(take(X, rows), y > 0, intercept=self.bias != "none")
-        return replace(found, rows=rows[found.rows]) if isinstance(found, Overlap) else None
+        return replace(found, rows=rows[found.rows]) if isinstance(found, Overlap) else found
 
     def _fit_one(self, source: Source, y: Array, price: Array, share: int, names: list[Any], proof: Any) -> Machine:
         def at(C: float, start: Any = None) -> Machine:
@@ -290,7 +290,7 @@ class SVC(ClassifierMixin, KernelMachine):
 
     def _calibrate(self, X: Any, codes: Array, w: Array | None, price: Array) -> None:
         """Maps from scores to probabilities, fitted to the scores of rows that were left out."""
-        if self.kernel == "precomputed":
+        if self._pairwise():
             what = "probability = True needs to leave rows out, which a precomputed Gram matrix does not allow here"
             raise ParameterError(what, remedy="pass a kernel, or wrap the model in CalibratedClassifier")
         if w is not None and not w.all():
