@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -477,3 +478,15 @@ def test_a_budget_that_cannot_be_met_names_one_that_nearly_can():
     assert least <= SVC(C=1.0).fit(X, y).margins(X, y).total_slack
     model = SVC(slack_budget=1.05 * least).fit(X, y)
     assert model.margins(X, y).total_slack == pytest.approx(1.05 * least, rel=1e-3)
+
+
+def test_kernels_on_named_columns_read_clean_tables():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y, frame = X[:, 0] > X[:, 2], pd.DataFrame(X, columns=["a", "b", "c"])
+    named = SVC(kernel=RBF(0.5).on(["c"]) + Linear().on("a")).fit(frame, y)
+    placed = SVC(kernel=RBF(0.5).on([2]) + Linear().on([0])).fit(X, y)
+    np.testing.assert_array_equal(named.decision_function(frame), placed.decision_function(X))
+    with pytest.raises(ValueError, match="feature names"):
+        named.predict(frame[["c", "b", "a"]])
+    with pytest.raises(DataError, match="3 features"):
+        placed.predict(X[:, :1])
