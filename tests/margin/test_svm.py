@@ -490,3 +490,17 @@ def test_kernels_on_named_columns_read_clean_tables():
         named.predict(frame[["c", "b", "a"]])
     with pytest.raises(DataError, match="3 features"):
         placed.predict(X[:, :1])
+
+
+@pytest.mark.parametrize("scale", [[1e-8, 1e8], [1.0, 1e8], [1.0, 1e10], [1e-4, 1e8]])
+@pytest.mark.parametrize("bias", ["augmented", "unpenalised"])
+def test_wild_columns_never_end_worse_than_no_weights_and_say_so(scale, bias):
+    X = np.random.default_rng(3).normal(size=(50, 2))
+    y = X[:, 0]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = LinearSVR(bias=bias).fit(X * scale, y)
+    assert np.abs(y - model.predict(X * scale)).sum() <= np.abs(y).sum() * (1 + 1e-6)
+    said = any(issubclass(one.category, ConvergenceWarning) for one in caught)
+    assert said == (not model.trace_.converged)
+    assert said or model.dual_gap_ <= 1e-3 * np.abs(y).sum()
