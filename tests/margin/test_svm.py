@@ -504,3 +504,16 @@ def test_wild_columns_never_end_worse_than_no_weights_and_say_so(scale, bias):
     said = any(issubclass(one.category, ConvergenceWarning) for one in caught)
     assert said == (not model.trace_.converged)
     assert said or model.dual_gap_ <= 1e-3 * np.abs(y).sum()
+
+
+def test_equal_rows_are_named_by_their_place_in_the_table():
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(DataError, match=r"no hyperplane separates 1 from 2.*\(rows (60 and 150|150 and 60)\)"):
+        SVC(C=np.inf).fit(np.vstack([X, X[60:61]]), np.append(y, 2))
+
+
+def test_a_hard_margin_needs_a_kernel():
+    X = np.random.default_rng(3).normal(size=(50, 2))
+    with pytest.raises(DataError, match=r"C = inf needs a valid kernel, but tanh\(.*\) has the eigenvalue -"):
+        SVC(kernel="sigmoid", coef0=-1.0, gamma=2.0, C=np.inf).fit(X, X[:, 0] > 0)
+    assert SVC(kernel="precomputed", C=np.inf).fit(RBF(1.0)(X), X[:, 0] > 0).margin_[0] > 0

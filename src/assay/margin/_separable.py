@@ -16,7 +16,7 @@ import numpy as np
 from assay.errors import DataError
 from assay.numerics.separation import Overlap, Separation
 
-__all__ = ["refuse_inseparable"]
+__all__ = ["refuse_indefinite", "refuse_inseparable"]
 
 Array = np.ndarray
 TOUCH = 1e-5
@@ -26,12 +26,13 @@ DOUBLE, SINGLE = 1e-15, 1e-7
 
 
 def refuse_inseparable(
-    source: Any, y: Array, made: Any, names: list[Any], proof: Callable[[], Separation | Overlap | None]
+    source: Any, y: Array, rows: Array, made: Any, names: list[Any], proof: Callable[[], Separation | Overlap | None]
 ) -> None:
     """Raise what is proved against a margin between the classes; nothing where the scores prove that there is one.
 
     `proof` asks the linear programme of `assay.numerics.separation`, which names the rows; with other kernels than the
-    linear one it has nothing to say. A solver that was stopped early proves nothing, and its warning says so.
+    linear one it has nothing to say. `rows` are the numbers of the rows in the table. A solver that was stopped early
+    proves nothing, and its warning says so.
     """
     total = 0.5 * float(np.abs(made.beta).sum())
     radius = float(np.sqrt(max(np.max(source.diagonal), 0.0)))
@@ -47,7 +48,7 @@ def refuse_inseparable(
     if twins is not None:
         what = (
             f"no hyperplane separates {names[0]!r} from {names[1]!r}: two rows with these labels are the same "
-            f"to the kernel (rows {twins[0]} and {twins[1]} of these classes)"
+            f"to the kernel (rows {rows[twins[0]]} and {rows[twins[1]]})"
         )
         raise DataError(what, remedy=remedy)
     apart = float(np.sqrt(made.norm)) / total
@@ -60,6 +61,16 @@ def refuse_inseparable(
         raise DataError(what, remedy=remedy)
 
 
+def refuse_indefinite(source: Any, kernel: Any) -> None:
+    """Raise where a Gram matrix at hand has a negative eigenvalue: the dual of a hard margin has no maximum then."""
+    if kernel.valid or source.K is None:
+        return
+    values = np.linalg.eigvalsh(source.K)
+    if values[0] < -1e-7 * np.abs(values).max():
+        what = f"C = inf needs a valid kernel, but {kernel} has the eigenvalue {values[0]:.4g} on these rows"
+        raise DataError(what, remedy="pass a finite C, such as C=1.0, or a valid kernel")
+
+
 def _twins(source: Any, positive: Array, negative: Array) -> tuple[int, int] | None:
     """Two support vectors of different classes that coincide."""
     if not positive.size or not negative.size or positive.size * negative.size > 1e6:
@@ -68,6 +79,6 @@ def _twins(source: Any, positive: Array, negative: Array) -> tuple[int, int] | N
     K = source.block(positive, negative, out=np.empty((positive.size, negative.size)))
     gap = d[positive][:, None] + d[negative] - 2 * K
     i, j = np.unravel_index(int(np.argmin(gap)), gap.shape)
-    if gap[i, j] > 10 * DOUBLE * max(float(d.max()), 1e-300):
+    if abs(gap[i, j]) > 10 * DOUBLE * max(float(d.max()), 1e-300):
         return None
     return int(positive[i]), int(negative[j])

@@ -31,7 +31,7 @@ from assay.labels import class_codes, class_factors
 from assay.margin._dual import Dual
 from assay.margin._machine import POSITIVE, KernelMachine, Machine, Source
 from assay.margin._margins import MarginRegions, Margins, margins_of, regions_of
-from assay.margin._separable import refuse_inseparable
+from assay.margin._separable import refuse_indefinite, refuse_inseparable
 from assay.margin._trace import SolverTrace
 from assay.margin.kernels import Linear as LinearKernel
 from assay.margin.scalings import c_for_budget
@@ -215,7 +215,7 @@ class SVC(ClassifierMixin, KernelMachine):
             y = np.where((codes[rows] == b) == (K == 2), 1.0, -1.0)
             inner = source if rows.size == source.n else source.take(rows)
             names = [self.classes_.tolist()[k] for k in pairs[task]]
-            return self._fit_one(inner, y, price[rows], threads, names, lambda: self._overlap(X, rows, y))
+            return self._fit_one(inner, y, price[rows], rows, threads, names, lambda: self._overlap(X, rows, y))
 
         if K == 2:  # not as a task, so that matrix products may use all cores
             return [fit(0)], members
@@ -228,13 +228,17 @@ class SVC(ClassifierMixin, KernelMachine):
         found = separate(take(X, rows), y > 0, intercept=self.bias != "none")
         return replace(found, rows=rows[found.rows]) if isinstance(found, Overlap) else found
 
-    def _fit_one(self, source: Source, y: Array, price: Array, share: int, names: list[Any], proof: Any) -> Machine:
+    def _fit_one(
+        self, source: Source, y: Array, price: Array, rows: Array, share: int, names: list[Any], proof: Any
+    ) -> Machine:
         def at(C: float, start: Any = None) -> Machine:
             bound = C * price if np.isfinite(C) else np.full(y.size, np.inf)
             dual = Dual(y, 0.0, np.where(y > 0, 0.0, -bound), np.where(y > 0, bound, 0.0), self.bias == "unpenalised")
+            if np.inf == C:
+                refuse_indefinite(source, self.kernel_)
             made = self._solve(source, dual, share=share, start=start)
             if np.inf == C:
-                refuse_inseparable(source, y, made, names, proof)
+                refuse_inseparable(source, y, rows, made, names, proof)
             return made
 
         if self.slack_budget is None:
