@@ -425,3 +425,15 @@ def test_rows_of_zeros_are_like_nothing():
     X = np.array([[0.0, 0.0], [1.0, 1.0]])
     assert Cosine()(X).tolist() == [[0.0, 0.0], [0.0, pytest.approx(1.0)]]
     assert Cosine()(X, X)[0].tolist() == [0.0, 0.0]
+
+
+def test_overflow_is_an_error_that_names_the_row():
+    with pytest.raises(DataError, match="overflows for row 1"):
+        Polynomial(degree=200, gamma=1.0)([[1.0], [1e3]])
+    with pytest.raises(DataError, match="reaches 1000"):
+        exp(wrap(lambda A, B: 1000.0 * (1.0 - np.eye(len(A), len(B)))))([[1.0], [2.0]])
+
+
+def test_sums_of_lists_and_repeated_factors_print_as_formulas():
+    assert sum([Linear(), RBF(gamma=1.0)]) == Linear() + RBF(gamma=1.0)
+    assert str(2 * (3 * Linear())) == "2 * 3 <x, x'>"

@@ -6,6 +6,7 @@ import json
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +29,10 @@ def table(seed: int, n: int = 40, p: int = 3, noise: float = 0.0, gap: float = 0
     score = X @ u / np.sqrt(u @ u) - 0.2 + noise * rng.normal(size=n)
     X += np.outer(gap * np.sign(score), u / np.sqrt(u @ u))
     return X, (score > 0).astype(int)
+
+
+def refuse(value: object) -> None:
+    raise AssertionError(type(value))
 
 
 def both_classes(y: np.ndarray) -> bool:
@@ -328,10 +333,6 @@ def test_every_form_comes_back_from_its_state(settings):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = Perceptron(**settings, max_iter=60).fit(X, y)
-
-    def refuse(value):
-        raise AssertionError(type(value))
-
     tree, arrays = to_state(model, refuse)
     again = from_state(json.loads(json.dumps(tree)), arrays, refuse)
     assert np.array_equal(again.decision_function(X), model.decision_function(X))
@@ -378,3 +379,71 @@ def test_pieces_go_on_after_a_fit():
             w = w + t * a if t * (w @ a) <= 0 else w
             total, seen = total + w, seen + 1
         np.testing.assert_allclose(np.append(model.coef_[k], model.intercept_[k]), total / seen, rtol=1e-9, atol=1e-12)
+
+
+# Kernels that are none, units that are tiny, and changes of mind.
+
+
+def test_nothing_is_proved_with_a_gram_matrix_that_is_not_positive():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        K = rng.normal(size=(8, 8))
+        K, y = K + K.T, rng.permutation([0, 1] * 4)  # with K + 1 invertible some weights are right on every row
+        trace = Perceptron("pocket", kernel="precomputed", max_iter=60).fit(K, y).trace_
+        assert trace.separable[0] == -1
+        assert np.isnan(trace.bound[0])
+    assert np.isfinite(Perceptron("pocket", kernel="precomputed").fit(-3 * np.eye(3), [0, 1, 0]).trace_.radius)
+
+
+@pytest.mark.parametrize("gamma", [1e-4, 1e-6, 1e-8, 1e-12])
+def test_a_flat_gaussian_kernel_is_not_declared_unable_to_separate(gamma):
+    X, y = [[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]], [0, 0, 1, 1]
+    assert Perceptron("averaged", kernel=RBF(gamma)).fit(X, y).trace_.separable[0] != 0
+
+
+@pytest.mark.parametrize("kernel", [None, Linear()])
+def test_rows_on_the_line_as_negative_leave_the_margin_as_it_is(kernel):
+    X, y = table(3, gap=0.3)
+    model = Perceptron(kernel=kernel, margin=5.0, on_line="negative").fit(X, y)
+    assert model.trace_.converged.all()
+    assert (np.where(y == 1, 1, -1) * model.decision_function(X)).min() >= 5.0
+
+
+def test_columns_in_tiny_units_have_a_margin():
+    X, y = table(0, gap=0.5)
+    trace = Perceptron("averaged", max_iter=60).fit(1e-200 * X, y).trace_
+    assert trace.separable[0] == 1
+    assert np.isinf(trace.bound[0])
+
+
+def test_kernels_read_columns_by_name():
+    X, y = table(1)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    kernel = RBF(gamma=0.5).on(["c", "a"]) + Linear().on("b")
+    named = Perceptron("averaged", kernel=kernel).fit(frame, y)
+    placed = Perceptron("averaged", kernel=RBF(gamma=0.5).on([2, 0]) + Linear().on([1])).fit(X, y)
+    np.testing.assert_array_equal(named.decision_function(frame), placed.decision_function(X))
+    assert named.kernel_ == placed.kernel_
+    with pytest.raises(DataError, match="column 'd'"):
+        Perceptron(kernel=Linear().on("d")).fit(frame, y)
+
+
+def test_without_an_intercept_a_warm_start_drops_it():
+    X, y = table(2, gap=0.5)
+    model = Perceptron(warm_start=True).fit(X + 1, y).set_params(fit_intercept=False)
+    assert model.fit(X, y).intercept_.tolist() == [0.0]
+    assert model.set_params(fit_intercept=True).fit(X + 1, y).intercept_[0] != 0
+    assert model.set_params(fit_intercept=False).partial_fit(X, y).intercept_.tolist() == [0.0]
+
+
+def test_partial_fit_counts_all_passes_and_follows_other_forms():
+    X, y = table(2, gap=0.5)
+    model = Perceptron().fit(X, y)
+    for _ in range(3):
+        model.partial_fit(X, y)
+    assert model.trace_.passes.tolist() == [model.n_iter_]
+    assert f"in {model.n_iter_} passes" in str(model.trace_)
+    other = Perceptron(kernel="rbf").fit(X, y).set_params(kernel=None).partial_fit(X, y)
+    assert other.n_iter_ == 1
+    np.testing.assert_array_equal(other.coef_, Perceptron().partial_fit(X, y).coef_)
+    assert from_state(*to_state(other, refuse), refuse).predict(X).shape == y.shape

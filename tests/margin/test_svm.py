@@ -5,19 +5,21 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy import sparse, stats
 from sklearn.datasets import load_digits, load_iris
+from sklearn.model_selection import cross_val_score
 
 from assay.errors import AssayWarning, ConvergenceWarning, DataError, ParameterError
 from assay.margin import SVC, SVCCV, SVR, LinearSVC, LinearSVR, OneClassSVM, SolverComparison, svm_scalings
 from assay.margin._dual import Dual, bias_and_gap, solve
 from assay.margin._finish import finish
 from assay.margin._gram import Gram
-from assay.margin.kernels import RBF, Linear, StringSpectrum
+from assay.margin.kernels import RBF, Linear, Precomputed, StringSpectrum
 from tests.naive.margin_svm import primal_classes, quadratic_programme
 
 
@@ -218,7 +220,7 @@ def test_hard_margin_says_why_there_is_none():
         DataError, match=r"no line separates the classes: rows .* surround the same point; pass a finite C"
     ):
         SVC(kernel="linear", C=np.inf).fit(X[50:], y[50:])
-    with pytest.raises(DataError, match=r"no hyperplane separates 0 from 1 in the features.*weighted means.*finite C"):
+    with pytest.raises(DataError, match=r"no margin between 0 and 1 is wider than .*weighted means.*finite C"):
         SVC(kernel="poly", degree=2, gamma=1.0, C=np.inf).fit([[0.0], [1.0], [2.0], [-3.0]], [0, 1, 0, 1])
     twins = np.array([[0.0], [1.0], [1.0], [2.0]])
     with pytest.raises(DataError, match="two rows with these labels are the same to the kernel"):
@@ -443,3 +445,75 @@ def test_pictures():
         assert str(result)
         assert len(result.to_frame())
         plt.close(axes.figure)
+
+
+@pytest.mark.parametrize("gap", [1e-3, 1e-5, 1e-6])
+def test_thin_margins_are_found_and_not_denied(gap):
+    model = SVC(kernel="linear", C=np.inf).fit([[-1.0], [0.0], [gap], [1.0]], [0, 0, 1, 1])
+    assert model.margin_[0] == pytest.approx(gap / 2, rel=1e-6)
+
+
+def test_a_solver_that_was_stopped_proves_nothing():
+    X = np.random.default_rng(0).normal(size=(200, 3))
+    with pytest.warns(ConvergenceWarning, match="stopped after 5 steps"):
+        SVC(kernel="linear", C=np.inf, max_iter=5).fit(X, X @ [1.0, 2.0, 3.0] > 0.1)
+
+
+def test_precomputed_as_a_kernel_is_precomputed_by_name():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    K, y = RBF(1.0)(X), X.sum(axis=1) > 0
+    scores = [cross_val_score(SVC(kernel=kernel), K, y, cv=3) for kernel in ("precomputed", Precomputed())]
+    np.testing.assert_array_equal(*scores)
+    with pytest.raises(DataError, match="not symmetric"):
+        SVC(kernel=Precomputed()).fit(np.triu(K), y)
+
+
+def test_a_budget_that_cannot_be_met_names_one_that_nearly_can():
+    rng = np.random.default_rng(0)
+    X = np.round(rng.normal(size=(150, 1)), 1)  # many equal rows of both classes
+    y = rng.integers(0, 2, 150)
+    with pytest.raises(DataError, match="the least found is ") as caught:
+        SVC(slack_budget=1.0).fit(X, y)
+    least = float(str(caught.value).split("the least found is ")[1].split(";")[0])
+    assert least <= SVC(C=1.0).fit(X, y).margins(X, y).total_slack
+    model = SVC(slack_budget=1.05 * least).fit(X, y)
+    assert model.margins(X, y).total_slack == pytest.approx(1.05 * least, rel=1e-3)
+
+
+def test_kernels_on_named_columns_read_clean_tables():
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y, frame = X[:, 0] > X[:, 2], pd.DataFrame(X, columns=["a", "b", "c"])
+    named = SVC(kernel=RBF(0.5).on(["c"]) + Linear().on("a")).fit(frame, y)
+    placed = SVC(kernel=RBF(0.5).on([2]) + Linear().on([0])).fit(X, y)
+    np.testing.assert_array_equal(named.decision_function(frame), placed.decision_function(X))
+    with pytest.raises(ValueError, match="feature names"):
+        named.predict(frame[["c", "b", "a"]])
+    with pytest.raises(DataError, match="3 features"):
+        placed.predict(X[:, :1])
+
+
+@pytest.mark.parametrize("scale", [[1e-8, 1e8], [1.0, 1e8], [1.0, 1e10], [1e-4, 1e8]])
+@pytest.mark.parametrize("bias", ["augmented", "unpenalised"])
+def test_wild_columns_never_end_worse_than_no_weights_and_say_so(scale, bias):
+    X = np.random.default_rng(3).normal(size=(50, 2))
+    y = X[:, 0]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = LinearSVR(bias=bias).fit(X * scale, y)
+    assert np.abs(y - model.predict(X * scale)).sum() <= np.abs(y).sum() * (1 + 1e-6)
+    said = any(issubclass(one.category, ConvergenceWarning) for one in caught)
+    assert said == (not model.trace_.converged)
+    assert said or model.dual_gap_ <= 1e-3 * np.abs(y).sum()
+
+
+def test_equal_rows_are_named_by_their_place_in_the_table():
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(DataError, match=r"no hyperplane separates 1 from 2.*\(rows (60 and 150|150 and 60)\)"):
+        SVC(C=np.inf).fit(np.vstack([X, X[60:61]]), np.append(y, 2))
+
+
+def test_a_hard_margin_needs_a_kernel():
+    X = np.random.default_rng(3).normal(size=(50, 2))
+    with pytest.raises(DataError, match=r"C = inf needs a valid kernel, but tanh\(.*\) has the eigenvalue -"):
+        SVC(kernel="sigmoid", coef0=-1.0, gamma=2.0, C=np.inf).fit(X, X[:, 0] > 0)
+    assert SVC(kernel="precomputed", C=np.inf).fit(RBF(1.0)(X), X[:, 0] > 0).margin_[0] > 0

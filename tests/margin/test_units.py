@@ -204,3 +204,22 @@ def test_classes_in_pieces():
         SigmoidUnit().partial_fit(X[:1], upper[:1])
     with pytest.raises(DataError, match="'perhaps' in row 1, which the first call did not name"):
         pieces.partial_fit(X[:2], ["no", "perhaps"])
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+def test_rows_one_by_one_after_all_at_once_have_their_own_step(reduction):
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(size=(50, 1)), [[30.0]]])
+    y = 2 * X[:, 0] + rng.normal(size=51)
+    unit = DeltaRule(reduction=reduction).fit(X, y)
+    for _ in range(20):
+        unit.partial_fit(X, y)
+    assert unit.trace_.step == pytest.approx(1 / (X**2 + 1).max())
+    assert unit.coef_[0] == pytest.approx(2, abs=0.1)
+
+
+@pytest.mark.parametrize("unit", [DeltaRule(max_iter=2), SigmoidUnit(max_iter=2, tol=1e-9)])
+def test_warnings_point_at_the_line_that_fits(unit):
+    with pytest.warns(ConvergenceWarning) as caught:
+        unit.fit([[1.0], [2.0], [3.0], [5.0]], [0, 1, 0, 1])
+    assert caught[0].filename == __file__

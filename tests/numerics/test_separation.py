@@ -38,6 +38,8 @@ def check(answer, X, upper, intercept):
     if intercept:
         assert answer.weights[answer.sides == 1].sum() == pytest.approx(1)
         assert answer.weights[answer.sides == -1].sum() == pytest.approx(1)
+    else:
+        assert answer.weights.sum() == pytest.approx(1)
 
 
 @given(st.integers(0, 100_000), st.integers(2, 30), st.integers(1, 4), st.booleans())
@@ -88,3 +90,30 @@ def test_units_do_not_matter(scale):
         upper = X[:, 0] / scale + noise * rng.normal(size=40) > 0
         answer = separate(X, upper)
         assert isinstance(answer, Overlap if noise else Separation)
+
+
+@pytest.mark.parametrize("origin", [0.0, 1e6, 1.7e9, -1e12])
+def test_columns_far_from_zero_are_told_apart(origin):
+    X = origin + np.array([[1.0, 5.0], [2.0, 4.0], [4.0, 3.0], [5.0, 1.0]])
+    upper = np.array([False, False, True, True])
+    answer = separate(X, upper)
+    assert isinstance(answer, Separation)
+    check(answer, X, upper, True)
+    middle = origin + np.array([[0.0], [1.0], [2.0]])
+    proof = separate(middle, np.array([False, True, False]))
+    assert isinstance(proof, Overlap)
+    np.testing.assert_allclose(proof.point, origin + 1.0)
+
+
+@pytest.mark.parametrize("eps", [1e-6, 1e-8, 1e-10, 1e-12])
+def test_nearly_touching_classes_are_never_declared_to_overlap(eps):
+    X = np.array([[0.0, 0.0], [1.0, 1.0], [0.5, 0.5 + eps], [3.0, 3.0 + 4 * eps]])
+    answer = separate(X, np.array([False, False, True, True]))
+    assert not isinstance(answer, Overlap)
+    pair = separate(np.array([[1.0], [1.0 + eps]]), np.array([False, True]))
+    assert isinstance(pair, Separation)
+
+
+def test_a_row_of_zeros_lies_on_every_line_through_zero():
+    answer = separate(np.array([[0.0, 0.0], [1.0, 2.0]]), np.array([True, False]), intercept=False)
+    assert str(answer).endswith("row 0 is all zeros")

@@ -38,6 +38,8 @@ __all__ = ["Fit", "LinearProblem", "solve_linear"]
 Array = np.ndarray
 SMALL = 1000
 """Up to this many rows the end is made exact by the active-set method."""
+ENDED = 1e-6
+"""The gap, relative to the objective, that an exact end must have."""
 DENSE = 1500
 """Up to this many columns Newton's system is factored."""
 PROXIMAL = 60
@@ -75,16 +77,27 @@ def _solve(problem: LinearProblem, solver: str, tol: float, max_iter: int, rng: 
         w, bias, beta, good = _subgradient(problem, max_iter, rng, order, records)
     else:
         w, bias, beta, good = _ascent(problem, tol, max_iter, rng, order, records)
-    if solver != "sgd" and problem.c.size <= SMALL:
+    primal, gap = _measured(problem, w, bias, beta)
+    if solver != "sgd" and problem.c.size <= SMALL and np.isfinite(beta).all():
         exact = _exact(problem, beta)
-        if exact is not None:
-            w, bias, beta = exact
-            good = True
-    primal = problem.primal(w, bias)
-    gap = primal - problem.dual(beta, problem.weights(beta)) + (abs(bias * beta.sum()) if problem.free else 0.0)
+        ended = (np.inf, np.inf) if exact is None else _measured(problem, *exact)
+        done = ended[1] <= ENDED * (1.0 + abs(ended[0]))  # rounding may lead it astray where columns are wild
+        if exact is not None and (done or ended[1] <= gap):
+            (w, bias, beta), (primal, gap), good = exact, ended, good or done
     if solver == "sgd":
         good = gap <= tol * (1.0 + abs(primal))
+    nothing = np.zeros_like(w), 0.0, np.zeros(problem.c.size)
+    least = _measured(problem, *nothing)
+    if not primal <= least[0] * (1.0 + 1e-9):  # lost: no weights at all are better than these
+        (w, bias, beta), (primal, gap), good = nothing, least, False
     return Fit(w, bias, beta, primal, max(gap, 0.0), good, records)
+
+
+def _measured(problem: LinearProblem, w: Array, bias: float, beta: Array) -> tuple[float, float]:
+    """The primal objective and the duality gap."""
+    primal = problem.primal(w, bias)
+    gap = primal - problem.dual(beta, problem.weights(beta)) + (abs(bias * beta.sum()) if problem.free else 0.0)
+    return primal, gap
 
 
 def _exact(problem: LinearProblem, beta: Array) -> tuple[Array, float, Array] | None:

@@ -21,7 +21,7 @@ from assay.margin._dual import Dual, Solution, bias_and_gap, solve
 from assay.margin._finish import finish
 from assay.margin._gram import Gram
 from assay.margin._trace import SolverTrace, trace_of
-from assay.margin.kernels import RBF, EditDistance, Kernel, Laplacian, On, Precomputed, StringSpectrum, Wrapped, named
+from assay.margin.kernels import RBF, Kernel, Laplacian, Precomputed, Wrapped, named
 from assay.margin.kernels import Linear as LinearKernel
 from assay.numerics.seeds import generator
 from assay.resampling import take
@@ -159,18 +159,24 @@ class KernelMachine(Estimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = not self._pairwise()
+        tags.input_tags.pairwise = self._pairwise()
         return tags
+
+    def _reads_numbers(self) -> bool:
+        return not isinstance(self.kernel, Kernel) or self.kernel.numeric
+
+    def _pairwise(self) -> bool:
+        return self.kernel == "precomputed" or isinstance(self.kernel, Precomputed)
 
     # Rows.
 
     def _read(self, X: Any, *, reset: bool = True) -> Any:
-        """Rows as the kernel reads them: clean numbers, or as they come where it reads texts or columns by name."""
-        if not _reads_anything(self.kernel):
-            sparse_too = False if self.kernel == "precomputed" else "csr"
+        """Rows as the kernel reads them: clean numbers, or as they come where it reads texts."""
+        if self._reads_numbers():
+            sparse_too = False if self._pairwise() else "csr"
             rows = self._gate(X, reset=reset, sparse=sparse_too, order="C")
-            if self.kernel == "precomputed" and reset:
+            if self._pairwise() and reset:
                 _check_gram(rows)
             if reset:
                 invariant = isinstance(self.kernel, str) and self.kernel in RATED and self.gamma == "scale"
@@ -192,13 +198,15 @@ class KernelMachine(Estimator):
         if isinstance(self.kernel, str) and gamma == "scale" and self.kernel in RATED:
             gamma = scale_rate(X, w)
         made = named(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0)
+        if self._reads_numbers() and hasattr(self, "feature_names_in_"):
+            made = made.by_position(self.feature_names_in_)  # rows of clean numbers have no names
         return made.resolve(X if w is None or w.all() else take(X, np.flatnonzero(w)))
 
     def _source(self, X: Any, w: Array | None) -> Source:
         """The training rows, prepared; the kernel is kept as `kernel_`."""
         self.kernel_ = self._kernel(X, w)
         still = isinstance(self.kernel_, RBF | Laplacian)
-        if isinstance(X, np.ndarray) and X.dtype.kind == "f" and self.kernel != "precomputed":
+        if isinstance(X, np.ndarray) and X.dtype.kind == "f" and not self._pairwise():
             wide_columns(self, X)
         self._mean = None
         if isinstance(self.kernel_, LinearKernel) and self.bias == "unpenalised" and isinstance(X, np.ndarray):
@@ -322,13 +330,6 @@ def _ended(source: Source, dual: Dual, found: Solution, shift: float) -> Solutio
     beta, e = (found.beta, dual.c - K @ found.beta) if exact is None else exact
     bias, gap, left = bias_and_gap(dual, beta, e)
     return Solution(beta, e, bias, dual.objective(beta, e), gap, left, found.converged, found.records)
-
-
-def _reads_anything(kernel: Any) -> bool:
-    """Whether a kernel reads texts, or columns by name."""
-    if isinstance(kernel, StringSpectrum | EditDistance | On):
-        return True
-    return isinstance(kernel, Kernel) and any(_reads_anything(one) for one in vars(kernel).values())
 
 
 def _check_gram(K: Array) -> None:

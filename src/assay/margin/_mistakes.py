@@ -44,6 +44,7 @@ def half_width(A: Any, signs: Array, w: Array, longest: float) -> float:
     >>> round(half_width(np.array([[1.0, 1.0], [-1.0, 1.0]]), np.array([1.0, -1.0]), np.array([0.5, 0.1]), 1.4), 9)
     1.0
     """
+    w = w / np.abs(w).max()  # of columns in tiny units the square would overflow
     length = float(np.sqrt(w @ w))
     margins = signs * np.asarray(A @ w).ravel() / (length * longest)
     best, columns = float(margins.min()), A.shape[1]
@@ -78,8 +79,10 @@ class MistakeTrace(Result):
     | field         | meaning                                                                                         |
     |---------------|-------------------------------------------------------------------------------------------------|
     | `mistakes`    | per pass over the rows, one line per class                                                      |
+    | `passes`      | how many, per class                                                                             |
     | `radius`      | R, the length of the longest augmented row                                                      |
-    | `margin`      | gamma, the largest half-width of a separating slab; NaN where no line separates                 |
+    | `margin`      | gamma, the largest half-width of a separating slab (of more rows than can be searched that of   |
+    |               | the last weights, which is smaller); NaN where no line is known to separate                     |
     | `bound`       | (R^2 + 2 margin / step) / gamma^2, the most mistakes from zero in any order; NaN where unknown  |
     | `converged`   | whether the last pass had no mistake                                                            |
     | `separable`   | 1: a line separates the class, 0: none does (proved), -1: not known                             |
@@ -89,6 +92,7 @@ class MistakeTrace(Result):
 
     names: tuple[str, ...]
     mistakes: Array
+    passes: Array
     radius: float
     margin: Array
     bound: Array
@@ -100,7 +104,7 @@ class MistakeTrace(Result):
     state: ClassVar[Specs] = {
         "names": several(text, "c", kind=tuple),
         "mistakes": values("c", None),
-        **dict.fromkeys(("margin", "bound", "converged", "separable", "cycle"), values("c")),
+        **dict.fromkeys(("passes", "margin", "bound", "converged", "separable", "cycle"), values("c")),
     }
 
     @property
@@ -110,16 +114,15 @@ class MistakeTrace(Result):
 
     def to_frame(self) -> pd.DataFrame:
         """One line per class."""
-        columns = {name: getattr(self, name) for name in ("margin", "bound", "converged", "separable", "cycle")}
-        passes = (self.mistakes > 0).sum(axis=1) + self.converged
-        return pd.DataFrame({"mistakes": self.total, "passes": passes, **columns}, index=list(self.names))
+        names = ("passes", "margin", "bound", "converged", "separable", "cycle")
+        columns = {name: getattr(self, name) for name in names}
+        return pd.DataFrame({"mistakes": self.total, **columns}, index=list(self.names))
 
     def __str__(self) -> str:
         return "\n".join(self._line(k) for k in range(len(self.names)))
 
     def _line(self, k: int) -> str:
-        passes = int((self.mistakes[k] > 0).sum() + self.converged[k])
-        made = int(self.total[k])
+        passes, made = int(self.passes[k]), int(self.total[k])
         said = f"{self.names[k]}: {made:,} mistake{'s' * (made != 1)} in {passes:,} pass{'es' * (passes != 1)}"
         proof = self.certificates[k]
         if np.isfinite(self.bound[k]):
@@ -145,13 +148,23 @@ def longest(X: Any, intercept: bool) -> float:
 
 
 def space_of(held: Any, X: Any) -> Any:
-    """Rows whose inner products are those of the algorithm, the column of ones left out; None where too many."""
+    """Rows whose inner products are those of the algorithm, the column of ones left out.
+
+    None where there are too many of them, where there are none (the Gram matrix is not symmetric and positive
+    semi-definite), or where rounding hides which directions have length zero.
+    """
     if held is None:
         return X
     if held.n > PROVABLE:
         return None
-    values, vectors = linalg.eigh(held.block().astype(np.float64))
-    used = values > 1e-12 * max(values[-1], 0.0)
+    gram = held.block().astype(np.float64)
+    values, vectors = linalg.eigh(gram)
+    zero = _zero(held) * np.abs(values).max()
+    if values[0] < -zero or np.abs(gram - gram.T).max() > zero:
+        return None
+    used = values > zero
+    if (values[used] < 100.0 * zero).any():
+        return None
     return np.ascontiguousarray(vectors[:, used] * np.sqrt(values[used]))
 
 
@@ -163,6 +176,8 @@ def margin_of(table: Any, made: Run, space: Any, signs: Array, radius: float, in
     elif scores.min() > 0 and not isinstance(table, Gram):
         w = table.w
     elif scores.min() > 0 and space is None:
+        if not table.held.kernel.valid:  # without inner products there are no lengths and no margins
+            return 0.0
         return float(scores.min() / np.sqrt(abs(table.w @ table.f)))
     elif scores.min() > 0:
         flat = space.T @ table.w
@@ -176,4 +191,12 @@ def margin_of(table: Any, made: Run, space: Any, signs: Array, radius: float, in
         A = np.column_stack([space, np.full(len(space), float(intercept))])
     if (signs * np.asarray(A @ w).ravel()).min() <= 0:
         return 0.0
-    return half_width(A, signs, w, radius)
+    gamma = half_width(A, signs, w, radius)
+    if isinstance(table, Gram) and gamma**2 <= _zero(table.held) * radius**2:
+        return 0.0  # a Gram matrix says where rows are up to the root of its rounding
+    return gamma
+
+
+def _zero(held: Any) -> float:
+    """What rounding leaves of an eigenvalue of zero, relative to the largest."""
+    return 10.0 * float(held.n * np.finfo(held.dtype).eps)

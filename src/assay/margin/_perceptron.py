@@ -36,7 +36,7 @@ CACHE_CELLS = 1 << 26
 def is_mistake(f: float, y: float, margin: float, strict: float) -> bool:
     """Whether a row is not on its side; on the line it is on neither, or with `strict` on the negative one."""
     if strict > 0.0 and y < 0.0:
-        return f > margin
+        return f > -margin
     return y * f <= margin
 
 

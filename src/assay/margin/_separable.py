@@ -2,8 +2,8 @@
 
 A hyperplane separates two classes strictly exactly when their convex hulls are apart. The dual of the hard margin
 moves points of the two hulls, p = sum_{y=1} beta_i phi(x_i) / s and q likewise (s = sum alpha / 2), towards each other:
-|p - q| = |w| / s bounds the distance of the hulls from above at every step. Where it falls to rounding, p and q are the
-proof: a point that belongs to both hulls.
+|p - q| = |w| / s bounds the width of any margin from above at every step. Where it falls to rounding, p and q are the
+proof: a point that belongs to both hulls. Scores y f > 1/2 on all rows, known to better than that, prove the contrary.
 """
 
 from __future__ import annotations
@@ -14,42 +14,61 @@ from typing import Any
 import numpy as np
 
 from assay.errors import DataError
-from assay.numerics.separation import Overlap
+from assay.numerics.separation import Overlap, Separation
 
-__all__ = ["refuse_inseparable"]
+__all__ = ["refuse_indefinite", "refuse_inseparable"]
 
 Array = np.ndarray
 TOUCH = 1e-5
-"""Hulls nearer than this share of the largest feature vector count as touching."""
+"""Hulls nearer than this share of the largest feature vector are too near for a margin, if scores do not show one."""
+DOUBLE, SINGLE = 1e-15, 1e-7
+"""Rounding of Gram matrices held whole, and of rows that are fetched."""
 
 
-def refuse_inseparable(source: Any, y: Array, made: Any, names: list[Any], proof: Callable[[], Overlap | None]) -> None:
-    """Raise the proof that no hyperplane separates the classes, where there is one.
+def refuse_inseparable(
+    source: Any, y: Array, rows: Array, made: Any, names: list[Any], proof: Callable[[], Separation | Overlap | None]
+) -> None:
+    """Raise what is proved against a margin between the classes; nothing where the scores prove that there is one.
 
     `proof` asks the linear programme of `assay.numerics.separation`, which names the rows; with other kernels than the
-    linear one it has nothing to say.
+    linear one it has nothing to say. `rows` are the numbers of the rows in the table. A solver that was stopped early
+    proves nothing, and its warning says so.
     """
     total = 0.5 * float(np.abs(made.beta).sum())
     radius = float(np.sqrt(max(np.max(source.diagonal), 0.0)))
     least = float(np.min(y * (y - made.e + made.bias)))
-    apart = np.sqrt(made.norm) / total if total > 0 else np.inf
-    if least > 0.5 and apart > TOUCH * radius:
+    rounding = (DOUBLE if source.K is not None else SINGLE) * radius**2 * total
+    if (least > 0.5 and rounding < 0.1) or total == 0.0:
         return
-    overlap = proof()
-    if overlap is not None:
-        raise DataError(str(overlap), remedy="pass a finite C, such as C=1.0, or a richer kernel")
+    found, remedy = proof(), "pass a finite C, such as C=1.0, or a richer kernel"
+    if isinstance(found, Overlap):
+        raise DataError(str(found), remedy=remedy)
     positive, negative = (np.flatnonzero((made.beta != 0) & (y == side)) for side in (1.0, -1.0))
-    what = (
-        f"no hyperplane separates {names[0]!r} from {names[1]!r} in the features of this kernel: weighted means of "
-        f"{positive.size} and {negative.size} of their rows are {apart / max(radius, 1e-300):.1e} of the largest apart"
-    )
-    twins = _twins(source, positive, negative)
+    twins = None if found is not None else _twins(source, positive, negative)
     if twins is not None:
         what = (
             f"no hyperplane separates {names[0]!r} from {names[1]!r}: two rows with these labels are the same "
-            f"to the kernel (rows {twins[0]} and {twins[1]} of these classes)"
+            f"to the kernel (rows {rows[twins[0]]} and {rows[twins[1]]})"
         )
-    raise DataError(what, remedy="pass a finite C, such as C=1.0, or a richer kernel")
+        raise DataError(what, remedy=remedy)
+    apart = float(np.sqrt(made.norm)) / total
+    if apart <= TOUCH * radius:
+        what = (
+            f"no margin between {names[0]!r} and {names[1]!r} is wider than {apart / max(radius, 1e-300):.1e} of the "
+            f"largest row in the features of this kernel: weighted means of {positive.size} and {negative.size} of "
+            "their rows are that near to each other"
+        )
+        raise DataError(what, remedy=remedy)
+
+
+def refuse_indefinite(source: Any, kernel: Any) -> None:
+    """Raise where a Gram matrix at hand has a negative eigenvalue: the dual of a hard margin has no maximum then."""
+    if kernel.valid or source.K is None:
+        return
+    values = np.linalg.eigvalsh(source.K)
+    if values[0] < -1e-7 * np.abs(values).max():
+        what = f"C = inf needs a valid kernel, but {kernel} has the eigenvalue {values[0]:.4g} on these rows"
+        raise DataError(what, remedy="pass a finite C, such as C=1.0, or a valid kernel")
 
 
 def _twins(source: Any, positive: Array, negative: Array) -> tuple[int, int] | None:
@@ -60,6 +79,6 @@ def _twins(source: Any, positive: Array, negative: Array) -> tuple[int, int] | N
     K = source.block(positive, negative, out=np.empty((positive.size, negative.size)))
     gap = d[positive][:, None] + d[negative] - 2 * K
     i, j = np.unravel_index(int(np.argmin(gap)), gap.shape)
-    if gap[i, j] > 1e-12 * max(float(d.max()), 1e-300):
+    if abs(gap[i, j]) > 10 * DOUBLE * max(float(d.max()), 1e-300):
         return None
     return int(positive[i]), int(negative[j])

@@ -178,7 +178,7 @@ class Unit(Estimator):
             remedy = f"steps below {fmt(largest, 4)} make it fall each time"
         if self.max_iter is not None and self.tol == 0:
             return f"made the {made:,} steps asked for" + (f"; the error rose, {remedy}" if rose else "")
-        warnings.warn(f"{message}; {remedy}", ConvergenceWarning, stacklevel=6)
+        warnings.warn(f"{message}; {remedy}", ConvergenceWarning, stacklevel=5)
         return f"{message}; {remedy}"
 
     def _shares(self, sample_weight: Any, n: int) -> Array:
@@ -189,7 +189,8 @@ class Unit(Estimator):
         """One step for each row in the order given; without a `last` trace the step is chosen by these rows."""
         A = augmented(X, self.fit_intercept)
         w = np.ascontiguousarray(w[: A.shape[1]])
-        largest = largest_step(A, v, self.kind, single=True) if last is None else last.largest_step
+        known = last is not None and last.per == "pass"  # steps over all rows at once have another limit
+        largest = last.largest_step if last is not None and known else largest_step(A, v, self.kind, single=True)
         step = 0.5 * largest if self.learning_rate is None else float(self.learning_rate)
         g = np.empty(w.size)
         before = float(downhill(A, y, v, w, self.kind, g))

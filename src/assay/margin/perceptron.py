@@ -180,20 +180,20 @@ class Perceptron(ClassifierMixin, Estimator):
         if isinstance(self.kernel, Kernel) and not self.kernel.numeric:
             what = f"the kernel {self.kernel} reads strings, and Perceptron rows of numbers"
             raise ParameterError(what, remedy="pass kernel=Precomputed() and the Gram matrix k(texts) as X")
-        before = self._start() if self.warm_start and self._is_linear() else None
+        last: Array | None = getattr(self, "_last", None) if self.warm_start and self._is_linear() else None
+        before = None if last is None else self._start(last)
         X = self._gate(X, sparse=["csr"] if self._is_linear() else False, order="C")
-        for name in FORMS:  # what another form left behind
-            self.__dict__.pop(name, None)
+        self._forget()
         self.classes_, codes = class_codes(y, X.shape[0])
         signs = signs_of(codes, self.classes_.size)
         if before is not None and before.shape != (len(signs), X.shape[1] + 1):
             before = None
         seeds = seed_sequence(self.random_state).spawn(len(signs))
-        held = None if self.kernel is None else named(self.kernel).prepare(X)
+        held = None if self.kernel is None else self._placed().prepare(X)
         space = space_of(held, X)
         radius = longest(X, self.fit_intercept)
         if held is not None:
-            radius = float(np.sqrt(held.diagonal.max() + self.fit_intercept))
+            radius = float(np.sqrt(max(held.diagonal.max(), 0.0) + self.fit_intercept))
 
         def one(k: int) -> tuple[Any, Run, float]:
             table = self._table(X, held, None if before is None else before[k])
@@ -210,15 +210,16 @@ class Perceptron(ClassifierMixin, Estimator):
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """One pass over rows, in the order given, from the weights so far; `classes` names all on the first call."""
         before: Any = getattr(self, "trace_", None)
-        first = before is None
+        first = before is None or not hasattr(self, "_last")  # kernels and votes leave no weights to go on from
         X = self._gate(X, sparse=["csr"], order="C", reset=first)
         self.classes_, codes = online_codes(None if first else self.classes_, y, classes, X.shape[0])
         if first:
+            self._forget()
             shape = (1 if self.classes_.size == 2 else self.classes_.size, X.shape[1] + 1)
             self._last, self._total = np.zeros(shape), np.zeros(shape)
             self._seen, self.mistakes_ = np.zeros(shape[0], dtype=np.int64), np.zeros(shape[0], dtype=np.int64)
             self.n_iter_ = 0
-        self._last, self._total = self._last.copy(), self._total.copy()  # the pass writes into them
+        self._last, self._total = self._start(self._last), self._start(self._total)  # the pass writes into them
         made = []
         for k, sign in enumerate(signs_of(codes, self.classes_.size)):
             table = _linear_table(X, self._rule(), self._last[k], self._total[k], int(self._seen[k]))
@@ -228,16 +229,30 @@ class Perceptron(ClassifierMixin, Estimator):
         self.mistakes_ = self.mistakes_ + np.array(made, dtype=np.int64)
         weights: Array = self._last - (self._total / self._seen[:, None] if self.variant == "averaged" else 0.0)
         self.coef_, self.intercept_ = weights[:, :-1].copy(), weights[:, -1].copy()
-        unknown = np.full(len(made), np.nan)
+        c = len(made)
+        unknown = np.full(c, np.nan)
         old: Array = np.zeros((len(made), 0), dtype=np.int64) if first else before.mistakes
         self.trace_ = MistakeTrace(
-            self._names(), np.column_stack([old, made]), float("nan"), unknown, unknown, np.array(made) == 0,
-            np.full(len(made), -1), np.zeros(len(made), dtype=np.int64), (None,) * len(made),
+            self._names(), np.column_stack([old, made]), np.full(c, self.n_iter_), float("nan"), unknown, unknown,
+            np.array(made) == 0, np.full(c, -1), np.zeros(c, dtype=np.int64), (None,) * c,
         )  # fmt: skip
         return self
 
-    def _start(self) -> Array | None:
-        return getattr(self, "_last", None)
+    def _placed(self) -> Kernel:
+        """The kernel of rows whose columns have no names any more."""
+        kernel = named(self.kernel)
+        return kernel.by_position(self.feature_names_in_) if hasattr(self, "feature_names_in_") else kernel
+
+    def _forget(self) -> None:
+        """Drop what another form left behind."""
+        for name in FORMS:
+            self.__dict__.pop(name, None)
+
+    def _start(self, weights: Array) -> Array:
+        """A copy of earlier weights, whose last is the intercept's."""
+        out: Array = weights.copy()
+        out[:, -1] *= self.fit_intercept
+        return out
 
     def _table(self, X: Any, held: Any, before: Array | None) -> Any:
         if held is not None:
@@ -294,17 +309,22 @@ class Perceptron(ClassifierMixin, Estimator):
         self._rows = np.zeros((used.size, 0)) if self._pairwise() else np.ascontiguousarray(X[used])
 
     def _report(self, runs: Sequence[Run], gamma: Array, radius: float, from_zero: bool) -> None:
-        passes = max(len(made.mistakes) for made in runs)
-        mistakes = np.array([[*made.mistakes, *[0] * (passes - len(made.mistakes))] for made in runs], dtype=np.int64)
-        self.mistakes_, self.n_iter_ = mistakes.sum(axis=1), passes
+        passes = np.array([len(made.mistakes) for made in runs])
+        most = int(passes.max())
+        mistakes = np.array([[*made.mistakes, *[0] * (most - len(made.mistakes))] for made in runs], dtype=np.int64)
+        self.mistakes_, self.n_iter_ = mistakes.sum(axis=1), most
         proofs = tuple(made.answer if isinstance(made.answer, Overlap) else None for made in runs)
         separable = np.where(gamma > 0, 1, [-1 if proof is None else 0 for proof in proofs])
         margin = np.where(gamma > 0, gamma, np.nan)
         rule = self._rule()
-        bound = (radius**2 + 2.0 * rule.margin / rule.step) / margin**2 if from_zero else np.full(gamma.size, np.nan)
+        with np.errstate(divide="ignore", over="ignore"):  # inf in tiny units
+            bound = (radius**2 + 2.0 * rule.margin / rule.step) / margin**2
+        bound = bound if from_zero else np.full(gamma.size, np.nan)
         converged, cycle = np.array([made.converged for made in runs]), np.array([made.cycle for made in runs])
-        self.trace_ = MistakeTrace(self._names(), mistakes, radius, margin, bound, converged, separable, cycle, proofs)
-        self._warn(passes)
+        self.trace_ = MistakeTrace(
+            self._names(), mistakes, passes, radius, margin, bound, converged, separable, cycle, proofs
+        )
+        self._warn(most)
 
     def _warn(self, passes: int) -> None:
         """The last weights of an unfinished walk are those of no answer; the other variants have one."""

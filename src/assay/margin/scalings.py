@@ -103,7 +103,9 @@ def c_for_budget(at: Callable[..., Any], y: Array, price: Array, budget: float) 
         C *= 8.0
         made = at(C, (made.beta, made.e))
         over = excess(made)
-        high, f_high = C, over
+        high, f_high = C, min(over, f_low)
+        if over > f_low:  # slack falls as C grows, so this one is not solved
+            break
     while over < 0 and low == high and C > LEAST:
         high, f_high = C, over
         C /= 8.0

@@ -31,11 +31,11 @@ from assay.labels import class_codes, class_factors
 from assay.margin._dual import Dual
 from assay.margin._machine import POSITIVE, KernelMachine, Machine, Source
 from assay.margin._margins import MarginRegions, Margins, margins_of, regions_of
-from assay.margin._separable import refuse_inseparable
+from assay.margin._separable import refuse_indefinite, refuse_inseparable
 from assay.margin._trace import SolverTrace
 from assay.margin.kernels import Linear as LinearKernel
 from assay.margin.scalings import c_for_budget
-from assay.numerics.separation import Overlap, separate
+from assay.numerics.separation import Overlap, Separation, separate
 from assay.numerics.threads import parallel, workers
 from assay.resampling import splits_of, take
 from assay.state import Specs, anything, classes, floats, ints, left_out, need, optional, part, several
@@ -215,26 +215,30 @@ class SVC(ClassifierMixin, KernelMachine):
             y = np.where((codes[rows] == b) == (K == 2), 1.0, -1.0)
             inner = source if rows.size == source.n else source.take(rows)
             names = [self.classes_.tolist()[k] for k in pairs[task]]
-            return self._fit_one(inner, y, price[rows], threads, names, lambda: self._overlap(X, rows, y))
+            return self._fit_one(inner, y, price[rows], rows, threads, names, lambda: self._overlap(X, rows, y))
 
         if K == 2:  # not as a task, so that matrix products may use all cores
             return [fit(0)], members
         return parallel(fit, range(len(pairs)), n_jobs=self.n_jobs), members
 
-    def _overlap(self, X: Any, rows: Array, y: Array) -> Overlap | None:
-        """The rows that prove that no line separates the classes; of the linear kernel only."""
+    def _overlap(self, X: Any, rows: Array, y: Array) -> Separation | Overlap | None:
+        """A line that separates the classes, or the rows that prove that none does; of the linear kernel only."""
         if not isinstance(self.kernel_, LinearKernel):
             return None
         found = separate(take(X, rows), y > 0, intercept=self.bias != "none")
-        return replace(found, rows=rows[found.rows]) if isinstance(found, Overlap) else None
+        return replace(found, rows=rows[found.rows]) if isinstance(found, Overlap) else found
 
-    def _fit_one(self, source: Source, y: Array, price: Array, share: int, names: list[Any], proof: Any) -> Machine:
+    def _fit_one(
+        self, source: Source, y: Array, price: Array, rows: Array, share: int, names: list[Any], proof: Any
+    ) -> Machine:
         def at(C: float, start: Any = None) -> Machine:
             bound = C * price if np.isfinite(C) else np.full(y.size, np.inf)
             dual = Dual(y, 0.0, np.where(y > 0, 0.0, -bound), np.where(y > 0, bound, 0.0), self.bias == "unpenalised")
+            if np.inf == C:
+                refuse_indefinite(source, self.kernel_)
             made = self._solve(source, dual, share=share, start=start)
             if np.inf == C:
-                refuse_inseparable(source, y, made, names, proof)
+                refuse_inseparable(source, y, rows, made, names, proof)
             return made
 
         if self.slack_budget is None:
@@ -290,7 +294,7 @@ class SVC(ClassifierMixin, KernelMachine):
 
     def _calibrate(self, X: Any, codes: Array, w: Array | None, price: Array) -> None:
         """Maps from scores to probabilities, fitted to the scores of rows that were left out."""
-        if self.kernel == "precomputed":
+        if self._pairwise():
             what = "probability = True needs to leave rows out, which a precomputed Gram matrix does not allow here"
             raise ParameterError(what, remedy="pass a kernel, or wrap the model in CalibratedClassifier")
         if w is not None and not w.all():

@@ -17,8 +17,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import OutlierMixin, RegressorMixin
+from sklearn.utils.validation import column_or_1d
 
-from assay.base import Constraint, boolean, one_of, real, seed
+from assay.base import Constraint, boolean, check_target, one_of, real, seed
 from assay.errors import DataError
 from assay.margin._dual import Dual
 from assay.margin._machine import KernelMachine, Machine
@@ -40,7 +41,6 @@ class _OneDual(KernelMachine):
         "intercept_": floats(1),
         "trace_": part(SolverTrace),
         "coef_": optional(floats(1, "p")),
-        "_offset": anything,
     }
 
     def _keep(self, X: Any, machine: Machine, kept: Array) -> None:
@@ -49,7 +49,6 @@ class _OneDual(KernelMachine):
         self.support_ = kept[used].astype(np.int64)
         self.dual_coef_ = machine.beta[used][None, :]
         self.intercept_ = np.array([machine.bias])
-        self._offset = 0.0
         self.trace_ = machine.trace
         self._hold(X, self.support_)
         if isinstance(self.kernel_, LinearKernel):
@@ -285,10 +284,6 @@ def _spread(y: Array, w: Array) -> float:
 
 def numbers(y: Any, n: int) -> Array:
     """A target of one number per row."""
-    from sklearn.utils.validation import column_or_1d
-
-    from assay.base import check_target
-
     if y is None:
         raise DataError("fit requires y to be passed, but the target y is None", remedy="pass the target as y")
     check_target(y)

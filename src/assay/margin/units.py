@@ -193,7 +193,9 @@ class SigmoidUnit(ClassifierMixin, Unit):
         v = np.ones(len(X)) if v is None else v
         targets = 0.5 * (signs_of(codes, self.classes_.size) + 1.0)
         keep = last if last is not None and last.shape == (len(targets), X.shape[1] + 1) else None
-        done = [self._learn(X, t, v, None if keep is None else keep[k]) for k, t in enumerate(targets)]
+        done = []
+        for k, t in enumerate(targets):
+            done.append(self._learn(X, t, v, None if keep is None else keep[k]))
         self._set(np.array([w for w, _ in done]))
         self.traces_ = [trace for _, trace in done]
         self.n_iter_ = max(trace.n_iter for trace in self.traces_)

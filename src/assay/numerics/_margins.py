@@ -28,8 +28,8 @@ ROUNDS = 60
 POSITIVE = 1e-13
 """A margin above this, relative to its row, is positive whatever rounding did to it."""
 
-BALANCED = 1e-9
-"""A signed sum of rows below this, relative to their size, counts as zero."""
+BALANCED = 1e-14
+"""A signed sum of rows below this, relative to their size and the number of columns, is zero up to rounding."""
 
 
 class Labelled(Protocol):
@@ -198,7 +198,7 @@ class Margins:
         # One more least-squares fit on the rows in use squeezes out the last digits.
         polished = np.linalg.lstsq(table[:, used], target, rcond=None)[0]
         alpha = polished if (polished > 0).all() else alpha[used]
-        if np.abs(table[:, used] @ alpha - target).max() > BALANCED:
+        if np.abs(table[:, used] @ alpha - target).max() > BALANCED * len(table):
             return None
         rows = chosen[used]
         return rows, alpha / self.sizes[rows]

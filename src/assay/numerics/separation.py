@@ -23,6 +23,7 @@ answer. By Gordan's theorem (1873) exactly one of these exists:
     alpha with  sum_i alpha_i s_i a_i = 0,  alpha >= 0,  sum alpha = 1    a point that both classes surround
 
 With an intercept the second is a point in the convex hulls of both classes. A basic solution needs at most p + 2 rows.
+Columns far from zero, such as times in seconds since 1970, are measured from their middle, where rounding hides less.
 
 Albert and Anderson (1984), Biometrika 71, 1-10; Konis (2007), thesis, University of Oxford (linear programmes).
 """
@@ -45,6 +46,9 @@ from assay.results import Result
 __all__ = ["Labelled", "Overlap", "Separation", "find_separation", "least", "non_negative", "separate"]
 
 Array = np.ndarray
+
+FAR = 8.0
+"""A column this many times farther from zero than it is wide is measured from its middle."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,12 +120,14 @@ class Overlap(Result):
 
     def __str__(self) -> str:
         shown = ", ".join(str(row) for row in self.rows[:6].tolist()) + (", ..." if self.rows.size > 6 else "")
+        if not self.intercept and self.rows.size == 1:
+            return f"no line through zero separates the classes: row {shown} is all zeros"
         if not self.intercept:
             return f"no line through zero separates the classes: rows {shown} balance each other around zero"
         first, second = (self.rows[self.sides == side] for side in (1, -1))
         if first.size == second.size == 1:
-            pair = f"rows {min(self.rows)} and {max(self.rows)}"
-            return f"no line separates the classes: {pair} are equal, their classes are not"
+            pair, how = f"rows {min(self.rows)} and {max(self.rows)}", "" if self.residual == 0 else " up to rounding"
+            return f"no line separates the classes: {pair} are equal{how}, their classes are not"
         return f"no line separates the classes: rows {shown} of both classes surround the same point"
 
 
@@ -170,8 +176,9 @@ def separate(
     no line separates the classes: rows 0, 1, 2 of both classes surround the same point
     """
     n, p = X.shape
-    scale = _column_sizes(X)
-    rows = _Rows(X, np.asarray(upper).astype(np.int64), int(intercept), 1.0 / scale)
+    middle, scale = _column_sizes(X, intercept)
+    near = X - middle if middle.any() else X
+    rows = _Rows(near, np.asarray(upper).astype(np.int64), int(intercept), 1.0 / scale)
     A = Margins(rows, np.ones(p, dtype=bool))
     score = np.zeros(n) if start is None else np.asarray(start, dtype=np.float64)
     found = A.strict(np.column_stack([np.zeros(n), np.where(rows.codes == 1, score, -score)]))
@@ -179,27 +186,36 @@ def separate(
     if found is None:
         return None
     if isinstance(found, tuple):
-        return _overlap(A, *found, names=named)
+        return _overlap(A, *found, middle, names=named)
     slopes, offset = A.in_units(found)
+    offset = offset - slopes @ middle
+    if (np.where(rows.codes == 1, 1.0, -1.0) * (np.asarray(X @ slopes[0]).ravel() + offset) <= 0).any():
+        return None  # it separates, but not in the digits that the units of the table leave
     columns = tuple(name for name, slope in zip(named, slopes[0], strict=True) if slope != 0)
     pairs = ((str(labels[0]), str(labels[1])),)
     return Separation("complete", columns, slopes, offset, 0, n, pairs[0], pairs)
 
 
-def _column_sizes(X: Any) -> Array:
-    ends = (X.max(axis=0), -X.min(axis=0))  # no copy of the table, as its absolute value would be
-    both = [np.asarray(end.toarray() if hasattr(end, "toarray") else end, dtype=np.float64).ravel() for end in ends]
-    large = np.maximum(*both)
-    return np.where(large > 1e-300, large, 1.0)  # the inverse of a smaller one would overflow
+def _column_sizes(X: Any, intercept: bool) -> tuple[Array, Array]:
+    """What to subtract from each column (zeros where none is far from zero), and how large it is then."""
+    ends = (X.max(axis=0), X.min(axis=0))  # no copy of the table, as its absolute value would be
+    high, low = (
+        np.asarray(end.toarray() if hasattr(end, "toarray") else end, dtype=np.float64).ravel() for end in ends
+    )
+    middle, half = 0.5 * high + 0.5 * low, 0.5 * high - 0.5 * low
+    if not intercept or sparse.issparse(X) or not (np.abs(middle) > FAR * half).any():
+        middle, half = np.zeros(middle.size), np.maximum(high, -low)
+    return middle, np.where(half > 1e-300, half, 1.0)  # the inverse of a smaller one would overflow
 
 
-def _overlap(A: Margins, rows: Array, alpha: Array, names: tuple[str, ...]) -> Overlap:
+def _overlap(A: Margins, rows: Array, alpha: Array, middle: Array, names: tuple[str, ...]) -> Overlap:
     """The certificate in the units of the table, checked there."""
     sides = np.where(A.rows.codes[rows] == 1, 1, -1)
-    if A.rows.first:
-        alpha = alpha / alpha[sides == 1].sum()
+    alpha = alpha / (alpha[sides == 1].sum() if A.rows.first else alpha.sum())
     table = A.X[rows].toarray() if A.rows.is_sparse else A.X[rows].astype(np.float64)
-    point = alpha[sides == 1] @ table[sides == 1]
+    if A.rows.first and len(table) == 2 and (table[0] == table[1]).all():
+        alpha = np.ones(2)
+    point = alpha[sides == 1] @ table[sides == 1] + middle
     gap = np.abs((alpha * sides) @ table) * A.inverse
     size = (alpha @ np.abs(table)) * A.inverse
     residual = float((gap / np.maximum(size, 1e-300)).max(initial=0.0))

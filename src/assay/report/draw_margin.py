@@ -53,17 +53,18 @@ def _validity(result: Validity, ax: Axes | None = None) -> Axes:
 
 @draw.register
 def _mistakes(result: MistakeTrace, ax: Axes | None = None) -> Axes:
-    """All mistakes up to each pass, one line per class, and the bound where there is one."""
+    """All mistakes up to each pass, one line per class, and the bound (dashed) where there is one."""
     with canvas(ax) as axes:
         for k, name in enumerate(result.names[:SHOWN]):
-            passes = int((result.mistakes[k] > 0).sum() + result.converged[k])
-            total = np.cumsum(result.mistakes[k][: max(1, passes)])
+            passes = int(result.passes[k])
+            total = np.cumsum(result.mistakes[k][:passes])
             colour = COLOURS[k % len(COLOURS)]
             at = np.arange(1, total.size + 1)
-            axes.plot(at, total, color=colour, marker="o" if passes <= 30 else None, markersize=4, label=name)
-            if np.isfinite(result.bound[k]):
-                said = f"{name}: at most R²/γ² = {fmt(np.floor(result.bound[k]), 4)}"
-                axes.axhline(result.bound[k], color=colour, linewidth=1, linestyle="--", label=said)
+            bounded = bool(np.isfinite(result.bound[k]))
+            label = f"{name}: at most R²/γ² = {fmt(np.floor(result.bound[k]), 4)}" if bounded else name
+            axes.plot(at, total, color=colour, marker="o" if passes <= 30 else None, markersize=4, label=label)
+            if bounded:
+                axes.axhline(result.bound[k], color=colour, linewidth=1, linestyle="--")
         known = result.bound[np.isfinite(result.bound)]
         if known.size and known.max() > 20 * result.total.max():
             axes.set_yscale("log")
@@ -71,8 +72,11 @@ def _mistakes(result: MistakeTrace, ax: Axes | None = None) -> Axes:
         finished = "finished" if result.converged.all() else "not finished"
         if (result.separable == 0).any():
             finished = "no line separates the classes"
+        if len(result.names) > SHOWN:
+            finished += f" (the first {SHOWN} of {len(result.names)} classes)"
         axes.set(xlabel="passes over the rows", ylabel="mistakes so far", title=f"Perceptron: {finished}")
-        axes.legend(loc="best")
+        few = len(result.names) <= 3  # a longer list would hide lines
+        axes.legend(loc="best" if few else "upper left", bbox_to_anchor=None if few else (1.0, 1.0))
         return axes
 
 

@@ -25,9 +25,11 @@ Array = np.ndarray
 
 
 def add(kernel: Kernel, other: Any) -> Any:
-    """k + h, or k + c."""
+    """k + h, or k + c; k + 0 is k, with which sum() starts."""
     if isinstance(other, Kernel):
         return Sum(kernel, other)
+    if isinstance(other, int) and other == 0:
+        return kernel
     return Shifted(kernel, _positive(other, "added to")) if isinstance(other, Real) else NotImplemented
 
 
@@ -75,6 +77,10 @@ class _Pair(Kernel):
     def resolve(self, X: Any) -> Kernel:
         """Both, resolved."""
         return type(self)(self.left.resolve(X), self.right.resolve(X))
+
+    def by_position(self, names: Sequence[str]) -> Kernel:
+        """Both, by position."""
+        return type(self)(self.left.by_position(names), self.right.by_position(names))
 
     def _hold(self, X: Any, like: Any = None) -> _Both:
         left = self.left._hold(X, None if like is None else like.left)
@@ -134,9 +140,19 @@ class _Around(Kernel):
 
     def resolve(self, X: Any) -> Kernel:
         """The inner kernel, resolved."""
+        return self._of(self.kernel.resolve(X))
+
+    def by_position(self, names: Sequence[str]) -> Kernel:
+        """The inner kernel, by position."""
+        return self._of(self.kernel.by_position(names))
+
+    def _of(self, inner: Kernel) -> Kernel:
+        """The same made of another kernel."""
+        if inner is self.kernel:
+            return self
         made: Any = type(self)
         others = list(inspect.signature(made).parameters)[1:]
-        return cast(Kernel, made(self.kernel.resolve(X), *(getattr(self, name) for name in others)))
+        return cast(Kernel, made(inner, *(getattr(self, name) for name in others)))
 
     def _hold(self, X: Any, like: Any = None) -> Any:
         return self.kernel._hold(X, like)
@@ -159,7 +175,8 @@ class Scaled(_Around):
         return a.dtype.type(self.factor) * self.kernel._diagonal(a)
 
     def _formula(self) -> str:
-        return f"{self.factor:g} {self.kernel._inside(2)}"
+        inner = self.kernel._inside(2)
+        return f"{self.factor:g}{' * ' if inner[0].isdigit() else ' '}{inner}"
 
     def __repr__(self) -> str:
         return f"{self.factor!r} * {_bracketed(self.kernel)}"
@@ -198,12 +215,17 @@ class Exp(_Around):
         view = self.kernel._hold(X, like)
         largest = float(np.max(self.kernel._diagonal(view), initial=0.0))
         if largest > np.log(np.finfo(view.dtype).max):
-            what = f"exp({self.kernel}) overflows: the kernel reaches {largest:.4g} on these rows"
-            raise DataError(what, remedy="scale the rows, multiply the kernel with a small number or normalize it")
+            raise self._overflow(largest)
         return view
+
+    def _overflow(self, largest: float) -> DataError:
+        what = f"exp({self.kernel}) overflows: the kernel reaches {largest:.4g} on these rows"
+        return DataError(what, remedy="scale the rows, multiply the kernel with a small number or normalize it")
 
     def _tile(self, a: Any, b: Any, out: Array) -> None:
         self.kernel._tile(a, b, out)
+        if not self.kernel.valid and out.max(initial=0.0) > np.log(np.finfo(out.dtype).max):
+            raise self._overflow(float(out.max()))  # of a valid one the diagonal is the largest
         np.exp(out, out=out)
 
     def _diagonal(self, a: Any) -> Array:
@@ -268,6 +290,11 @@ class On(_Around):
     def resolve(self, X: Any) -> Kernel:
         """The inner kernel, resolved on its columns."""
         return On(self.kernel.resolve(self._part(X)), self.columns)
+
+    def by_position(self, names: Sequence[str]) -> Kernel:
+        """The positions of its columns among `names`."""
+        part = self._part(pd.DataFrame(np.arange(len(names))[None, :], columns=list(names)))
+        return On(self.kernel.by_position(list(part.columns)), part.to_numpy()[0])
 
     def _part(self, X: Any) -> Any:
         wanted = list(self.columns)
@@ -346,7 +373,7 @@ def _bracketed(kernel: Kernel, order: int = 2) -> str:
 def _positive(value: Any, verb: str) -> float:
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real) or not 0 < float(value) < np.inf:
         what = f"a kernel can only be {verb} a positive finite number, got {value!r}"
-        raise ParameterError(what, remedy="a negative multiple of a kernel is not a kernel")
+        raise ParameterError(what, remedy="use a number above 0: others do not keep valid kernels valid")
     return float(value)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import inspect
 import re
 import threading
+from collections.abc import Sequence
 from functools import cached_property, reduce
 from html import escape
 from importlib import import_module
@@ -116,6 +117,11 @@ class Kernel(Stateful):
     def resolve(self, X: Any) -> Kernel:
         """The same kernel with the parameters that depend on the training rows (`gamma="scale"`) as numbers."""
         del X  # most have none
+        return self
+
+    def by_position(self, names: Sequence[str]) -> Kernel:
+        """The same kernel for rows whose columns have lost their `names`; only `on(columns)` knows any."""
+        del names
         return self
 
     def on(self, columns: Any) -> Kernel:

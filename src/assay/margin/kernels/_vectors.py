@@ -200,6 +200,15 @@ class Polynomial(_OfProduct):
         """Whether no power of an inner product has a negative coefficient."""
         return self.coef0 >= 0
 
+    def _hold(self, X: Any, like: Any = None) -> Vectors:
+        view = hold(X, like)
+        with np.errstate(over="ignore"):
+            largest = self._diagonal(view)
+        if not np.isfinite(largest).all():
+            what = f"{self} overflows for row {int(np.argmin(np.isfinite(largest)))}"
+            raise DataError(what, remedy="scale the rows, or choose a smaller degree or gamma")
+        return view
+
     def _map(self, out: Array) -> None:
         """Horner over the bits of the degree: few products, which cost less than a power."""
         bits = f"{self.degree:b}"[1:]
@@ -310,11 +319,6 @@ class Cosine(Normalized):
 
     def __init__(self) -> None:
         """Nothing to choose."""
-
-    def resolve(self, X: Any) -> Kernel:
-        """Itself."""
-        del X
-        return self
 
     def _formula(self) -> str:
         return "<x, x'> / (|x| |x'|)"
