@@ -34,7 +34,7 @@ def test_the_users_data_directory_is_untouched(tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "ASSAY_HOME"}
     environment |= {"HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path / "data")}
     environment |= {"ASSAY_LEDGER": f"sqlite:///{tmp_path}/ledger.db"}
-    items = ["src/assay/experiment/ledger.py::assay.experiment.storage.ledger.home"]
+    items = ["src/assay/experiment/storage/ledger.py::assay.experiment.storage.ledger.home"]
     items.append(f"tests/test_isolation.py::{test_the_command_line_writes_to_the_home_of_the_test.__name__}")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *items]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)

@@ -3,8 +3,8 @@
 A result draws itself and a study writes its report, but pictures and pages stand above both and know them. The lower
 layer asks for the function by name when it needs it; nothing is imported before.
 
->>> upcall("draw").__module__
-'assay.report.draw'
+>>> upcall("draw").__name__
+'draw'
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ import base64
 import hashlib
 import json
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -315,3 +317,24 @@ def test_wide_tables_with_missing_categories_have_importances():
     assert "Of 46 columns, the 40 most related to the predictions were tried." in words
     leading = re.search(r"Average prediction against ([^\"]*)\"", render(study))[1]
     assert leading.startswith("x44")
+
+
+WHOLE = """
+import warnings
+import numpy as np, pandas as pd
+from assay.errors import ReportWarning
+from assay.experiment import run
+warnings.simplefilter("error", ReportWarning)
+rng = np.random.default_rng(0)
+frame = pd.DataFrame(rng.normal(size=(120, 3)), columns=list("abc"))
+run(frame.assign(y=frame["a"] + rng.normal(size=120)), "y", learners=["ridge", "lasso"], cv=3, out="out")
+"""
+
+
+def test_a_report_made_in_a_new_process_lacks_no_picture(tmp_path):
+    # A process that has drawn before knows pictures that a new one would not find.
+    done = subprocess.run([sys.executable, "-c", WHOLE], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "could not be made" not in page
+    assert page.count("<svg") + page.count("data:image") >= 5

@@ -15,8 +15,8 @@ import pandas as pd
 from assay.evaluation import Dependence, Importance, partial_dependence, permutation_importance
 from assay.evaluation.learner import fit_rows
 from assay.report._embed import Part, picture, table_of
+from assay.report.draw import draw
 from assay.report.draw_experiment import plain
-from assay.report.picture import draw
 
 if TYPE_CHECKING:
     from assay.experiment.study import Study

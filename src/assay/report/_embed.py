@@ -28,8 +28,9 @@ from matplotlib.figure import Figure
 from assay.errors import ReportWarning
 from assay.experiment.table.spreadsheet import inert
 from assay.numbers import fmt
+from assay.report.draw import draw
 from assay.report.draw_experiment import PLAIN, safe
-from assay.report.picture import INK, STYLE, draw
+from assay.report.picture import INK, STYLE
 
 __all__ = [
     "Part",

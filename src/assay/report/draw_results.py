@@ -12,7 +12,7 @@ from scipy import stats
 
 from assay.errors import ParameterError
 from assay.report.picture import ACCENT, INK, MUTED, STYLE, WARM, canvas, draw, mark, trend
-from assay.results import Curve, Diagnostics, Interval, Path, Summary, Trace, format_n
+from assay.results import Curve, Diagnostics, Path, Summary, Trace
 
 __all__: list[str] = []
 
@@ -137,18 +137,6 @@ def _summary(result: Summary, ax: Axes | None = None) -> Axes:
         axes.axvline(0.0, color=WARM, linewidth=1, linestyle="--")
         axes.set_yticks(at, [str(name) for name in table.index])
         axes.set(xlabel="coefficient and its interval", title=result.title)
-        return axes
-
-
-@draw.register
-def _interval(result: Interval, ax: Axes | None = None) -> Axes:
-    with canvas(ax, (6.0, 1.4)) as axes:
-        axes.hlines([0], [result.lower], [result.upper], color=ACCENT, linewidth=3)
-        axes.plot([result.estimate], [0], "o", color=INK)
-        axes.set_yticks([])
-        axes.set(
-            xlabel=result.estimand, title=f"{100 * result.level:g}% {result.method} interval, n = {format_n(result.n)}"
-        )
         return axes
 
 
