@@ -43,7 +43,7 @@ def test_mistakes_and_their_bound():
     trace = Perceptron().fit(X, Y).trace_
     axes = trace.plot()
     assert axes.lines[0].get_ydata().tolist() == [1, 1]
-    assert legend(axes) == ["yes", "yes: at most R²/γ² = 4"]
+    assert legend(axes) == ["yes: at most R²/γ² = 4"]  # one line and its bound, dashed
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         crossed = Perceptron().fit([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0], [1.0, 0.0]], [0, 0, 1, 1]).trace_
