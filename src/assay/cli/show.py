@@ -195,7 +195,7 @@ def verify(
 
 def _verify_head(ledger: Any, report: str | None, head: str | None, json_: bool) -> None:
     """Say whether the head in a file, or one that was written down, is still in the ledger."""
-    from assay.experiment.storage.anchor import head_in, look_up
+    from assay.experiment.anchor import head_in, look_up
 
     heads = [one for one in (head, None if report is None else head_in(report)) if one is not None]
     damage = ledger.verify()

@@ -14,14 +14,13 @@ import numpy as np
 from assay import __version__
 from assay.experiment.panel import BASELINE
 from assay.experiment.state import Context, StudyState, made
-from assay.experiment.steps.open import predictions_digest
 from assay.experiment.test_set.vault import Vault
 from assay.experiment.wording import called, roughly
 from assay.metrics.definition import PERCENT
 from assay.numbers import with_limits
-from assay.numerics.threads import cores
+from assay.numerics.threads import cores, one_blas_thread
 
-__all__ = ["code", "manifest", "problems", "summary", "verdict"]
+__all__ = ["code", "manifest", "predictions_digest", "problems", "summary", "verdict"]
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pandas", "pyarrow")
 
@@ -194,6 +193,14 @@ def code(state: StudyState) -> str:
             "",
         ]
     )
+
+
+def predictions_digest(state: StudyState) -> str:
+    """A digest of what the fitted model says of the training rows, to recognise it by."""
+    with one_blas_thread():
+        said = np.asarray(made(state.fitted).model.predict(made(state.training).rows.X))
+    data = said.astype("<f8").tobytes() if said.dtype.kind == "f" else "\n".join(map(str, said.tolist())).encode()
+    return hashlib.sha256(data).hexdigest()
 
 
 def problems(state: StudyState, context: Context) -> list[str]:

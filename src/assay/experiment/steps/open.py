@@ -6,7 +6,6 @@ told beside it. A look beyond the plan is answered by the Ladder alone.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from time import monotonic
 from typing import Any
@@ -20,6 +19,7 @@ from assay.experiment.checks.shift import compare_parts
 from assay.experiment.events import LookRecorded, StepBegan
 from assay.experiment.outcome import Opened
 from assay.experiment.plan import Plan
+from assay.experiment.record import predictions_digest
 from assay.experiment.state import Context, StudyState, TrainingData, made
 from assay.experiment.test_set.grouped import grouped_interval
 from assay.experiment.test_set.ladder import Release
@@ -32,7 +32,7 @@ from assay.metrics.scorer import class_options
 from assay.numerics.threads import one_blas_thread
 from assay.results import Interval
 
-__all__ = ["open_test_set", "predictions_digest"]
+__all__ = ["open_test_set"]
 
 Array = np.ndarray
 
@@ -177,11 +177,3 @@ def _record(state: StudyState, context: Context) -> None:
     # A version that recorded less is not contradicted by this one.
     if not earlier or any(body.get(key) != value for key, value in earlier[-1].body.items()):
         context.ledger.append("result", body, name)
-
-
-def predictions_digest(state: StudyState) -> str:
-    """A digest of what the fitted model says of the training rows, to recognise it by."""
-    with one_blas_thread():
-        said = np.asarray(made(state.fitted).model.predict(made(state.training).rows.X))
-    data = said.astype("<f8").tobytes() if said.dtype.kind == "f" else "\n".join(map(str, said.tolist())).encode()
-    return hashlib.sha256(data).hexdigest()
