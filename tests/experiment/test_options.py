@@ -99,6 +99,15 @@ def test_what_is_missing_is_named(table):
         assert f"missing {name}" in done.stderr
 
 
+def test_a_study_that_was_to_stay_sealed_is_not_opened_when_it_is_resumed(table):
+    study = Study(table, "y", learners=["ridge"], cv=3, open_test=False).finish()
+    assert not Study.load(study.name).wishes.open_test
+    (study.folder / "assay.toml").unlink()
+    (study.folder / "command.json").write_text('{"open": false}')  # as an earlier version left it
+    assert not Study.load(study.name).wishes.open_test
+    assert Study.load(study.name, open_test=True).wishes.open_test
+
+
 def test_a_study_reports_events_to_its_listener(table):
     heard: list[events.Event] = []
     Study(table, "y", learners=["ridge"], cv=3, listener=heard.append).finish()

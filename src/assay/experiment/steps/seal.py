@@ -7,6 +7,7 @@ From here on only the step that opens the test set sees its rows. What a study n
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -111,7 +112,11 @@ def stored_wishes(name: str) -> dict[str, Any]:
     folder = home() / "studies" / name
     if (folder / CONFIG).exists():
         return {key: value for key, value in read_config(folder / CONFIG).items() if key in WISHES}
-    return {}
+    try:  # a study of an earlier version; one that was to stay sealed must not be opened unasked
+        begun = json.loads((folder / "command.json").read_text())
+        return {"open_test": bool(begun["open"])}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
 
 
 def _refuse_unscorable(plan: Plan, train: pd.DataFrame, test: pd.DataFrame) -> None:
