@@ -16,7 +16,6 @@ from sklearn.ensemble import RandomForestRegressor as PeerRegressor
 
 from assay.errors import AssayError, AssayWarning, DataError, ParameterError
 from assay.progress import listen
-from assay.trees._oob import sampler
 from assay.trees.forest import RandomForestClassifier, RandomForestRegressor
 from assay.trees.nodes import UNSEEN
 
@@ -382,7 +381,7 @@ def test_a_bootstrap_draws_rows_by_their_weights():
     """Mean counts over 4,000 draws are weights, within six standard errors (false alarm below 1e-6 for 20 rows)."""
     w = np.r_[np.zeros(5), np.arange(1.0, 16.0)]
     for scale, size in ((1.0, 120), (0.5, 15)):  # whole numbers stand for rows, others do not
-        rows = sampler(RandomForestRegressor(), 20, w * scale)
+        rows = RandomForestRegressor()._row_sampler(20, w * scale)
         assert rows.size == size
         counts = np.array([rows.counts(seed) for seed in range(4_000)])
         share = w / w.sum()

@@ -27,13 +27,12 @@ from assay.trees._interrupt import interrupts
 from assay.trees._limits import limits_of
 from assay.trees._oob import (
     DRAWN,
+    DrawsRows,
     OutOfBag,
     Sampler,
     counted,
     entropy_of,
-    forget,
     leaves_of,
-    sampler,
     tree_seeds,
     unit_of,
 )
@@ -64,7 +63,7 @@ class _Plan:
     per_class: Any
 
 
-class Forest(TableEstimator):
+class Forest(DrawsRows, TableEstimator):
     """Growing, judging and asking many trees; a subclass says what the target is."""
 
     state: ClassVar[Specs] = {
@@ -103,7 +102,7 @@ class Forest(TableEstimator):
 
     def _grow(self, X: Array, target: Array, w: Array | None, classes: int) -> None:
         """Grow the trees that are not there yet and judge all of them by the rows they did not see."""
-        rows = sampler(self, X.shape[0], w)
+        rows = self._row_sampler(X.shape[0], w)
         m = self._columns_per_node()
         signs = self._monotone(self.monotonic_cst)
         mark = _fingerprint(X, target, w)
@@ -126,7 +125,7 @@ class Forest(TableEstimator):
             self.nodes_ = gathered.nodes()
         self._sampler, self.max_features_ = rows, m
         self._settle(classes)
-        forget(self)
+        self._forget_out_of_bag()
         if self.oob_score is True or (self.oob_score == "auto" and rows.leaves_out):
             if self._mark is None:
                 if self.oob_score is True:
@@ -196,7 +195,7 @@ class Forest(TableEstimator):
             trees = range(start, min(start + 16, nodes.trees))
             for out, leaves in parallel(answers, trees, n_jobs=self.n_jobs, work=20.0 * X.shape[0] * len(trees)):
                 found.add(out, values[leaves])
-        found.give(self, what="tree", warn=self.oob_score is True)
+        self._set_out_of_bag(found.figures("tree"))
 
     def _summed(self, X: Any) -> Array:
         """Mean over trees of what their leaves say."""

@@ -44,12 +44,12 @@ from assay.trees.nodes import Nodes
 __all__ = [
     "OOB_SCORE",
     "SAMPLES",
+    "DrawsRows",
     "OutOfBag",
     "Sampler",
     "child_of",
     "counted",
     "entropy_of",
-    "forget",
     "leaves_of",
     "sampler",
     "tree_seeds",
@@ -141,25 +141,24 @@ class Sampler(Stateful):
         return np.empty(0, dtype=np.int64) if counts is None else np.flatnonzero(counts == 0)
 
 
-def sampler(estimator: Any, n: int, w: Array | None) -> Sampler:
-    """What `bootstrap` and `max_samples` mean for this table."""
+def sampler(n: int, w: Array | None, *, bootstrap: bool, max_samples: Any, oob_score: Any) -> Sampler:
+    """What `bootstrap` and `max_samples` mean for a table of n rows with weights w."""
     pool = None if w is None or w.all() else np.flatnonzero(w)
     available = n if pool is None else int(pool.size)
     below = None
-    if w is not None and estimator.bootstrap:
+    if w is not None and bootstrap:
         kept = w if pool is None else w[pool]
         below = np.cumsum(kept / kept.max()) if kept.min() < kept.max() else None
-    asked = estimator.max_samples
-    if asked is None or isinstance(asked, float | np.floating):
-        many = _repetitions(w, available) if estimator.bootstrap else available
-        size = many if asked is None else max(1, round(float(asked) * many))
+    if max_samples is None or isinstance(max_samples, float | np.floating):
+        many = _repetitions(w, available) if bootstrap else available
+        size = many if max_samples is None else max(1, round(float(max_samples) * many))
     else:
-        size = int(asked)
-        if size > available and not estimator.bootstrap:
+        size = int(max_samples)
+        if size > available and not bootstrap:
             what = f"max_samples = {size} rows cannot be drawn without replacement from {available}"
             raise ParameterError(what, remedy=f"use at most {available}, or bootstrap=True")
-    made = Sampler(n, pool, size, bool(estimator.bootstrap), below)
-    if estimator.oob_score is True and not made.leaves_out:
+    made = Sampler(n, pool, size, bool(bootstrap), below)
+    if oob_score is True and not made.leaves_out:
         what = "oob_score=True, but every tree sees every row: out-of-bag estimates need rows left out"
         raise ParameterError(what, remedy="use bootstrap=True, or max_samples below the number of rows")
     return made
@@ -197,12 +196,6 @@ def counted(task: Callable[[Item], Made], total: int, label: str) -> Callable[[I
     return run
 
 
-def forget(estimator: Any) -> None:
-    """Drop the out-of-bag figures of an earlier fit."""
-    for name in [name for name in vars(estimator) if name.startswith("oob_") and name.endswith("_")]:
-        delattr(estimator, name)
-
-
 def unit_of(target: Array, classes: int) -> float:
     """A power of two in which squared losses stay in range."""
     if classes:
@@ -217,6 +210,53 @@ DRAWN: Specs = {
     **facts("oob_votes_", "oob_prediction_", "oob_decision_function_", "oob_error_", "oob_score_", "oob_curve_"),
 }
 """The state of an ensemble whose trees draw their rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class OutOfBagFigures:
+    """What rows out of bag say about an ensemble: predictions (NaN for rows that every member saw), error and score."""
+
+    votes: Array
+    answers: Array
+    error: Interval
+    score: float
+    curve: Curve
+    what: str
+
+    def warn_of_rows_seen_by_all(self, stacklevel: int) -> None:
+        """Say how many rows have no out-of-bag prediction."""
+        never = int(np.count_nonzero(self.votes == 0))
+        if never:
+            rows = f"{never} of {self.votes.size} rows were drawn for every {self.what}"
+            text = f"{rows}, so they have no out-of-bag prediction and are left out of the error; raise n_estimators"
+            warnings.warn(text, AssayWarning, stacklevel=stacklevel)
+
+
+class DrawsRows:
+    """Mixin of ensembles whose members draw their rows: out-of-bag attributes are set and dropped together."""
+
+    bootstrap: bool
+    max_samples: Any
+    oob_score: Any
+
+    def _row_sampler(self, n: int, w: Array | None) -> Sampler:
+        return sampler(n, w, bootstrap=self.bootstrap, max_samples=self.max_samples, oob_score=self.oob_score)
+
+    def _forget_out_of_bag(self) -> None:
+        """Drop the figures of an earlier fit."""
+        for name in [name for name in vars(self) if name.startswith("oob_") and name.endswith("_")]:
+            delattr(self, name)
+
+    def _set_out_of_bag(self, found: OutOfBagFigures) -> None:
+        """Predictions, error with its interval, curve, and scikit-learn's score."""
+        self.oob_votes_ = found.votes
+        if found.answers.ndim == 2:
+            self.oob_decision_function_ = found.answers
+        else:
+            self.oob_prediction_ = found.answers
+        self.oob_error_, self.oob_score_, self.oob_curve_ = found.error, found.score, found.curve
+        if self.oob_score is True:
+            found.warn_of_rows_seen_by_all(stacklevel=4)
 
 
 class OutOfBag:
@@ -242,23 +282,13 @@ class OutOfBag:
         _moments(self._weights, self.votes, self.loss, moments)
         self._moments.append(moments)
 
-    def give(self, estimator: Any, *, what: str, warn: bool) -> None:
-        """Set the figures on the estimator: predictions, error with its interval, curve, and scikit-learn's score."""
-        seen = self.votes > 0
+    def figures(self, what: str) -> OutOfBagFigures:
+        """All that these answers say about the ensemble; `what` is the word for one of its members."""
         answers = np.full(self.sums.shape, np.nan)
-        np.divide(self.sums, self.votes[:, None], out=answers, where=seen[:, None])
-        estimator.oob_votes_ = freeze(self.votes)
-        if self.classes:
-            estimator.oob_decision_function_ = freeze(answers)
-        else:
-            estimator.oob_prediction_ = freeze(answers[:, 0])
-        estimator.oob_error_ = self.error(what)
-        estimator.oob_score_ = self._score(estimator.oob_error_)
-        estimator.oob_curve_ = self.curve(what)
-        if warn and not seen.all():
-            never = int(np.count_nonzero(~seen))
-            text = f"{never} of {seen.size} rows were drawn for every {what}, so they have no out-of-bag prediction "
-            warnings.warn(f"{text}and are left out of the error; raise n_estimators", AssayWarning, stacklevel=3)
+        np.divide(self.sums, self.votes[:, None], out=answers, where=(self.votes > 0)[:, None])
+        error = self.error(what)
+        found = freeze(answers if self.classes else answers[:, 0])
+        return OutOfBagFigures(freeze(self.votes), found, error, self._score(error), self.curve(what), what)
 
     def error(self, what: str) -> Interval:
         """The error of the whole ensemble with its interval."""

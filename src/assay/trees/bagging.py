@@ -51,12 +51,11 @@ from assay.trees._oob import (
     DRAWN,
     OOB_SCORE,
     SAMPLES,
+    DrawsRows,
     OutOfBag,
     Sampler,
     counted,
     entropy_of,
-    forget,
-    sampler,
     tree_seeds,
     unit_of,
 )
@@ -85,7 +84,7 @@ SHARED: dict[str, Constraint] = {
 }
 
 
-class _Bagging(MetaEstimatorMixin, Estimator):
+class _Bagging(DrawsRows, MetaEstimatorMixin, Estimator):
     """Drawing, fitting and judging the models; a subclass says what the target is and how answers are joined."""
 
     state: ClassVar[Specs] = {
@@ -135,7 +134,7 @@ class _Bagging(MetaEstimatorMixin, Estimator):
         """Fit every model to its rows and columns, then judge all by the rows they did not see."""
         n, p, base = X.shape[0], X.shape[1], self._base()
         name = weight_name(base)
-        rows, size = sampler(self, n, w), self._columns(p)
+        rows, size = self._row_sampler(n, w), self._columns(p)
         if w is not None and name is None and not rows.bootstrap:
             what = f"sample_weight was given, but {type(base).__name__} takes no weights"
             raise DataError(what, remedy="use bootstrap=True, which draws rows by their weights, or leave them out")
@@ -165,7 +164,7 @@ class _Bagging(MetaEstimatorMixin, Estimator):
 
         self.estimators_ = parallel(counted(one, seeds.size, "models"), range(seeds.size), n_jobs=self.n_jobs)
         self._sampler = rows
-        forget(self)
+        self._forget_out_of_bag()
         if self.oob_score is True or (self.oob_score == "auto" and rows.leaves_out):
             table = shared.table if self._reads_once else X
             self._judge(table, y if codes is None else codes, w, 0 if codes is None else self.classes_.size)
@@ -190,7 +189,7 @@ class _Bagging(MetaEstimatorMixin, Estimator):
             part = range(start, min(start + 32, self.n_estimators))
             for out, said in parallel(answers, part, n_jobs=self.n_jobs):
                 found.add(out, said)
-        found.give(self, what="model", warn=self.oob_score is True)
+        self._set_out_of_bag(found.figures("model"))
 
     def _ask(self, k: int, X: Any) -> Array:
         if self._reads_once:
