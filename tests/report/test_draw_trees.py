@@ -9,7 +9,7 @@ from matplotlib.patches import FancyBboxPatch
 from assay.errors import ParameterError
 from assay.report._tree_layout import across, along
 from assay.report.draw_trees import draw_tree
-from assay.trees.importance import Importance
+from assay.trees.importance import ForestImportance
 from assay.trees.influence import RelativeInfluence
 from assay.trees.nodes import concatenate
 from assay.trees.pruning import CPTable, PruningPath
@@ -304,7 +304,7 @@ def test_a_pruning_path_steps_at_its_prices(rows):
 def test_importance_has_error_bars_and_influence_adds_up():
     names = ("age", "$cost", "a\nb")
     figures = np.array([0.2, 0.5, 0.0])
-    result = Importance(
+    result = ForestImportance(
         names=names,
         kind="permutation",
         importance=figures,

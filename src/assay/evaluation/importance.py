@@ -28,8 +28,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from scipy import special
 
 from assay.checks import fraction, freeze, whole
 from assay.errors import DataError, ParameterError
@@ -45,80 +43,18 @@ from assay.evaluation.learner import (
     run,
     score,
 )
+from assay.importance import Importance, t_limits
 from assay.metrics.definition import Metric
 from assay.metrics.inputs import row_weights
 from assay.numbers import fmt
 from assay.numerics.seeds import seed_sequence
 from assay.numerics.threads import workers
 from assay.resampling import corrected_variance_factor, scheme_of, splits_of, take
-from assay.results import Interval, Result
 
 __all__ = ["Importance", "permutation_importance"]
 
 Array = np.ndarray
 SWAPPED = "when the column comes from another row"
-SHOWN = 20
-"""How many columns are printed; the frame holds all."""
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Importance(Result):
-    """The importance of each column (or group of columns) with its standard error and interval, in the order given.
-
-    | field                    | meaning                                                                        |
-    |--------------------------|--------------------------------------------------------------------------------|
-    | names                    | the columns, or the labels of groups                                           |
-    | importance, std_error    | loss when shuffled minus loss (score minus score when shuffled), and its error |
-    | lower, upper, level      | an interval for each column alone                                              |
-    | draws                    | one row per column: the importance in each repeat, or in each fold             |
-    | baseline                 | the metric without shuffling                                                   |
-    | metric, method, estimand | which figure, how the error was made, and what is estimated                    |
-    """
-
-    names: tuple[str, ...]
-    importance: Array
-    std_error: Array
-    lower: Array
-    upper: Array
-    level: float
-    draws: Array
-    baseline: float
-    metric: str
-    n: int
-    n_repeats: int
-    method: str
-    estimand: str
-    model: str
-
-    @property
-    def order(self) -> Array:
-        """Positions of the columns, the most important first."""
-        return np.argsort(-self.importance, kind="stable")
-
-    @property
-    def interval(self) -> Interval:
-        """All intervals as one object."""
-        limits = (self.importance, self.lower, self.upper, self.level)
-        return Interval(*limits, self.method, self.n, self.estimand, self.names)
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row per column, the most important first: importance, std_error, lower, upper."""
-        names = ("importance", "std_error", "lower", "upper")
-        frame = pd.DataFrame({name: getattr(self, name) for name in names}, index=pd.Index(self.names, name="column"))
-        return frame.iloc[self.order]
-
-    def __str__(self) -> str:
-        title = f"Permutation importance of {len(self.names)} columns for {self.model}"
-        facts = [
-            f"{self.metric} {fmt(self.baseline, 5)} unshuffled, n = {self.n}, {self.n_repeats} repeats",
-            f"{100 * self.level:g}% interval for each column alone: {self.method}",
-        ]
-        frame = self.to_frame().head(SHOWN)
-        body = frame.to_string(float_format=fmt, index_names=False).splitlines()
-        rest = len(self.names) - len(frame)
-        tail = [f"and {rest} less important columns"] if rest > 0 else []
-        rule = "-" * max(len(line) for line in [title, *facts, *body])
-        return "\n".join([title, rule, *facts, rule, *body, *tail, rule, f"Estimates the {self.estimand}."])
 
 
 def permutation_importance(
@@ -310,6 +246,5 @@ class _Fold:
 def _result(
     parts: Sequence[tuple[str, Any]], mean: Array, error: Array, df: float, draws: Array, *, level: float, **facts: Any
 ) -> Importance:
-    half = error * float(special.stdtrit(df, (1 + level) / 2))
-    figures = (freeze(mean), freeze(error), freeze(mean - half), freeze(mean + half))
-    return Importance(tuple(label for label, _ in parts), *figures, level, freeze(draws), **facts)
+    figures = (mean, error, *t_limits(mean, error, df, level))
+    return Importance(tuple(label for label, _ in parts), *map(freeze, figures), level, freeze(draws), **facts)

@@ -17,7 +17,7 @@ from assay.numbers import fmt
 from assay.report._tree_plan import measured, plain
 from assay.report.picture import ACCENT, INK, MUTED, WARM, canvas, draw
 from assay.trees.conditions import clean
-from assay.trees.importance import Importance
+from assay.trees.importance import ForestImportance
 from assay.trees.influence import RelativeInfluence
 from assay.trees.pruning import CPTable, PruningPath
 from assay.trees.rules import Rules
@@ -117,7 +117,7 @@ def _pruning_path(result: PruningPath, ax: Axes | None = None) -> Axes:
 
 
 @draw.register
-def _importance(result: Importance, ax: Axes | None = None) -> Axes:
+def _importance(result: ForestImportance, ax: Axes | None = None) -> Axes:
     """The most important columns on top, each with its interval; zero is a column that does not matter."""
     top = result.order[:BARS][::-1]
     with _bars(ax, [result.names[j] for j in top]) as axes:

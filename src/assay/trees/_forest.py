@@ -41,7 +41,7 @@ from assay.trees._sparse import dense_blocks
 from assay.trees._table import TableEstimator
 from assay.trees._target import in_range
 from assay.trees._ties import drawn_order
-from assay.trees.importance import Importance, Judged, impurity_importance, impurity_shares, permuted
+from assay.trees.importance import ForestImportance, Judged, impurity_importance, impurity_shares, permuted
 from assay.trees.nodes import Nodes
 
 __all__ = ["Forest"]
@@ -229,7 +229,7 @@ class Forest(DrawsRows, TableEstimator):
         mean = impurity_shares(self.nodes_, self.n_features_in_).mean(axis=0)
         return mean / mean.sum() if mean.any() else mean
 
-    def impurity_importance(self, *, level: float = 0.95) -> Importance:
+    def impurity_importance(self, *, level: float = 0.95) -> ForestImportance:
         """The share of the training loss saved by each column's splits, with its spread over trees."""
         check_is_fitted(self, "nodes_")
         shares = impurity_shares(self.nodes_, self.n_features_in_)
@@ -238,7 +238,7 @@ class Forest(DrawsRows, TableEstimator):
 
     def permutation_importance(
         self, X: Any, y: Any, sample_weight: Any = None, *, n_repeats: int = 1, level: float = 0.95
-    ) -> Importance:
+    ) -> ForestImportance:
         """The rise of a tree's loss on rows it has not seen when a column is shuffled among them (%IncMSE).
 
         X, y and sample_weight are those of `fit`, which keeps no copy of them; anything else is refused. Each tree

@@ -29,26 +29,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from scipy import special
 
 from assay.checks import fraction, freeze, whole
+from assay.importance import Importance, t_limits
+from assay.numbers import fmt
 from assay.numerics.jit import kernel
 from assay.numerics.threads import parallel
-from assay.results import Interval, Result
 from assay.trees._oob import Sampler, child_of
 from assay.trees._predict import LOW_31, _routes
 from assay.trees._sparse import SparseTable, dense_blocks
 from assay.trees.nodes import Nodes
 
-__all__ = ["Importance", "Judged", "impurity_shares", "permuted"]
+__all__ = ["ForestImportance", "Judged", "impurity_shares", "permuted"]
 
 Array = np.ndarray
-SHOWN = 20
-"""How many columns are printed; the frame holds all."""
 GROUPS = 200
 CHUNK = 64
 """How many trees' tables are held at once."""
@@ -57,46 +55,23 @@ HELD = 1 << 24
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Importance(Result):
-    """The importance of each column with its standard error and interval, in the order of the columns.
+class ForestImportance(Importance):
+    """The importance of each column as the trees of a forest see it: the fields of `Importance`, and
 
-    | field                    | meaning                                                                    |
-    |--------------------------|----------------------------------------------------------------------------|
-    | names                    | the columns                                                                |
-    | kind                     | "permutation" or "impurity"                                                |
-    | importance, std_error    | the mean over trees, and its standard error                                |
-    | lower, upper, level      | an interval for each column alone                                          |
-    | tree_error               | sd over trees / sqrt(trees)                                                |
-    | draws                    | one row per column: its importance in each tree                            |
-    | baseline                 | the mean over trees of the loss before shuffling (impurity: NaN)           |
-    | by_class, classes        | one row per column, one entry per class: the same among rows of that class |
-    | metric, method, estimand | which figure, how the error was made, and what is estimated                |
-    | n, n_repeats, model      | rows that were ever left out, permutations per tree, and the ensemble      |
+    | field             | meaning                                                                              |
+    |-------------------|--------------------------------------------------------------------------------------|
+    | kind              | "permutation" (rows out of bag) or "impurity" (loss saved by splits, baseline NaN)   |
+    | tree_error        | sd over trees / sqrt(trees)                                                          |
+    | draws             | one row per column: its importance in each tree                                      |
+    | by_class, classes | one row per column, one entry per class: the same among rows of that class           |
     """
 
-    names: tuple[str, ...]
+    COLUMNS: ClassVar[tuple[str, ...]] = (*Importance.COLUMNS, "scaled")
+
     kind: str
-    importance: Array
-    std_error: Array
-    lower: Array
-    upper: Array
-    level: float
     tree_error: Array
-    draws: Array
-    baseline: float
-    metric: str
-    n: int
-    n_repeats: int
-    method: str
-    estimand: str
-    model: str
     by_class: Array | None = None
     classes: tuple[Any, ...] = ()
-
-    @property
-    def order(self) -> Array:
-        """Positions of the columns, the most important first."""
-        return np.argsort(-self.importance, kind="stable")
 
     @property
     def sd(self) -> Array:
@@ -110,33 +85,22 @@ class Importance(Result):
         np.divide(self.importance, self.tree_error, out=out, where=self.tree_error > 0)
         return out
 
-    @property
-    def interval(self) -> Interval:
-        """All intervals as one object."""
-        limits = (self.importance, self.lower, self.upper, self.level)
-        return Interval(*limits, self.method, self.n, self.estimand, self.names)
-
     def to_frame(self) -> pd.DataFrame:
         """One row per column, the most important first: importance, std_error, lower, upper, scaled, each class."""
-        columns = ("importance", "std_error", "lower", "upper", "scaled")
-        frame = pd.DataFrame({name: getattr(self, name) for name in columns}, index=pd.Index(self.names, name="column"))
-        if self.by_class is not None:
-            for k, label in enumerate(self.classes):
-                frame[f"class {label}"] = self.by_class[:, k]
-        return frame.iloc[self.order]
+        frame = super().to_frame()
+        if self.by_class is None:
+            return frame
+        rises = self.by_class[self.order]
+        return frame.assign(**{f"class {label}": rises[:, k] for k, label in enumerate(self.classes)})
 
-    def __str__(self) -> str:
-        title = f"{self.kind.capitalize()} importance of {len(self.names)} columns for {self.model}"
-        facts = [f"{100 * self.level:g}% interval for each column alone: {self.method}"]
-        if self.kind == "permutation":
-            before = f"{self.metric} of one tree {self.baseline:.5g} unshuffled"
-            facts.insert(0, f"{before}, n = {self.n} rows out of bag, {self.draws.shape[1]} trees")
-        frame = self.to_frame().head(SHOWN)
-        body = frame.to_string(float_format=lambda value: f"{value:.4g}", index_names=False).splitlines()
-        rest = len(self.names) - len(frame)
-        tail = [f"and {rest} less important columns"] if rest > 0 else []
-        rule = "-" * max(len(line) for line in [title, *facts, *body])
-        return "\n".join([title, rule, *facts, rule, *body, *tail, rule, f"Estimates the {self.estimand}."])
+    def _title(self) -> str:
+        return f"{self.kind.capitalize()} importance of {len(self.names)} columns for {self.model}"
+
+    def _about(self) -> list[str]:
+        if self.kind != "permutation":
+            return []
+        before = f"{self.metric} of one tree {fmt(self.baseline, 5)} unshuffled"
+        return [f"{before}, n = {self.n} rows out of bag, {self.draws.shape[1]} trees"]
 
 
 def impurity_shares(nodes: Nodes, columns: int) -> Array:
@@ -154,20 +118,20 @@ def impurity_shares(nodes: Nodes, columns: int) -> Array:
     return np.divide(saved, total, out=np.zeros_like(saved), where=total > 0)
 
 
-def impurity_importance(shares: Array, names: Sequence[str], *, n: int, model: str, level: float) -> Importance:
+def impurity_importance(shares: Array, names: Sequence[str], *, n: int, model: str, level: float) -> ForestImportance:
     """The shares of all trees as a result."""
     level = fraction(level, "level")
     trees = shares.shape[0]
     mean = shares.mean(axis=0)
     error = shares.std(axis=0, ddof=1) / np.sqrt(trees) if trees > 1 else np.zeros(mean.size)
-    half = error * float(special.stdtrit(max(1, trees - 1), (1 + level) / 2))
-    return Importance(
+    lower, upper = t_limits(mean, error, max(1, trees - 1), level)
+    return ForestImportance(
         names=tuple(names),
         kind="impurity",
         importance=freeze(mean),
         std_error=freeze(error),
-        lower=freeze(mean - half),
-        upper=freeze(mean + half),
+        lower=freeze(lower),
+        upper=freeze(upper),
         level=level,
         tree_error=freeze(error.copy()),
         draws=freeze(np.ascontiguousarray(shares.T)),
@@ -205,7 +169,7 @@ def permuted(
     n_repeats: int,
     level: float,
     n_jobs: int | None,
-) -> Importance:
+) -> ForestImportance:
     """Permutation importance of every column on the rows out of bag."""
     level, n_repeats = fraction(level, "level"), whole(n_repeats, "n_repeats")
     n, p = judged.X.shape
@@ -239,16 +203,16 @@ def permuted(
     psi -= psi.mean(axis=1, keepdims=True)
     by_rows = np.square(psi).sum(axis=1) * groups / max(1, groups - 1) - 2.0 * squares / count**2
     error = np.sqrt(2.0 * np.maximum(0.0, by_rows) + tree_error**2)
-    half = error * float(special.stdtrit(max(1, groups - 1), (1 + level) / 2))
+    lower, upper = t_limits(mean, error, max(1, groups - 1), level)
     metric, square = ("error rate", 1.0) if judged.classes else ("mean squared error", judged.unit**2)
     np.divide(classwise, met, out=classwise, where=met > 0)
-    return Importance(
+    return ForestImportance(
         names=tuple(names),
         kind="permutation",
         importance=freeze(mean * square),
         std_error=freeze(error * square),
-        lower=freeze((mean - half) * square),
-        upper=freeze((mean + half) * square),
+        lower=freeze(lower * square),
+        upper=freeze(upper * square),
         level=level,
         tree_error=freeze(tree_error * square),
         draws=freeze(np.ascontiguousarray(table.T) * square),
