@@ -22,6 +22,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
+from assay.checks import from_lists, refuse_vector, row_weights
 from assay.constraints import Constraint, array_like, boolean, instance_of, integer, jobs, none, one_of, real, seed
 from assay.errors import AssayError, DataError, DataTypeError, ParameterError
 from assay.levels import refuse_kind
@@ -34,7 +35,6 @@ __all__ = [
     "array_like",
     "boolean",
     "check_target",
-    "from_lists",
     "instance_of",
     "integer",
     "jobs",
@@ -126,6 +126,20 @@ class Estimator(Stateful, BaseEstimator):
         # Sums of small whole numbers overflow in their own type, so the target is always float64.
         return clean if target is None else (clean, target.astype(np.float64, copy=False))
 
+    def _as_came(self, X: Any, *, reset: bool) -> Any:
+        """X for a learner inside, which alone knows what it can take: lists become an array, all else stays.
+
+        What has no rows and columns is refused; more than two dimensions are left to the learner.
+        """
+        if not hasattr(X, "shape"):
+            array = from_lists(X)
+            X = self._gate(X, reset=reset) if array is None else array  # the gate says what is wrong with ragged lists
+        if len(X.shape) < 2:
+            refuse_vector(X)
+        if 0 in X.shape:
+            self._gate(np.empty(X.shape), reset=reset)  # which says what is missing
+        return X
+
     def _match_columns(self, X: Any, *, reset: bool) -> None:
         """Learn number and names of the columns, or refuse a table that has others than in `fit`."""
         try:
@@ -137,31 +151,7 @@ class Estimator(Stateful, BaseEstimator):
 
     def _weights(self, sample_weight: Any, n: int) -> np.ndarray | None:
         """The weights as a clean vector, or None when every row counts the same."""
-        if sample_weight is None:
-            return None
-        w = _numbers(sample_weight)
-        if w.ndim == 0:
-            w = np.full(n, w)
-        if w.ndim != 1:
-            raise DataError(
-                f"sample_weight has {w.ndim} dimensions: Sample weights must be 1D array or scalar",
-                remedy="give one number per row",
-            )
-        if w.size != n:
-            raise DataError(f"sample_weight.shape == {w.shape}, expected {(n,)}", remedy="give one number per row")
-        for what, bad in (("NaN or inf", ~np.isfinite(w)), ("a negative value", w < 0)):
-            if bad.any():
-                row = int(np.argmax(bad))
-                raise DataError(
-                    f"sample_weight holds {what} in row {row}", remedy="give each row a finite weight of zero or more"
-                )
-        with np.errstate(over="ignore"):
-            total = w.sum()
-        if not np.isfinite(total):
-            raise DataError("the sum of sample_weight overflows", remedy="divide the weights by their largest")
-        if not w.any():
-            raise DataError("every sample weight is zero", remedy="give at least one row a positive weight")
-        return w
+        return row_weights(sample_weight, n)
 
     def _feature_names(self) -> list[str]:
         """The column names of the training data, or x0, x1, ... when it had none."""
@@ -230,26 +220,6 @@ def _word(value: float) -> str:
     return f"{value:.4g}, too large to be squared," if np.isfinite(value) else "inf"
 
 
-def _numbers(weights: Any) -> np.ndarray:
-    """Weights as a contiguous array of float64, or an error that says in which row there is no number."""
-    where = ""
-    try:
-        array = np.asarray(weights)
-        if array.dtype.kind in "biuf":
-            return np.ascontiguousarray(array, dtype=np.float64).reshape(array.shape)
-        for row, value in enumerate(array.astype(object)):
-            where = f" in row {row}"
-            if isinstance(value, str | bytes) or not np.isfinite(float(value)):
-                break
-        else:
-            if array.dtype.kind == "O":
-                return np.ascontiguousarray(array, dtype=np.float64)
-            where = ""
-    except (TypeError, ValueError):
-        pass  # float() and ragged lists; the sentence is the same
-    raise DataError(f"sample_weight holds something that is no number{where}", remedy="give one number per row")
-
-
 def _refuse_what_is_no_number(X: Any) -> None:
     """Text, dates, complex numbers and missing values in typed columns, found before anything converts them."""
     is_sparse = sparse.issparse(X)
@@ -270,19 +240,6 @@ def _refuse_what_is_no_number(X: Any) -> None:
     if array.dtype.kind in "OUSMmc" and array.ndim == 2:
         for j in range(array.shape[1]):
             _refuse_column(pd.Series(array[:, j]) if array.dtype.kind != "c" else array[:, j], f"column {j}")
-
-
-def from_lists(rows: Any) -> np.ndarray | None:
-    """Nested lists as an array, None where they are ragged; numbers beside text stay numbers, in an array of objects.
-
-    >>> from_lists([[1, "red"], [2, "blue"]]).tolist(), from_lists([[1], [2, 3]])
-    ([[1, 'red'], [2, 'blue']], None)
-    """
-    try:
-        array = np.asarray(rows)
-    except ValueError:
-        return None
-    return np.asarray(rows, dtype=object) if array.dtype.kind in "US" else array
 
 
 def _refuse_column(column: Any, where: str) -> None:

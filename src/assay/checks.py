@@ -1,6 +1,8 @@
-"""The gate of every function that takes samples: a clean array of numbers, or one sentence saying why not.
+"""The one place that validates what users pass: samples, weights, penalty factors and probabilities.
 
-Behind it everything is trusted. A sample is one column of numbers or several; a table's names travel along.
+Each function returns a clean array of numbers or raises an error that says in one sentence what is wrong, where, and
+what to do; behind it everything is trusted. A sample is one column of numbers or several; a table's names travel along.
+Tables that estimators take as X are validated in `assay.base`, which needs scikit-learn for it.
 """
 
 from __future__ import annotations
@@ -13,28 +15,40 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from assay.errors import DataError, DataTypeError, ParameterError
+from assay.errors import AssayError, DataError, DataTypeError, ParameterError
+from assay.numbers import fmt
 
 __all__ = [
     "ALTERNATIVES",
+    "SUM_TOLERANCE",
     "choice",
     "counts",
     "describe",
     "fraction",
     "freeze",
+    "from_lists",
     "is_real",
     "listed",
     "name_columns",
+    "non_negative",
     "number",
     "numbers",
+    "penalty_factors",
+    "probabilities",
+    "refuse_improbable",
+    "refuse_vector",
+    "row_weights",
     "sample",
     "squeeze",
     "whole",
+    "with_shape",
 ]
 
 Array = np.ndarray
 ALTERNATIVES = ("two-sided", "less", "greater")
 FILL = "drop or fill it first"
+SUM_TOLERANCE = 1e-6
+"""How far a row of probabilities may be from one: single precision over a thousand classes stays within it."""
 
 
 def sample(x: Any, name: str, *, least: int = 1, finite: bool = True) -> tuple[Array, tuple[str, ...]]:
@@ -101,6 +115,194 @@ def refuse_non_finite(values: Array, names: tuple[str, ...], name: str) -> None:
     what = "NaN" if np.isnan(values[row, column]) else "infinity"
     where = f"column {names[column]!r} of {name}" if names else name
     raise DataError(f"{where} holds {what} in row {row}", remedy=FILL)
+
+
+def from_lists(rows: Any) -> Array | None:
+    """Nested lists as an array, None where they are ragged; numbers beside text stay numbers, in an array of objects.
+
+    >>> from_lists([[1, "red"], [2, "blue"]]).tolist(), from_lists([[1], [2, 3]])
+    ([[1, 'red'], [2, 'blue']], None)
+    """
+    try:
+        array = np.asarray(rows)
+    except ValueError:
+        return None
+    return np.asarray(rows, dtype=object) if array.dtype.kind in "US" else array
+
+
+def with_shape(X: Any) -> Any:
+    """X as something that has rows: lists become an array, whatever has a shape stays as it is."""
+    if isinstance(X, list | tuple):
+        array = from_lists(X)
+        if array is None:
+            raise DataError("X has rows of different lengths", remedy="pass a table of rows and columns")
+        X = array
+    if not hasattr(X, "shape") or len(X.shape) < 1:
+        raise DataTypeError(f"X is a {type(X).__name__}, not a table", remedy="pass an array or a data frame")
+    return X
+
+
+def refuse_vector(X: Any) -> None:
+    """Refuse one row or one column on its own: nobody can know which it is."""
+    if isinstance(X, list | tuple):
+        depth = 1 if len(X) > 0 and all(value is None or np.isscalar(value) for value in X) else 2
+    else:
+        depth = 0 if np.isscalar(X) else getattr(X, "ndim", 2)
+    if depth == 2:
+        return
+    what, remedy = f"Expected 2D array, got {depth}D array instead", "Reshape your data to a table"
+    if depth == 1 and isinstance(X, pd.Series):
+        what += f": a Series of {len(X)} values"
+        remedy += ": one row of a DataFrame is df.iloc[[k]], one column df[['name']]"
+    elif depth == 1:
+        what += f": {X.shape[0] if hasattr(X, 'shape') else len(X)} values"
+        remedy += ": [x] is one row, [[value] for value in x] one column"
+    raise DataError(what, remedy=remedy)
+
+
+# Weights, penalty factors, probabilities.
+
+
+def row_weights(weights: Any, rows: int, name: str = "sample_weight", *, all_zero: bool = False) -> Array | None:
+    """Finite weights of zero or more, one per row, as float64; a single number is every row's weight, None stays None.
+
+    >>> row_weights([2, 0, 1], 3).tolist(), row_weights(None, 3)
+    ([2.0, 0.0, 1.0], None)
+    """
+    if weights is None:
+        return None
+    each = "pass one number per row"
+    w = _weight_column(weights, name, each)
+    if w.ndim == 0:
+        w = np.full(rows, w)
+    if w.ndim != 1:
+        what = f"{name} has {w.ndim} dimensions: Sample weights must be 1D array or scalar"
+        raise DataError(what, remedy=each)
+    if w.size != rows:
+        raise DataError(f"{name} has shape {w.shape}, expected {(rows,)}", remedy=each)
+    # Both ends are right or one of them is NaN, infinite or negative: nothing is allocated for clean weights.
+    if rows and not (w.min() >= 0 and w.max() < np.inf):
+        row = int(np.argmax(~(np.isfinite(w) & (w >= 0))))
+        value = "NaN" if np.isnan(w[row]) else f"{w[row]:g}"
+        raise DataError(f"{name} holds {value} in row {row}", remedy="give each row a finite weight of zero or more")
+    with np.errstate(over="ignore"):
+        total = w.sum()
+    if not np.isfinite(total):
+        raise DataError(f"the sum of {name} overflows", remedy="divide the weights by their largest")
+    if total == 0 and not all_zero and not w.any():
+        every = "every sample weight" if name == "sample_weight" else f"every entry of {name}"
+        raise DataError(f"{every} is zero", remedy="give at least one row a positive weight")
+    return w
+
+
+def _weight_column(weights: Any, name: str, remedy: str) -> Array:
+    if isinstance(weights, pd.DataFrame) and weights.shape[1] == 1:
+        weights = weights.iloc[:, 0]
+    try:
+        array = np.asarray(weights)
+    except ValueError as error:
+        raise DataError(f"{name} holds a list where a number belongs, which is not a number", remedy=remedy) from error
+    kind = array.dtype.kind
+    if kind in "biuf":
+        return np.ascontiguousarray(array, dtype=np.float64).reshape(array.shape)
+    if kind not in "OUS":
+        raise DataError(f"{name} holds {array.dtype} values, which is not a number per row", remedy=remedy)
+    for at, value in enumerate(array.flat):
+        try:
+            right = not isinstance(value, str | bytes) and np.isfinite(float(value))
+        except (TypeError, ValueError):
+            right = False
+        if not right:
+            where, shown = f" in row {at}" if array.ndim else "", repr(value)
+            shown = shown if len(shown) < 40 and "\n" not in shown else f"a {type(value).__name__}"
+            raise DataError(f"{name} holds {shown}{where}, which is not a number", remedy=remedy)
+    return np.ascontiguousarray(array, dtype=np.float64).reshape(array.shape)
+
+
+def non_negative(values: Any, name: str, size: int | None, per: str) -> Array:
+    """A parameter of finite numbers of zero or more: `size` of them, one per `per`, or a list of any length.
+
+    >>> non_negative([1, 0.5], "alphas", None, "alpha")
+    array([1. , 0.5])
+    """
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(
+            f"{name} holds something that is not a number", remedy=f"pass one number per {per}"
+        ) from error
+    if array.ndim != 1 or (size is not None and array.size != size):
+        wanted = "a plain list" if size is None else f"{size} numbers, one per {per}"
+        raise ParameterError(f"{name} has shape {array.shape}", remedy=f"pass {wanted}")
+    bad = ~np.isfinite(array) | (array < 0)
+    if bad.any():
+        at = int(np.argmax(bad))
+        what = f"{name}[{at}] = {array[at]:g} is out of range"
+        raise ParameterError(what, remedy="it must be a finite number of at least 0")
+    return array
+
+
+def penalty_factors(factors: Any, columns: int) -> Array:
+    """What each column's penalty is multiplied by: one number of at least 0 per column, 1 by default."""
+    return np.ones(columns) if factors is None else non_negative(factors, "penalty_factors", columns, "column")
+
+
+def probabilities(
+    given: Any, name: str, shape: tuple[int, ...], *, labels: Sequence[Any] = (), tolerance: float = SUM_TOLERANCE
+) -> Array:
+    """A parameter of probabilities, of this shape, whose rows add up to 1 within the tolerance; not rescaled.
+
+    `labels` name the entries of a single row.
+
+    >>> probabilities([0.25, 0.75], "priors", (2,))
+    array([0.25, 0.75])
+    """
+    try:
+        values = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ParameterError(
+            f"{name} holds something that is not a number", remedy=f"pass numbers of shape {shape}"
+        ) from error
+    if values.shape != shape:
+        known = f" in the order {listed(labels)}" if labels else ""
+        what = f"{name} has shape {values.shape}, expected {shape}"
+        raise ParameterError(what, remedy=f"pass probabilities of that shape{known}")
+    most = 1.0 + tolerance
+    refuse_improbable(values, name, most=most, tolerance=tolerance, labels=labels, error=ParameterError)
+    return values
+
+
+def refuse_improbable(
+    p: Array,
+    name: str,
+    *,
+    least: float = 0.0,
+    most: float = 1.0,
+    tolerance: float | None = SUM_TOLERANCE,
+    labels: Sequence[Any] = (),
+    error: type[AssayError] = DataError,
+) -> None:
+    """Raise if an entry is not a probability or, unless the tolerance is None, a row (the last axis) not 1 in total."""
+    bad = ~((p >= least) & (p <= most))
+    if bad.any():
+        at = tuple(int(i) for i in np.argwhere(bad)[0])
+        if p.ndim == 1:
+            what = f"{name} of class {labels[at[0]]!r} is {p[at]:g}" if labels else f"{name}[{at[0]}] = {p[at]:g}"
+        else:
+            column = f" (column {at[-1]})" if p.shape[-1] > 1 else ""
+            what = f"{name} holds {p[at]:g} in row {at[0]}{column}"
+        remedy = "pass probabilities in [0, 1]"
+        remedy += ", for instance from predict_proba" if error is DataError else ""
+        raise error(f"{what}, which is not a probability", remedy=remedy)
+    if tolerance is None:
+        return
+    total = np.asarray(p.sum(axis=-1))
+    away = np.abs(total - 1.0) > tolerance
+    if away.any():
+        row = int(np.argmax(away))
+        where = name if p.ndim == 1 else f"row {row} of {name}"
+        what = f"{where} adds up to {fmt(float(total.flat[row]), 6)} instead of 1"
+        raise error(what, remedy=f"divide {'it' if p.ndim == 1 else 'each row'} by its sum")
 
 
 def describe(values: Array) -> tuple[Array, Array]:

@@ -14,10 +14,10 @@ from scipy import sparse
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from assay.checks import is_real, listed
+from assay.checks import is_real, listed, probabilities
 from assay.errors import DataError, DataTypeError, ParameterError
 
-__all__ = ["class_codes", "class_factors", "class_labels"]
+__all__ = ["class_codes", "class_factors", "class_labels", "class_priors"]
 
 Array = np.ndarray
 FEW = 1000
@@ -82,6 +82,15 @@ def class_labels(y: Any, n: int) -> Array:
         what = f"Found input variables with inconsistent numbers of samples: X has {n} rows but y has {labels.size}"
         raise DataError(what, remedy="give X and y the same number of rows")
     return labels
+
+
+def class_priors(priors: Any, classes: Array, name: str = "priors") -> Array:
+    """Given prior probabilities, one per class in the order of the sorted classes; they add up to 1 within rounding.
+
+    >>> class_priors([0.25, 0.75], np.array(["a", "b"])).tolist()
+    [0.25, 0.75]
+    """
+    return probabilities(priors, name, (len(classes),), labels=classes.tolist(), tolerance=1e-5)
 
 
 def class_factors(asked: Any, classes: Array, codes: Array, w: Array | None = None) -> Array:

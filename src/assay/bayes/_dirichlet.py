@@ -18,7 +18,7 @@ from assay.bayes._stable import log_poisson
 from assay.bayes.conjugate_model import BayesFactor, Conjugate, Names, Statistics
 from assay.bayes.count_laws import DirichletMultinomialLaw, cross, draw_dirichlet, log_dirichlet_multinomial
 from assay.bayes.laws import Beta
-from assay.checks import whole
+from assay.checks import refuse_improbable, whole
 from assay.errors import DataError, ParameterError
 from assay.numerics.seeds import generator
 from assay.results import Interval
@@ -215,10 +215,10 @@ class DirichletMultinomial(Conjugate):
         return log_dirichlet_multinomial(statistics[1], np.asarray(self.alpha))
 
     def _log_point(self, value: Array, statistics: Statistics) -> Array:
-        right = value.ndim > 0 and value.shape[-1] == len(self.categories)
-        if not right or not (value >= 0).all() or not (np.abs(value.sum(axis=-1) - 1) < 1e-9).all():
-            what = f"{np.round(value, 6).tolist()} are not {len(self.categories)} probabilities that sum to 1"
-            raise ParameterError(what, remedy="divide them by their sum, or pass another prior")
+        if value.ndim == 0 or value.shape[-1] != len(self.categories):
+            what = f"{np.round(value, 6).tolist()} are not {len(self.categories)} probabilities"
+            raise ParameterError(what, remedy="pass one per category, or another prior")
+        refuse_improbable(value, "other", most=1 + 1e-9, tolerance=1e-9, error=ParameterError)
         n, k = statistics
         return _log_orders(n, k) + special.xlogy(k, value).sum(axis=-1)
 

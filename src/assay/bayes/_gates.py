@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from assay.checks import freeze, sample, whole
+from assay.checks import freeze, row_weights, sample, whole
 from assay.errors import DataError, ParameterError
 
 __all__ = ["Grouped", "align", "count_up", "counted", "draws", "grouped", "labels_of", "parameter", "plain", "share"]
@@ -132,7 +132,8 @@ def grouped(data: Any, weights: Any, groups: Any, name: str = "data") -> Grouped
     if np.ndim(data) == 0 and not hasattr(data, "__iter__"):
         data = [data]
     values, columns = sample(data, name)
-    w = np.ones(len(values)) if weights is None else _weights(weights, len(values))
+    w = row_weights(1.0 if weights is None else weights, len(values), "weights", all_zero=True)
+    assert w is not None
     if groups is None:
         named = columns if isinstance(data, pd.DataFrame) else ()
         return Grouped(values, w, None, named, values.shape[1] if columns else None)
@@ -147,13 +148,6 @@ def grouped(data: Any, weights: Any, groups: Any, name: str = "data") -> Grouped
         row = int(np.argmax(codes < 0))
         raise DataError(f"groups holds NaN in row {row}", remedy="drop that row or name its group")
     return Grouped(values, w, codes, tuple(map(str, found)), len(found))
-
-
-def _weights(weights: Any, n: int) -> Array:
-    w = counted(weights, "weights")
-    if w.shape != (n,):
-        raise DataError(f"weights has shape {w.shape}, expected {(n,)}", remedy="pass one weight per observation")
-    return w
 
 
 def align(mine: Names, theirs: Names, statistics: tuple[Array, ...]) -> tuple[Names, tuple[Array, ...]]:

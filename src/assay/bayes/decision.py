@@ -25,7 +25,7 @@ from scipy import special
 
 from assay.bayes._densities import Density, Line, agree, atoms
 from assay.bayes._ratio import Ratio
-from assay.checks import fraction, freeze, sample, whole
+from assay.checks import fraction, freeze, probabilities, sample, whole
 from assay.errors import DataError, ParameterError
 from assay.inference.intervals import proportion_interval
 from assay.numbers import fmt
@@ -165,10 +165,7 @@ def _points(x: Any, dim: int) -> Array:
 def _priors(priors: Any, classes: int) -> Array:
     if priors is None:
         return np.full(classes, 1 / classes)
-    values = sample(priors, "priors")[0][:, 0]
-    if values.size != classes or (values < 0).any() or abs(values.sum() - 1) > 1e-9:
-        what = f"priors {np.round(values, 6).tolist()} are not {classes} probabilities that sum to 1"
-        raise ParameterError(what, remedy="divide them by their sum")
+    values = probabilities(priors, "priors", (classes,), tolerance=1e-9)
     return values / values.sum()
 
 

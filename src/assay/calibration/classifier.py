@@ -34,9 +34,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from assay.base import Constraint, Estimator, boolean, instance_of, jobs, none, one_of, weight_name
 from assay.calibration.maps import METHODS, IsotonicMap, LogisticMap, apply_maps, fit_maps, score_table
 from assay.calibration.reliability import Reliability, as_probabilities, compare, method_name
+from assay.checks import row_weights
 from assay.errors import AssayError, AssayWarning, DataError, ParameterError
 from assay.labels import class_labels
-from assay.metrics.inputs import encode, label_column, row_weights, same_rows
+from assay.metrics.inputs import encode, label_column, same_rows
 from assay.numerics.threads import one_blas_thread
 from assay.resampling import folds_constraint, splits_of, take
 from assay.state import Specs, anything, classes, contrasts, need, part, several
@@ -288,14 +289,7 @@ class CalibratedClassifier(ClassifierMixin, Estimator):
 
     def _table(self, X: Any, *, reset: bool) -> Any:
         """X as something with rows; column names and their number are noted in fit."""
-        if not hasattr(X, "shape"):
-            try:
-                array = np.asarray(X)
-                X = np.asarray(X, dtype=object) if array.dtype.kind in "US" else array
-            except ValueError:
-                pass  # ragged lists, for the gate to describe
-        if not hasattr(X, "shape") or len(X.shape) < 2 or 0 in X.shape:
-            self._gate(X, reset=reset, sparse=True)
+        X = self._as_came(X, reset=reset)
         if reset:
             with self._blame(X, reset=True):
                 validate_data(self, X, skip_check_array=True)

@@ -27,10 +27,10 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from assay.base import Estimator, boolean, one_of
-from assay.checks import sample
+from assay.checks import row_weights, sample
 from assay.constraints import any_number, integer, real
 from assay.errors import DataError
-from assay.metrics.inputs import binary_truth, row_weights, same_rows
+from assay.metrics.inputs import binary_truth, same_rows
 from assay.numerics.isotonic import guide_to, isotonic_blocks, read_off, soften_ends
 from assay.numerics.jit import kernel
 from assay.state import Specs, floats, need, several

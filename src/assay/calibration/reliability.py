@@ -16,11 +16,11 @@ import pandas as pd
 from scipy import special
 
 from assay.calibration.maps import METHODS, IsotonicMap, LogisticMap, Maps, apply_maps, fit_maps, map_of, score_table
-from assay.checks import choice, fraction, freeze
+from assay.checks import choice, fraction, freeze, row_weights
 from assay.errors import DataError
 from assay.metrics import brier, calibration_curve, log_loss
 from assay.metrics.curve_results import CalibrationCurve
-from assay.metrics.inputs import encode, label_column, row_weights, same_rows
+from assay.metrics.inputs import encode, label_column, same_rows
 from assay.metrics.limits import loss_limits
 from assay.resampling import splits_of
 from assay.results import Interval, Result

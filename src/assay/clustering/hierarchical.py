@@ -30,6 +30,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from assay.base import Constraint, Estimator, integer, jobs, none, one_of, real
+from assay.checks import row_weights
 from assay.clustering._agglomerate import from_distances, from_points
 from assay.clustering._dissimilarity import DIRECTIONS, METRICS, by_function, by_name, given, gower
 from assay.clustering._linkage import LINKAGES, SQUARED
@@ -162,7 +163,7 @@ class HierarchicalClustering(ClusterMixin, Estimator):
     def _members(self, members: Any, n: int) -> Array:
         if members is None:
             return np.ones(n)
-        w = self._weights(members, n)
+        w = row_weights(members, n, "members")
         assert w is not None
         if (w == 0).any():
             row = int(np.argmin(w))

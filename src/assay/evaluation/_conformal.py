@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from assay.checks import refuse_improbable
 from assay.errors import DataError, DataTypeError
 from assay.numerics.jit import kernel
 
@@ -189,11 +190,8 @@ def align(found: Array, own: Array, classes: Array) -> Array:
 
 
 def check_probabilities(p: Array) -> Array:
-    """Refuse what is no probability, by row."""
-    bad = ~((p >= -1e-9) & (p <= 1 + 1e-9)).all(axis=1)
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise DataError(f"the probabilities of row {row} leave [0, 1]", remedy="look at the model, or calibrate it")
+    """The same, if all of it lies in [0, 1] but for rounding."""
+    refuse_improbable(p, "the predicted probability", least=-1e-9, most=1 + 1e-9, tolerance=None)
     return p
 
 

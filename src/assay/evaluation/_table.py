@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from assay.checks import listed
-from assay.errors import DataError, DataTypeError, ParameterError
+from assay.checks import listed, with_shape
+from assay.errors import DataError, ParameterError
 
 __all__ = [
     "Workbench",
@@ -35,12 +35,9 @@ CELLS = 1 << 20
 
 def as_table(X: Any) -> Any:
     """A data frame, a sparse matrix or a two-dimensional array."""
-    if isinstance(X, list | tuple):
-        X = np.asarray(X)
+    X = with_shape(X)
     if sparse.issparse(X) or isinstance(X, pd.DataFrame):
         return X
-    if not hasattr(X, "shape"):
-        raise DataTypeError(f"X is a {type(X).__name__}, not a table", remedy="pass an array or a data frame")
     X = X if isinstance(X, np.ndarray) else np.asarray(X)
     if X.ndim != 2 or X.shape[1] == 0:
         raise DataError(f"X has shape {X.shape}, which has no columns", remedy="pass a table of rows and columns")

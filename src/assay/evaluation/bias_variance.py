@@ -29,7 +29,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from assay.checks import choice, fraction, freeze, number, whole
+from assay.checks import SUM_TOLERANCE, choice, fraction, freeze, number, refuse_improbable, whole
 from assay.errors import DataError, ParameterError
 from assay.evaluation._decompose import indicator_parts, squared_parts, vote_parts, vote_spread
 from assay.evaluation._refits import along, bootstrap_variance, crossed_variance, means_by_row
@@ -303,9 +303,7 @@ def _class_reference(study: Study, told: Array | None, loss: str) -> _Reference:
     if told.shape[1] != classes.size:
         what = f"truth gave {told.shape[1]} probabilities per row for {classes.size} classes"
         raise DataError(what, remedy=f"return one column for each of {classes.tolist()}")
-    if (told < 0).any() or np.abs(told.sum(axis=1) - 1).max() > 1e-6:
-        row = int(np.argmax((told < 0).any(axis=1) | (np.abs(told.sum(axis=1) - 1) > 1e-6)))
-        raise DataError(f"truth gave no probabilities in row {row}", remedy="return shares that add up to one")
+    refuse_improbable(told, "truth", most=1 + SUM_TOLERANCE)
     noise = 0.5 * (1.0 - (told**2).sum(axis=1)) if loss == "kohavi-wolpert" else 1.0 - told.max(axis=1)
     return _Reference(told, told.argmax(axis=1), noise, classes)
 

@@ -24,7 +24,7 @@ import pandas as pd
 from scipy import special
 from sklearn.base import is_classifier
 
-from assay.checks import choice, fraction, freeze, whole
+from assay.checks import choice, fraction, freeze, row_weights, whole
 from assay.errors import DataError, DataTypeError, ParameterError
 from assay.evaluation._support import grids_of, support_of
 from assay.evaluation._table import as_table, column_values, copies_for, find_column, names_of, workbench
@@ -32,7 +32,6 @@ from assay.evaluation.learner import (
     label_of,
     refuse_unfitted,
 )
-from assay.metrics.inputs import row_weights
 from assay.numbers import fmt
 from assay.numerics.seeds import generator
 from assay.numerics.threads import one_blas_thread

@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from assay.checks import fraction, freeze, whole
+from assay.checks import fraction, freeze, row_weights, whole
 from assay.errors import DataError, ParameterError
 from assay.evaluation._shuffle import FigureJudge, Found, Judge, RowJudge, Shuffler, permutations
 from assay.evaluation._table import as_table, find_columns, names_of, workbench
@@ -45,7 +45,6 @@ from assay.evaluation.learner import (
 )
 from assay.importance import Importance, t_limits
 from assay.metrics.definition import Metric
-from assay.metrics.inputs import row_weights
 from assay.numbers import fmt
 from assay.numerics.seeds import seed_sequence
 from assay.numerics.threads import workers
@@ -246,5 +245,6 @@ class _Fold:
 def _result(
     parts: Sequence[tuple[str, Any]], mean: Array, error: Array, df: float, draws: Array, *, level: float, **facts: Any
 ) -> Importance:
-    figures = (mean, error, *t_limits(mean, error, df, level))
-    return Importance(tuple(label for label, _ in parts), *map(freeze, figures), level, freeze(draws), **facts)
+    lower, upper = t_limits(mean, error, df, level)
+    figures = (freeze(mean), freeze(error), freeze(lower), freeze(upper))
+    return Importance(tuple(label for label, _ in parts), *figures, level, freeze(draws), **facts)

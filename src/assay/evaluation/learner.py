@@ -20,6 +20,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from assay.base import weight_name
+from assay.checks import row_weights, with_shape
 from assay.errors import AssayError, DataError, DataTypeError, LearnerError, ParameterError
 from assay.interrupts import end_with_parent
 from assay.metrics.definition import Metric, find
@@ -72,10 +73,7 @@ def rows_of(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: A
     if not hasattr(estimator, "fit") or not hasattr(estimator, "predict") or isinstance(estimator, type):
         what = f"{label_of(estimator)} is no learner" + (" but a class" if isinstance(estimator, type) else "")
         raise DataTypeError(what, remedy="pass an object with fit and predict, such as assay.linear.Ridge()")
-    if isinstance(X, list | tuple):
-        X = np.asarray(X)
-    if not hasattr(X, "shape") or len(X.shape) < 1:
-        raise DataTypeError(f"X is a {type(X).__name__}, not a table", remedy="pass an array or a data frame")
+    X = with_shape(X)
     if isinstance(y, pd.DataFrame) and y.shape[1] == 1:
         y = y.iloc[:, 0]
     n, target = int(X.shape[0]), _plain(y, "y")
@@ -87,7 +85,9 @@ def rows_of(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: A
         raise DataError(f"y has {target.shape[1]} columns", remedy="evaluate one target at a time")
     if n == 0:
         raise DataError("the table has no rows", remedy="pass at least two rows")
-    weights = None if sample_weight is None else _weights(estimator, sample_weight, n)
+    weights = row_weights(sample_weight, n)
+    if weights is not None and weight_name(estimator) is None:
+        raise ParameterError(f"{label_of(estimator)} takes no weights", remedy="leave sample_weight out")
     if groups is not None:
         groups = _plain(groups, "groups")
         if groups.shape != (n,):
@@ -127,26 +127,6 @@ def _plain(values: Any, name: str) -> Array:
     if array.dtype.kind == "O" and len({type(value) for value in array.flat}) == 1:
         array = np.array(array.tolist())  # text and numbers in their own type sort and compare faster
     return array
-
-
-def _weights(estimator: Any, sample_weight: Any, n: int) -> Array:
-    try:
-        weights = np.asarray(sample_weight, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise DataTypeError(
-            "sample_weight holds something that is no number", remedy="give one number per row"
-        ) from error
-    if weights.shape != (n,):
-        raise DataError(f"sample_weight has shape {weights.shape} for {n} rows", remedy="give one number per row")
-    bad = ~np.isfinite(weights) | (weights < 0)
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise DataError(f"sample_weight is {weights[row]:g} in row {row}", remedy="give weights of zero or more")
-    if not weights.any():
-        raise DataError("every sample weight is zero", remedy="give at least one row a positive weight")
-    if weight_name(estimator) is None:
-        raise ParameterError(f"{label_of(estimator)} takes no weights", remedy="leave sample_weight out")
-    return weights
 
 
 def _classifies(estimator: Any, y: Array) -> bool:

@@ -18,7 +18,8 @@ from scipy import sparse
 from assay.base import Constraint, array_like, boolean, none, real
 from assay.errors import DataError, ParameterError
 from assay.generative._counts import Counts, count, is_sparse, linear_scores
-from assay.generative._naive import LogOdds, NaiveBayes, given_priors, log0, open_array
+from assay.generative._naive import LogOdds, NaiveBayes, log0, open_array
+from assay.labels import class_priors
 from assay.state import Specs, floats, need
 
 __all__ = ["BernoulliNB", "DiscreteNB", "MultinomialNB", "negative"]
@@ -51,7 +52,7 @@ class DiscreteNB(NaiveBayes):
     def _set_prior(self, weight: Array) -> None:
         """`class_log_prior_` from the counts of the classes, as given, or uniform."""
         if self.class_prior is not None:
-            prior = given_priors(self.class_prior, self.classes_, "class_prior")
+            prior = class_priors(self.class_prior, self.classes_, "class_prior")
         elif self.fit_prior:
             prior = weight / weight.sum()
         else:

@@ -14,10 +14,10 @@ from assay.errors import AssayError, CollinearityWarning, DataError, ParameterEr
 from assay.generative._discriminant import LinearFit, QuadraticFit, Whitening, name_columns
 from assay.generative._discriminant_rules import DiagonalRule, LinearRule, QuadraticRule, evaluate
 from assay.generative._gaussian_summary import ClassMoments, frame_of, merge, summarize, training_moments
-from assay.labels import class_codes, class_labels
+from assay.labels import class_codes, class_labels, class_priors
 from assay.state import Specs, classes, facts, floats, need, part
 
-__all__ = ["Discriminant", "class_priors"]
+__all__ = ["Discriminant"]
 
 Array = np.ndarray
 Fit = LinearFit | QuadraticFit
@@ -121,6 +121,7 @@ class Discriminant(ClassifierMixin, Estimator):
         if self.priors is None:
             return m.weight / m.weight.sum()
         priors = class_priors(self.priors, self.classes_)
+        priors /= priors.sum()
         unseen = np.flatnonzero((priors > 0) & (m.weight == 0))
         if unseen.size:
             what = f"class {self.classes_.tolist()[unseen[0]]!r} has a prior above 0, but no row of it was passed"
@@ -264,22 +265,3 @@ def _centred(X: Array, codes: Array, w: Array | None, m: ClassMoments) -> Array:
         return Z
     counted = np.flatnonzero(w)
     return Z[counted] * np.sqrt(w[counted])[:, None]
-
-
-def class_priors(priors: Any, classes: Array) -> Array:
-    """Given priors as probabilities, one per class in sorted order.
-
-    >>> class_priors([0.25, 0.75], np.array(["a", "b"])).tolist()
-    [0.25, 0.75]
-    """
-    try:
-        values = np.array(priors, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ParameterError("priors hold something that is no number", remedy="give one per class") from error
-    if values.shape != (len(classes),):
-        what = f"priors have shape {values.shape}, but there are {len(classes)} classes, {classes.tolist()}"
-        raise ParameterError(what, remedy="give one number per class, in this order")
-    if not (np.isfinite(values) & (values >= 0)).all() or abs(values.sum() - 1.0) > 1e-5:
-        what = f"priors must be probabilities, but they are {values.tolist()} with sum {values.sum():.6g}"
-        raise ParameterError(what, remedy="give numbers of at least 0 that sum to 1")
-    return values / values.sum()

@@ -15,7 +15,8 @@ import numpy as np
 from assay.base import Constraint, array_like, none, real
 from assay.errors import DataError
 from assay.generative._diagonal import Normal, normal_scores, summarize
-from assay.generative._naive import LogOdds, NaiveBayes, given_priors, log0, open_array
+from assay.generative._naive import LogOdds, NaiveBayes, log0, open_array
+from assay.labels import class_priors
 from assay.state import Specs, floats, need
 
 __all__ = ["GaussianNB"]
@@ -90,7 +91,7 @@ class GaussianNB(LogOdds, NaiveBayes):
 
     def _solve(self, summary: Normal) -> None:
         weight, seen = summary.weight, summary.weight > 0
-        given = None if self.priors is None else given_priors(self.priors, self.classes_, "priors")
+        given = None if self.priors is None else class_priors(self.priors, self.classes_, "priors")
         overall = _overall_variance(summary)
         if not np.isfinite(overall).all():
             where = self._column(int(np.argmax(~np.isfinite(overall))))

@@ -19,7 +19,7 @@ from sklearn.base import ClassifierMixin, clone
 
 from assay.base import Estimator
 from assay.checks import choice
-from assay.errors import DataError, ParameterError
+from assay.errors import DataError
 from assay.labels import class_codes, class_labels
 from assay.numerics.jit import kernel
 from assay.numerics.moments import all_but_one
@@ -27,7 +27,7 @@ from assay.numerics.threads import parallel
 from assay.resampling import AllButOne, Partition, partitions_of, row_numbers
 from assay.state import Specs, classes
 
-__all__ = ["NO_ROWS", "LogOdds", "NaiveBayes", "Posterior", "given_priors", "log0", "open_array"]
+__all__ = ["NO_ROWS", "LogOdds", "NaiveBayes", "Posterior", "log0", "open_array"]
 
 Array = np.ndarray
 
@@ -113,23 +113,6 @@ def log0(values: Array) -> Array:
     """Logarithms with log 0 = -inf and no warning."""
     with np.errstate(divide="ignore"):
         return np.log(values)
-
-
-def given_priors(values: Any, classes: Array, name: str) -> Array:
-    """The prior of each class as the user gave it."""
-    remedy = f"give {classes.size} numbers of at least 0 that sum to 1, in the order of the sorted classes"
-    try:
-        prior = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ParameterError(f"{name} holds something that is no number", remedy=remedy) from error
-    if prior.shape != (classes.size,):
-        raise ParameterError(f"{name} has shape {prior.shape} for {classes.size} classes", remedy=remedy)
-    if not np.isfinite(prior).all() or (prior < 0).any():
-        at = int(np.argmax(~np.isfinite(prior) | (prior < 0)))
-        raise ParameterError(f"{name} of class {classes.tolist()[at]!r} is {prior[at]:g}", remedy=remedy)
-    if not np.isclose(prior.sum(), 1.0):
-        raise ParameterError(f"{name} sums to {prior.sum():g}, not to 1", remedy=remedy)
-    return prior
 
 
 def open_array(values: Array, dtype: Any = np.float64) -> Array:

@@ -31,7 +31,8 @@ from assay.errors import DataError
 from assay.generative._categorical_nb import padded_sum
 from assay.generative._columns import KINDS, encode, infer, levels_of, named_kinds
 from assay.generative._diagonal import chan
-from assay.generative._naive import LogOdds, NaiveBayes, given_priors, log0
+from assay.generative._naive import LogOdds, NaiveBayes, log0
+from assay.labels import class_priors
 from assay.levels import as_frame
 from assay.state import Specs, bools, floats, labels, need, several
 
@@ -259,7 +260,7 @@ class MixedNB(LogOdds, NaiveBayes):
 
     def _solve(self, summary: Columns) -> None:
         K, p = summary.present.shape
-        prior = None if self.priors is None else given_priors(self.priors, self.classes_, "priors")
+        prior = None if self.priors is None else class_priors(self.priors, self.classes_, "priors")
         theta, var, rate = (np.full((K, p), np.nan) for _ in range(3))
         logs: list[Array | None] = [None] * p
         for j, (kind, table) in enumerate(zip(self.kinds_, summary.tables, strict=True)):

@@ -29,10 +29,9 @@ from assay.base import Constraint, Estimator, array_like, jobs, none, one_of, re
 from assay.constraints import boolean
 from assay.errors import AssayWarning, DataError
 from assay.generative._discriminant import NOISE, fit_quadratic, name_columns
-from assay.generative._discriminant_model import class_priors
 from assay.generative._discriminant_rules import DiagonalRule, QuadraticRule, evaluate
 from assay.generative._gaussian_summary import ClassMoments, Frame, frame_of, summarize
-from assay.labels import class_codes
+from assay.labels import class_codes, class_priors
 from assay.numerics.threads import parallel
 from assay.state import Specs, Stateful, anything, classes, floats, need, optional, part, several
 
@@ -130,7 +129,8 @@ class PlugInClassifier(ClassifierMixin, Estimator):
         self.classes_, codes = class_codes(y, len(X), w)
         K = len(self.classes_)
         total = np.bincount(codes, weights=w, minlength=K).astype(float)
-        self.priors_ = total / total.sum() if self.priors is None else class_priors(self.priors, self.classes_)
+        shares = total if self.priors is None else class_priors(self.priors, self.classes_)
+        self.priors_ = shares / shares.sum()
         for name in ("_rule", "_kernels", "_scipy", "bandwidths_"):
             self.__dict__.pop(name, None)
         self.densities_: list[Any] = []

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from assay.errors import ParameterError
+from assay.checks import probabilities
 from assay.latent._hmm_kernels import NONE
 
 __all__ = ["check_law", "count_path", "laws", "log_path", "log_prior", "stationary_laws"]
@@ -34,23 +34,8 @@ def check_law(given: Any, shape: tuple[int, ...], name: str) -> Array:
     >>> check_law([0.25, 0.75], (2,), "startprob")
     array([0.25, 0.75])
     """
-    try:
-        law = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        law = np.empty(0)
-    if law.shape != shape:
-        said = f"has the shape {law.shape}" if law.size else "is no array of numbers"
-        raise ParameterError(f"{name} {said}, expected {shape}", remedy=f"pass {name} with one row per state")
-    if not np.isfinite(law).all() or (law < 0).any():
-        raise ParameterError(f"{name} holds a negative or missing value", remedy="pass probabilities, from 0 to 1")
-    total = law.sum(axis=-1, keepdims=True)
-    wrong = np.abs(total - 1.0) > 1e-6
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        where = f"row {row} of {name}" if law.ndim > 1 else name
-        what = f"{where} adds up to {float(total.ravel()[row]):.6g} instead of 1"
-        raise ParameterError(what, remedy="divide each row by its sum")
-    return np.ascontiguousarray(law / total)
+    law = probabilities(given, name, shape)
+    return np.ascontiguousarray(law / law.sum(axis=-1, keepdims=True))
 
 
 def laws(counts: Array, smoothing: float, allowed: Array, previous: Array) -> Array:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from assay.checks import probabilities
 from assay.clustering import KMeans
 from assay.errors import AssayWarning, DataError, ParameterError
 from assay.latent._gaussian import Frame, Gaussians, Sums, gaussians, log_densities, weighted_sums
@@ -214,10 +215,7 @@ def _numbers(value: Any, name: str, shape: tuple[int, ...]) -> Array:
 
 
 def _shares(value: Any, K: int) -> Array:
-    weights = _numbers(value, "weights_init", (K,))
-    if (weights < 0).any() or abs(weights.sum() - 1.0) > 1e-6:
-        what = f"weights_init = {weights.tolist()} must be shares, but they sum to {weights.sum():.6g}"
-        raise ParameterError(what, remedy="give numbers of at least 0 that sum to 1")
+    weights = probabilities(value, "weights_init", (K,))
     return weights / weights.sum()
 
 

@@ -11,7 +11,8 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from assay.base import Constraint, array_like, boolean, integer, none, one_of, real, seed
-from assay.errors import ConvergenceWarning, ParameterError
+from assay.checks import penalty_factors
+from assay.errors import ConvergenceWarning
 from assay.linear._coordinate import CYCLIC, GREEDY, RANDOM
 from assay.linear._lasso_budget import penalty_sum
 from assay.linear._lasso_design import Solutions
@@ -56,26 +57,7 @@ class Penalised(LinearModel):
     def _table(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, np.ndarray, np.ndarray | None, np.ndarray]:
         X, y = self._gate(X, y, sparse="csc")
         w = self._weights(sample_weight, X.shape[0])
-        return X, y, w, self._factors(X.shape[1])
-
-    def _factors(self, p: int) -> np.ndarray:
-        if self.penalty_factors is None:
-            return np.ones(p)
-        try:
-            factors = np.asarray(self.penalty_factors, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ParameterError("penalty_factors hold something that is no number", remedy="give numbers") from error
-        if factors.shape != (p,):
-            raise ParameterError(
-                f"penalty_factors have shape {factors.shape} for {p} columns", remedy="give one factor per column"
-            )
-        bad = ~(np.isfinite(factors) & (factors >= 0))
-        if bad.any():
-            at = int(np.argmax(bad))
-            raise ParameterError(
-                f"the penalty factor of column {at} is {factors[at]}", remedy="factors are finite and at least zero"
-            )
-        return factors
+        return X, y, w, penalty_factors(self.penalty_factors, X.shape[1])
 
     def _settings(self) -> Settings:
         start = 0

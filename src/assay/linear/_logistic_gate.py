@@ -17,6 +17,7 @@ from scipy import special
 from sklearn.base import ClassifierMixin
 
 from assay.base import Constraint, Estimator, array_like, boolean, instance_of, none, one_of
+from assay.checks import penalty_factors
 from assay.constraints import integer
 from assay.errors import DataError, ParameterError
 from assay.labels import class_codes, class_factors
@@ -75,7 +76,7 @@ class LogisticModel(ClassifierMixin, Estimator):
         if self.class_weight is not None:
             w = np.ones(n) if w is None else w
             w = w * row_factors(self.class_weight, self.classes_, codes, w)
-        return Table(X, codes, K, w, added, _factors(self.penalty_factors, p), bool(self.fit_intercept))
+        return Table(X, codes, K, w, added, penalty_factors(self.penalty_factors, p), bool(self.fit_intercept))
 
     @property
     def _cut(self) -> float:
@@ -146,18 +147,4 @@ def _offsets(offset: Any, n: int, K: int) -> Array:
     if not finite.all():
         what = f"offset holds NaN or inf in row {int(np.argmin(finite))}"
         raise DataError(what, remedy="drop that row or give it a finite offset")
-    return values
-
-
-def _factors(factors: Any, p: int) -> Array:
-    """What each column's penalty is multiplied by."""
-    if factors is None:
-        return np.ones(p)
-    try:
-        values = np.asarray(factors, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ParameterError("penalty_factors hold something that is no number", remedy="give numbers") from error
-    if values.shape != (p,) or not np.isfinite(values).all() or (values < 0).any():
-        what = f"penalty_factors must be {p} finite numbers of at least 0, one per column"
-        raise ParameterError(what, remedy="correct penalty_factors")
     return values

@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from assay.base import integer
+from assay.checks import non_negative, penalty_factors
 from assay.errors import ParameterError
 from assay.linear._inference import coefficient_table
 from assay.linear._model import LinearModel
@@ -22,7 +23,7 @@ from assay.linear._ridge_rows import Rows, prepare
 from assay.results import Summary
 from assay.state import Specs, anything, facts
 
-__all__ = ["RidgeModel", "numbers", "per_target"]
+__all__ = ["RidgeModel", "per_target"]
 
 Array = np.ndarray
 
@@ -53,12 +54,7 @@ class RidgeModel(LinearModel):
         )
         w = self._weights(sample_weight, X.shape[0])
         names = [str(name) for name in self.feature_names_in_] if hasattr(self, "feature_names_in_") else None
-        return prepare(X, y, w, self.fit_intercept, names), self._factors(X.shape[1]), X, y, w
-
-    def _factors(self, p: int) -> Array:
-        if self.penalty_factors is None:
-            return np.ones(p)
-        return numbers("penalty_factors", self.penalty_factors, p, "column")
+        return prepare(X, y, w, self.fit_intercept, names), penalty_factors(self.penalty_factors, X.shape[1]), X, y, w
 
     def _keep(self, rows: Rows, fit: Fit, alpha: Array, factors: Array, ndim: int) -> None:
         """Set the fitted attributes; targets were fitted in units of `rows.scale`."""
@@ -171,27 +167,7 @@ class RidgeModel(LinearModel):
 
 
 def per_target(name: str, value: Any, k: int) -> Array:
-    return np.full(k, float(value)) if np.ndim(value) == 0 else numbers(name, value, k, "target")
-
-
-def numbers(name: str, values: Any, size: int | None, per: str) -> Array:
-    """Finite numbers of zero or more, `size` of them."""
-    try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ParameterError(
-            f"{name} holds something that is no number", remedy=f"give one number per {per}"
-        ) from error
-    if array.ndim != 1 or (size is not None and array.size != size):
-        wanted = "a plain list" if size is None else f"{size} numbers, one per {per}"
-        raise ParameterError(f"{name} has shape {array.shape}", remedy=f"give {wanted}")
-    bad = ~np.isfinite(array) | (array < 0)
-    if bad.any():
-        at = int(np.argmax(bad))
-        raise ParameterError(
-            f"{name}[{at}] = {array[at]:g} is out of range", remedy="it must be a number of at least 0"
-        )
-    return array
+    return np.full(k, float(value)) if np.ndim(value) == 0 else non_negative(value, name, k, "target")
 
 
 def _total(rows: Rows) -> Array:

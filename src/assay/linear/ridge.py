@@ -30,6 +30,7 @@ import numpy as np
 from sklearn.base import clone
 
 from assay.base import Constraint, array_like, boolean, integer, jobs, none, one_of, real
+from assay.checks import non_negative
 from assay.errors import DataError, ParameterError
 from assay.linear._folds import Line, applies, held_out, line_of, refit_the_rest, whitener
 from assay.linear._ridge import Fit, fit_alpha, path_from_moments, solve_budget, solve_path
@@ -42,7 +43,7 @@ from assay.linear._ridge_cv import (
     splits_of,
     weight_of,
 )
-from assay.linear._ridge_model import RidgeModel, numbers, per_target
+from assay.linear._ridge_model import RidgeModel, per_target
 from assay.linear._ridge_rows import Rows, factor_of_rows, moments_of, moments_of_parts, route
 from assay.linear._ridge_spectrum import Spectrum, leave_one_out, spectrum_from_gram, spectrum_of
 from assay.numerics.moments import Moments
@@ -465,7 +466,7 @@ def _in_units(budget: Array, rows: Rows) -> Array:
 
 def _grid(alphas: Any) -> Array:
     """A given grid, largest first."""
-    grid = numbers("alphas", alphas, None, "alpha")
+    grid = non_negative(alphas, "alphas", None, "alpha")
     if grid.size == 0:
         raise ParameterError("alphas is empty", remedy="give at least one alpha")
     return np.sort(grid)[::-1].copy()

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from assay.checks import row_weights
 from assay.errors import ParameterError
-from assay.metrics.inputs import class_list, encode_pair, positive_class, row_weights
+from assay.metrics.inputs import class_list, encode_pair, positive_class
 from assay.metrics.limits import average as weighted_mean
 from assay.metrics.limits import effective, share_limits, smooth_limits, standard_error
 from assay.results import Interval

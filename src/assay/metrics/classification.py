@@ -23,12 +23,12 @@ from typing import Any
 
 import numpy as np
 
-from assay.checks import fraction, freeze, sample
+from assay.checks import fraction, freeze, row_weights, sample
 from assay.errors import DataError
 from assay.inference.intervals import PROPORTION_METHODS
 from assay.metrics._counts import Counts, averaged, counted, delta_limits, per_class, with_positive
 from assay.metrics.definition import Metric, Rule, metric
-from assay.metrics.inputs import encode_pair, row_weights
+from assay.metrics.inputs import encode_pair
 from assay.metrics.limits import average as weighted_mean
 from assay.metrics.limits import effective, loss_limits, share_limits
 from assay.results import Interval

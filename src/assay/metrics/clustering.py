@@ -23,10 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from assay.checks import fraction
+from assay.checks import fraction, row_weights
 from assay.errors import DataError
 from assay.metrics.definition import metric
-from assay.metrics.inputs import encode, label_column, matrix, row_weights, same_rows
+from assay.metrics.inputs import encode, label_column, matrix, same_rows
 from assay.metrics.limits import loss_limits, share_limits, smooth_limits, standard_error
 from assay.results import Interval
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from assay.checks import freeze
-from assay.metrics.inputs import encode_pair, row_weights
+from assay.checks import freeze, row_weights
+from assay.metrics.inputs import encode_pair
 from assay.numbers import fmt
 from assay.results import Result
 

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from assay.checks import choice, fraction, freeze
+from assay.checks import choice, fraction, freeze, row_weights
 from assay.errors import DataError
 from assay.metrics.curve_results import CalibrationCurve, PrecisionRecallCurve, RocCurve, ThresholdTable
-from assay.metrics.inputs import binary_truth, probabilities, row_weights, same_rows, value_column
+from assay.metrics.inputs import binary_truth, probabilities, same_rows, value_column
 from assay.metrics.limits import effective, share_limits
 from assay.metrics.probabilistic import binned, expected_calibration_error
 from assay.metrics.ranking import auc

@@ -22,8 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from assay.checks import row_weights
 from assay.errors import DataError, ParameterError
-from assay.metrics.inputs import pair_of_columns, row_weights
+from assay.metrics.inputs import pair_of_columns
 from assay.metrics.limits import average, bootstrap_limits, loss_limits
 from assay.results import Interval
 

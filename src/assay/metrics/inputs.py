@@ -1,4 +1,4 @@
-"""The gate of the metrics room: labels, values, scores, probabilities and weights, clean or refused in one sentence.
+"""The gate of the metrics room: labels, values, scores and probabilities, clean or refused in one sentence.
 
 Rows are counted from 0. Labels may be text, numbers or booleans; they are encoded as positions in the sorted classes.
 """
@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from assay.checks import sample
+from assay.checks import SUM_TOLERANCE, refuse_improbable, sample
 from assay.errors import DataError, DataTypeError, ParameterError
-from assay.numbers import fmt
 
 __all__ = [
     "binary_truth",
@@ -24,15 +23,12 @@ __all__ = [
     "pair_of_columns",
     "positive_class",
     "probabilities",
-    "row_weights",
     "same_rows",
     "score_matrix",
     "value_column",
 ]
 
 Array = np.ndarray
-SUM_TOLERANCE = 1e-6
-"""How far a row of probabilities may be from one: single precision over a thousand classes stays within it."""
 
 
 def value_column(x: Any, name: str) -> Array:
@@ -60,21 +56,6 @@ def same_rows(truth: Array, other: Array, name: str, first: str = "y_true") -> N
     if len(truth) != len(other):
         what = f"{first} has {len(truth)} rows but {name} has {len(other)}"
         raise DataError(what, remedy="pass one entry per row in both")
-
-
-def row_weights(sample_weight: Any, rows: int) -> Array | None:
-    """None, or finite non-negative weights with a positive sum."""
-    if sample_weight is None:
-        return None
-    weights = value_column(sample_weight, "sample_weight")
-    if weights.size != rows:
-        raise DataError(f"sample_weight has {weights.size} entries for {rows} rows", remedy="pass one weight per row")
-    if weights.min() < 0:
-        row = int(np.argmax(weights < 0))
-        raise DataError(f"sample_weight is negative in row {row}", remedy="weights must be at least 0")
-    if weights.max() == 0:
-        raise DataError("all sample weights are zero", remedy="give at least one row a positive weight")
-    return weights
 
 
 def label_column(y: Any, name: str) -> Array:
@@ -241,18 +222,7 @@ def probabilities(
 ) -> tuple[Array, Array, Array | None]:
     """(codes, table, classes) as in `score_matrix`, with one column per class always: rows are probabilities."""
     raw, _ = sample(y_proba, "y_pred")
-    outside = (raw < 0) | (raw > 1)
-    if outside.any():
-        row, column = (int(part) for part in np.argwhere(outside)[0])
-        where = f" (column {column})" if raw.shape[1] > 1 else ""
-        what = f"y_pred holds {raw[row, column]:g} in row {row}{where}, which is not a probability"
-        raise DataError(what, remedy="pass probabilities in [0, 1], for instance from predict_proba")
-    if raw.shape[1] > 1:
-        away = np.abs(raw.sum(axis=1) - 1)
-        if away.max() > SUM_TOLERANCE:
-            row = int(np.argmax(away > SUM_TOLERANCE))
-            what = f"the probabilities in row {row} of y_pred add up to {fmt(raw[row].sum(), 6)}"
-            raise DataError(what, remedy="divide each row by its sum")
+    refuse_improbable(raw, "y_pred", tolerance=SUM_TOLERANCE if raw.shape[1] > 1 else None)
     codes, table, classes = score_matrix(y_true, raw, labels, pos_label)
     if classes is None:
         table = np.column_stack([1 - table, table]) if raw.shape[1] == 1 else np.ascontiguousarray(raw)

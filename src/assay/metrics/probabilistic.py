@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from assay.checks import choice, fraction, whole
+from assay.checks import choice, fraction, row_weights, whole
 from assay.metrics.classification import ORDER, UNIT
 from assay.metrics.definition import Rule, metric, row_metric
-from assay.metrics.inputs import probabilities, row_weights, score_matrix
+from assay.metrics.inputs import probabilities, score_matrix
 from assay.metrics.limits import average as weighted_mean
 from assay.metrics.limits import effective, share_limits
 from assay.results import Interval

@@ -25,11 +25,11 @@ from typing import Any
 
 import numpy as np
 
-from assay.checks import choice, fraction
+from assay.checks import choice, fraction, row_weights
 from assay.errors import DataError
 from assay.metrics.classification import UNIT
 from assay.metrics.definition import Rule, metric
-from assay.metrics.inputs import row_weights, score_matrix
+from assay.metrics.inputs import score_matrix
 from assay.metrics.limits import average as weighted_mean
 from assay.metrics.limits import share_limits, smooth_limits, standard_error
 from assay.results import Interval

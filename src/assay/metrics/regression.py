@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from assay.checks import choice, fraction
+from assay.checks import choice, fraction, row_weights
 from assay.errors import DataError
 from assay.metrics.definition import Metric, metric, register, row_metric
-from assay.metrics.inputs import pair_of_columns, row_weights
+from assay.metrics.inputs import pair_of_columns
 from assay.metrics.limits import average, effective, smooth_limits, standard_error
 from assay.results import Interval
 

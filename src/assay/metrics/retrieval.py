@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from assay.checks import choice, whole
+from assay.checks import choice, row_weights, whole
 from assay.errors import DataError, ParameterError
 from assay.metrics.classification import ORDER, UNIT
 from assay.metrics.definition import Rule, metric
-from assay.metrics.inputs import row_weights, score_matrix
+from assay.metrics.inputs import score_matrix
 from assay.metrics.limits import average as weighted_mean
 from assay.metrics.limits import effective, share_limits, smooth_limits, standard_error
 from assay.metrics.ranking import over_classes, scored, trivial, without_spread

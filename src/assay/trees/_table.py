@@ -16,13 +16,14 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from assay.base import Constraint, Estimator, array_like, none, one_of
+from assay.checks import refuse_vector
 from assay.errors import DataError, ParameterError
 from assay.levels import as_frame, as_numbers, as_places, column_index, refuse_objects, sorted_levels
 from assay.numerics.jit import kernel
 from assay.state import Specs, bools, labels, several
 from assay.trees._sparse import SparseTable, canonical
 
-__all__ = ["TableEstimator", "categories", "monotone", "refuse_vector"]
+__all__ = ["TableEstimator", "categories", "monotone"]
 
 Array = np.ndarray
 
@@ -260,24 +261,6 @@ def _levels(column: pd.Series, where: str) -> tuple[Array | None, bool]:
         if any(isinstance(value, str) for value in present):
             return _unique(column, where), False
     return None, False
-
-
-def refuse_vector(X: Any) -> None:
-    """Refuse one row or one column on its own: nobody can know which it is."""
-    if isinstance(X, list | tuple):
-        depth = 1 if len(X) > 0 and all(value is None or np.isscalar(value) for value in X) else 2
-    else:
-        depth = 0 if np.isscalar(X) else getattr(X, "ndim", 2)
-    if depth == 2:
-        return
-    what, remedy = f"Expected 2D array, got {depth}D array instead", "Reshape your data to a table"
-    if depth == 1 and isinstance(X, pd.Series):
-        what += f": a Series of {len(X)} values"
-        remedy += ": one row of a DataFrame is df.iloc[[k]], one column df[['name']]"
-    elif depth == 1:
-        what += f": {X.shape[0] if hasattr(X, 'shape') else len(X)} values"
-        remedy += ": [x] is one row, [[value] for value in x] one column"
-    raise DataError(what, remedy=remedy)
 
 
 def _refuse_bytes(column: pd.Series, where: str) -> None:

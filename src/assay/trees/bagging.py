@@ -32,7 +32,6 @@ from assay.base import (
     Constraint,
     Estimator,
     boolean,
-    from_lists,
     integer,
     jobs,
     none,
@@ -41,6 +40,7 @@ from assay.base import (
     seed,
     weight_name,
 )
+from assay.checks import refuse_vector
 from assay.errors import DataError, ParameterError
 from assay.labels import class_codes
 from assay.numerics.threads import parallel
@@ -60,7 +60,6 @@ from assay.trees._oob import (
     unit_of,
 )
 from assay.trees._sparse import canonical
-from assay.trees._table import refuse_vector
 from assay.trees._target import numeric_target
 from assay.trees.cart import DecisionTreeClassifier, DecisionTreeRegressor
 from assay.trees.tree import Tree
@@ -218,12 +217,8 @@ class _Bagging(DrawsRows, MetaEstimatorMixin, Estimator):
             self._check_parameters()
         else:
             check_is_fitted(self, "estimators_")
-        if not hasattr(X, "shape"):
-            array = from_lists(X)
-            X = self._gate(X, reset=reset) if array is None else array  # the gate says what is wrong with ragged lists
+        X = self._as_came(X, reset=reset)
         refuse_vector(X)
-        if 0 in X.shape:
-            self._gate(np.empty(X.shape), reset=reset)  # which says what is missing
         if sparse.issparse(X) and getattr(X, "format", "") not in ("csr", "csc"):
             X = canonical(self._gate(X, reset=reset, sparse=True, dtype=None, finite=False))  # rows can be taken
         self._match_columns(X, reset=reset)
