@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from assay.errors import DataError, ParameterError
 from assay.neural import Conv2D, Dense, MaxPool, MeanPool, MinPool, Network, convolve, pool
-from assay.neural.network import Pass, Plan
+from assay.neural.network import NetworkPlan, Pass
 from tests.naive import neural as naive
 
 NOTES = [[1, 2, 5, 3], [3, 0, 1, 2], [2, 1, 3, 4], [1, 1, 2, 0]]
@@ -67,7 +67,7 @@ def test_maxima_before_the_activation_are_the_same(activation):
     layers = [Conv2D(5, 3, activation=activation, padding="same"), MaxPool((2, 3)), Dense(2)]
     network = Network(layers, (7, 11, 2), dtype="float64", random_state=0).initialize()
     network.parameters_[:] = rng.normal(size=network.n_parameters)
-    fused = Plan(layers, (7, 11, 2), fused=True)
+    fused = NetworkPlan(layers, (7, 11, 2), fused=True)
     assert len(fused.steps) == 2
     X = rng.normal(size=(40, 7, 11, 2))
     given = Pass(fused, network.parameters_, network.statistics_).forward(X)

@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose
 from assay import neural
 from assay.neural import Conv2D, Dense, Layer, Loss, MaxPool, Network, Penalty, Residual
 from assay.neural.losses import LOSSES
-from assay.neural.network import Pass, Plan
-from assay.neural.training import Recipe, Rows, Trainer
+from assay.neural.network import NetworkPlan, Pass
+from assay.neural.training import Recipe, Trainer, TrainingRows
 from tests.naive import neural as naive
 
 KINDS = [
@@ -26,7 +26,7 @@ def test_every_public_layer_has_examples():
 @pytest.mark.parametrize(("layer", "shape"), CASES, ids=lambda value: str(value)[:60])
 def test_layers(layer, shape):
     rng = np.random.default_rng(0)
-    plan = Plan([layer], shape)
+    plan = NetworkPlan([layer], shape)
     theta = rng.normal(size=plan.n_parameters)
     X = rng.normal(size=(4, *shape))
     weight = rng.normal(size=(4, *plan.output_shape))
@@ -97,7 +97,7 @@ def test_penalties(on, scale, per_layer):
     layers = [Dense(3, "tanh", penalty=penalty if per_layer else None), Dense(1)]
     network = Network(layers, (2,), dtype="float64", random_state=0).initialize()
     network.parameters_[:] = rng.normal(size=network.n_parameters)
-    rows = Rows(rng.normal(size=(5, 2)), rng.normal(size=(5, 1)), np.empty(0))
+    rows = TrainingRows(rng.normal(size=(5, 2)), rng.normal(size=(5, 1)), np.empty(0))
     recipe = Recipe(
         LOSSES["squared"], neural.SGD(0.0), neural.Constant(), 0.1, 5, 1, penalties=() if per_layer else (penalty,)
     )
@@ -127,7 +127,7 @@ def test_penalties_of_layers_inside_others_count():
     pooled = [Conv2D(2, 2, penalty=penalty), MaxPool(2), Dense(1)], (5, 5, 1)
     for layers, shape in (inside, pooled):
         network = Network(layers, shape, dtype="float64", random_state=0).initialize()
-        rows = Rows(np.zeros((1, *shape)), np.zeros((1, *network.output_shape)), np.empty(0))
+        rows = TrainingRows(np.zeros((1, *shape)), np.zeros((1, *network.output_shape)), np.empty(0))
         recipe = Recipe(LOSSES["squared"], neural.SGD(0.0), neural.Constant(), 0.1, 1, 1)
         weights = next(array for name, array in network.arrays().items() if name.endswith("weights"))
         expected = 0.5 * np.sum(weights**2) + 0.25 * np.sum(np.abs(weights))

@@ -37,7 +37,7 @@ from assay.neural import training as engine
 from assay.neural._pair import Pair
 from assay.neural.layers import Workspace
 from assay.neural.losses import LOSSES
-from assay.neural.training import Recipe, Rows, Trainer
+from assay.neural.training import Recipe, Trainer, TrainingRows
 from assay.numerics import threads
 from assay.progress import listen
 
@@ -50,7 +50,7 @@ def waves(n=120, seed=0):
 
 def trainer(n, batch, **more):
     network = Network([Dense(1)], (1,), random_state=0).initialize()
-    rows = Rows(np.arange(n, dtype=np.float32)[:, None], np.zeros((n, 1), np.float32), np.empty(0, np.float32))
+    rows = TrainingRows(np.arange(n, dtype=np.float32)[:, None], np.zeros((n, 1), np.float32), np.empty(0, np.float32))
     recipe = Recipe(LOSSES["squared"], SGD(0.0), neural.Constant(), 1e-12, batch, 1, **more)
     return Trainer(network, rows, recipe, np.random.SeedSequence(0))
 
@@ -151,7 +151,7 @@ def test_two_shards_give_the_gradient_of_the_batch(monkeypatch):
         monkeypatch.setattr(engine, "WORTH", worth)
         network = Network(layers, (2,), dtype="float64", random_state=0).initialize()
         recipe = Recipe(LOSSES["squared"], SGD(), neural.Constant(), 0.1, 33, 1)
-        run = Trainer(network, Rows(X, y[:, None], np.empty(0)), recipe, np.random.SeedSequence(0))
+        run = Trainer(network, TrainingRows(X, y[:, None], np.empty(0)), recipe, np.random.SeedSequence(0))
         assert run.shards == (2 if worth == 0 else 1)
         value = run.gradient(np.arange(33))
         found.append((value, run.gradients.sum(axis=0)))
@@ -164,7 +164,7 @@ def test_a_whole_batch_where_rows_depend_on_each_other(monkeypatch):
     X, y = waves(20)
     network = Network([BatchNormalization(), Dense(1)], (2,), random_state=0).initialize()
     recipe = Recipe(LOSSES["squared"], SGD(), neural.Constant(), 0.1, 20, 1)
-    rows = Rows(X.astype(np.float32), y[:, None].astype(np.float32), np.empty(0, np.float32))
+    rows = TrainingRows(X.astype(np.float32), y[:, None].astype(np.float32), np.empty(0, np.float32))
     assert Trainer(network, rows, recipe, np.random.SeedSequence(0)).shards == 1
 
 

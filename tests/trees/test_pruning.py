@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier as PeerClassifier
 from sklearn.tree import DecisionTreeRegressor as PeerRegressor
 
 from assay.errors import AssayWarning, DataError, ParameterError
-from assay.trees._cp_table import Problem, cross_validated
+from assay.trees._cp_table import PruningProblem, cross_validated
 from assay.trees._predict import leaf_indices
 from assay.trees.nodes import Nodes, concatenate
 from assay.trees.pruning import (
@@ -298,7 +298,7 @@ def test_path_prints_and_tabulates() -> None:
 # Cross-validation against the loop that everyone would write.
 
 
-def problem_of(kind: str, *, risk: str = "criterion", criterion: str = "", weighted: bool = False) -> Problem:
+def problem_of(kind: str, *, risk: str = "criterion", criterion: str = "", weighted: bool = False) -> PruningProblem:
     """A small table, grown by scikit-learn's tree."""
     rng = np.random.default_rng(21)
     n = 240
@@ -319,7 +319,7 @@ def problem_of(kind: str, *, risk: str = "criterion", criterion: str = "", weigh
         model = peer(criterion=criterion, min_samples_leaf=3, random_state=seed)
         return nodes_of(model.fit(X[rows], y[rows], weights[rows]).tree_)
 
-    return Problem(X, y, w, grow, criterion, risk, [0] * 20)
+    return PruningProblem(X, y, w, grow, criterion, risk, [0] * 20)
 
 
 def loss_of(criterion: str, risk: str, nodes: Nodes, leaf: Array, y: Array) -> Array:

@@ -23,7 +23,7 @@ from scipy import linalg, optimize
 
 from assay.numerics.moments import about_zero, summarize
 
-__all__ = ["Rows", "decompose", "log_determinant", "maximise", "misfit"]
+__all__ = ["EvidenceRows", "decompose", "log_determinant", "maximise", "misfit"]
 
 Array = np.ndarray
 EPS = float(np.finfo(np.float64).eps)
@@ -33,7 +33,7 @@ GRID = 241
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class EvidenceRows:
     """What the evidence needs: total weight W, means, d, c, V (p, r), r0; y is in units of `scale`."""
 
     weight: float
@@ -47,7 +47,7 @@ class Rows:
     scale: float
 
 
-def decompose(X: Array, y: Array, w: Array | None, intercept: bool) -> Rows:
+def decompose(X: Array, y: Array, w: Array | None, intercept: bool) -> EvidenceRows:
     """Centre and decompose: products of the rows where they keep the digits, the rows themselves otherwise."""
     if w is not None and not w.all():
         keep = np.flatnonzero(w)
@@ -60,7 +60,7 @@ def decompose(X: Array, y: Array, w: Array | None, intercept: bool) -> Rows:
         found = _from_products(X, y, w, intercept)
         if found is not None:
             mx, my, d, c, V, r0 = found
-            return Rows(weight, weight - intercept, mx, my, d, c, V, r0, scale)
+            return EvidenceRows(weight, weight - intercept, mx, my, d, c, V, r0, scale)
     share = np.full(n, 1.0 / n) if w is None else w / weight
     mx, my = (share @ X, float(share @ y)) if intercept else (np.zeros(p), 0.0)
     A, B = X - mx, y - my
@@ -77,7 +77,7 @@ def decompose(X: Array, y: Array, w: Array | None, intercept: bool) -> Rows:
     c = U.T @ B
     r0 = float(((B - U @ c) ** 2).sum())
     full = s.size >= n - intercept  # the columns reach every target: nothing but rounding is left
-    return Rows(weight, weight - intercept, mx, my, s**2, c, Vt.T, 0.0 if full else r0, scale)
+    return EvidenceRows(weight, weight - intercept, mx, my, s**2, c, Vt.T, 0.0 if full else r0, scale)
 
 
 def _from_products(
@@ -102,20 +102,20 @@ def _from_products(
     return m.mx, float(m.my[0]), d, c, V, r0
 
 
-def misfit(rows: Rows, lam: Array) -> Array:
+def misfit(rows: EvidenceRows, lam: Array) -> Array:
     """Q(lam) = r0 + sum c^2 lam / (d + lam), for an array of lam; infinite lam: no column is used."""
     lam = np.asarray(lam, dtype=np.float64)[..., None]
     share = np.where(np.isinf(lam), 1.0, lam / (rows.d + np.where(np.isinf(lam), 0.0, lam)))
     return rows.r0 + share @ rows.c**2
 
 
-def log_determinant(rows: Rows, lam: Array) -> Array:
+def log_determinant(rows: EvidenceRows, lam: Array) -> Array:
     """sum log(1 + d / lam)."""
     lam = np.asarray(lam, dtype=np.float64)[..., None]
     return np.log1p(rows.d / lam).sum(axis=-1)
 
 
-def maximise(score: Callable[[Array], Array], slope: Callable[[float], float], rows: Rows) -> float:
+def maximise(score: Callable[[Array], Array], slope: Callable[[float], float], rows: EvidenceRows) -> float:
     """The lam of largest score: 0 < lam < infinity, or infinity where the data do not speak for any column.
 
     `score` takes an array of lam, `slope` is its derivative with respect to log lam.

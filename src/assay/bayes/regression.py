@@ -27,7 +27,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from assay.base import Constraint, Estimator, array_like, boolean, none, real
-from assay.bayes._evidence import Rows, decompose, log_determinant, maximise, misfit
+from assay.bayes._evidence import EvidenceRows, decompose, log_determinant, maximise, misfit
 from assay.bayes._stable import log_gamma_weight
 from assay.checks import choice, fraction, number, whole
 from assay.constraints import any_number
@@ -189,7 +189,7 @@ class BayesianLinearRegression(RegressorMixin, Estimator):
 
     # ------------------------------------------------------------------------------------------- hyperparameters
 
-    def _choose(self, rows: Rows) -> None:
+    def _choose(self, rows: EvidenceRows) -> None:
         """lam, sigma2, tau2, the posterior of sigma2 and the log evidence, in units of `rows.scale`."""
         unit = rows.scale**2
         known = None if self.sigma2 is None else self.sigma2 / unit
@@ -224,7 +224,7 @@ class BayesianLinearRegression(RegressorMixin, Estimator):
         self.rate_ = None if known is not None else float((rate + 0.5 * q) * unit)
         self.df_ = np.inf if known is not None else float(2.0 * half)
 
-    def _keep(self, rows: Rows, mean: Array, root: Array | None) -> None:
+    def _keep(self, rows: EvidenceRows, mean: Array, root: Array | None) -> None:
         shrunk = np.zeros(rows.d.shape) if np.isinf(self.alpha_) else np.sqrt(rows.d) * rows.c / (rows.d + self.alpha_)
         basis = rows.V if root is None else root @ rows.V
         centre = rows.mx if root is None else linalg.solve(root.T, rows.mx)
@@ -354,7 +354,7 @@ class BayesianLinearRegression(RegressorMixin, Estimator):
         return table
 
 
-def _ratio(rows: Rows, known: float | None, half: float, rate: float) -> float:
+def _ratio(rows: EvidenceRows, known: float | None, half: float, rate: float) -> float:
     """lam of largest evidence, with sigma2 known, or integrated (or maximised: the same lam) out."""
     squares = rows.c**2
 
@@ -374,7 +374,7 @@ def _ratio(rows: Rows, known: float | None, half: float, rate: float) -> float:
     return maximise(score, slope, rows)
 
 
-def _noise_given_prior(rows: Rows, tau2: float) -> float:
+def _noise_given_prior(rows: EvidenceRows, tau2: float) -> float:
     """lam = sigma2/tau2 of largest evidence for a given tau2."""
     squares = rows.c**2
 

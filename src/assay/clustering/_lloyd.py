@@ -21,7 +21,7 @@ from assay.clustering._rows import Bounds, DenseRows, Pass, SparseRows, make_row
 __all__ = ["SMALL", "Run", "batch_step", "lloyd", "mini_batches"]
 
 Array = np.ndarray
-Rows = DenseRows | SparseRows
+KMeansRows = DenseRows | SparseRows
 SMALL = 100_000
 """Up to so many differences an iteration takes less time than a call of Python's."""
 LONGEST = 1000
@@ -46,7 +46,7 @@ class Run:
         return float(self.inertia.sum())
 
 
-def lloyd(rows: Rows, C: Array, max_iter: int, tol: float, bounds: str) -> Run:
+def lloyd(rows: KMeansRows, C: Array, max_iter: int, tol: float, bounds: str) -> Run:
     """Assign and update from the centres C on; `tol` is compared with the sum of squared steps of the centres."""
     if isinstance(rows, DenseRows) and rows.X.size * len(C) <= SMALL:
         run = _small(rows, C, max_iter, tol)
@@ -85,7 +85,7 @@ def _small(rows: DenseRows, C: Array, max_iter: int, tol: float) -> Run | None:
     return Run(C, labels, weight, inertia, objective, steps, ended > 0)
 
 
-def _refill(rows: Rows, C: Array, known: Bounds, found: Pass) -> bool:
+def _refill(rows: KMeansRows, C: Array, known: Bounds, found: Pass) -> bool:
     """Move clusters without rows to the rows that are farthest from their centres; whether there were any."""
     far = known.own.copy() if (found.weight == 0).any() else known.own
     refilled = False
@@ -111,7 +111,7 @@ def _refill(rows: Rows, C: Array, known: Bounds, found: Pass) -> bool:
     return refilled
 
 
-def batch_step(rows: Rows, C: Array, counts: Array) -> tuple[Array, Array, float]:
+def batch_step(rows: KMeansRows, C: Array, counts: Array) -> tuple[Array, Array, float]:
     """Centres and their weights after a batch, and its mean squared distance to the centres it came to.
 
         c_j <- c_j + sum_{i in j} w_i (x_i - c_j) / (n_j + sum_{i in j} w_i)
@@ -129,7 +129,7 @@ def batch_step(rows: Rows, C: Array, counts: Array) -> tuple[Array, Array, float
 
 
 def mini_batches(
-    rows: Rows, C: Array, batch_size: int, max_iter: int, patience: int | None, rng: np.random.Generator
+    rows: KMeansRows, C: Array, batch_size: int, max_iter: int, patience: int | None, rng: np.random.Generator
 ) -> Run:
     """Steps on batches of rows drawn by their weights, until their smoothed inertia has stopped to fall."""
     n, k = rows.shape[0], len(C)

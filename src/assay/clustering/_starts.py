@@ -16,7 +16,7 @@ from assay.clustering._rows import DenseRows, SparseRows
 __all__ = ["START_METHODS", "plus_plus", "random_partition", "random_rows"]
 
 Array = np.ndarray
-Rows = DenseRows | SparseRows
+KMeansRows = DenseRows | SparseRows
 
 
 def _draw(mass: Array, rng: np.random.Generator, size: int) -> Array:
@@ -26,7 +26,7 @@ def _draw(mass: Array, rng: np.random.Generator, size: int) -> Array:
     return np.minimum(places, np.flatnonzero(mass)[-1])
 
 
-def plus_plus(rows: Rows, k: int, rng: np.random.Generator, trials: int | None = None) -> Array:
+def plus_plus(rows: KMeansRows, k: int, rng: np.random.Generator, trials: int | None = None) -> Array:
     """Centres by (greedy) k-means++; `trials` candidates each, by default 2 + log k."""
     trials = 2 + int(np.log(k)) if trials is None else trials
     chosen = [int(_draw(rows.w, rng, 1)[0])]
@@ -44,12 +44,12 @@ def plus_plus(rows: Rows, k: int, rng: np.random.Generator, trials: int | None =
     return rows.take(chosen)
 
 
-def random_rows(rows: Rows, k: int, rng: np.random.Generator) -> Array:
+def random_rows(rows: KMeansRows, k: int, rng: np.random.Generator) -> Array:
     """k different rows, drawn by their weights."""
     return rows.take(rng.choice(rows.shape[0], size=k, replace=False, p=rows.w / rows.w.sum()))
 
 
-def random_partition(rows: Rows, k: int, rng: np.random.Generator) -> Array:
+def random_partition(rows: KMeansRows, k: int, rng: np.random.Generator) -> Array:
     """Every row gets a cluster at random, and the centres are their means: the start of most textbooks."""
     labels = rng.integers(0, k, rows.shape[0])
     labels[rng.choice(rows.shape[0], size=k, replace=False)] = np.arange(k)  # none is empty

@@ -48,7 +48,7 @@ from assay.state import Specs, array, floats, optional, part
 __all__ = ["KMeans"]
 
 Array = np.ndarray
-Rows = DenseRows | SparseRows
+KMeansRows = DenseRows | SparseRows
 CHEAP, DEAR = 100, 200_000
 """Products per row below which no bound is worth its cost, and from which on a bound per group of centres is."""
 
@@ -195,7 +195,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
             what = f"n_clusters = {self.n_clusters} exceeds the number of rows, n_samples = {n}"
             raise DataError(what, remedy="lower n_clusters or pass more rows")
 
-    def _chosen(self, rows: Rows) -> str:
+    def _chosen(self, rows: KMeansRows) -> str:
         """The algorithm of "auto": bounds where a row has many centres to be compared with, more of them if dear."""
         if self.algorithm != "auto":
             return self.algorithm
@@ -204,7 +204,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
             return "lloyd"
         return "yinyang" if work >= DEAR else "hamerly"
 
-    def _runs(self, rows: Rows, unit: float) -> list[Run]:
+    def _runs(self, rows: KMeansRows, unit: float) -> list[Run]:
         """One run per start."""
         given = not isinstance(self.init, str) and not callable(self.init)
         fixed = given or (isinstance(self.init, str) and self.init == "k-means++")
@@ -225,7 +225,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         wide = isinstance(rows, DenseRows) and len(rows.blocks(self.n_clusters)) >= 4
         return [run(source) for source in sources] if wide else parallel(run, sources, n_jobs=self.n_jobs)
 
-    def _start(self, rows: Rows, unit: float, rng: np.random.Generator) -> Array:
+    def _start(self, rows: KMeansRows, unit: float, rng: np.random.Generator) -> Array:
         """The first centres."""
         k = self.n_clusters
         if isinstance(self.init, str) and self.init == "k-means++":
@@ -271,7 +271,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         self.trace_ = Trace(objective, best.converged, why)
         self.__dict__.pop("counts_", None)
 
-    def _warn(self, best: Run, rows: Rows) -> None:
+    def _warn(self, best: Run, rows: KMeansRows) -> None:
         found = int(np.count_nonzero(best.weight > 0))
         if found < self.n_clusters and self.algorithm_ != "minibatch":
             warnings.warn(
@@ -343,7 +343,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         rows.one_pass(C, known)
         return known.labels
 
-    def _scaled(self, table: Any) -> tuple[Rows, Array]:
+    def _scaled(self, table: Any) -> tuple[KMeansRows, Array]:
         """Rows and centres in a unit in which their squares neither overflow nor vanish."""
         C = np.array(self.cluster_centers_, dtype=np.float64)
         unit = _unit_of(max(_largest(table), float(np.abs(C).max())))

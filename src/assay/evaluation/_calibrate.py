@@ -7,7 +7,7 @@ With a model of the spread sigma(x), learnt from absolute residuals of an inner 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from assay.evaluation.learner import Rows, fit_rows, run
 from assay.resampling import Holdout, is_partition, splits_of, take
 from assay.state import Stateful, need
 
-__all__ = ["Fit", "finite_scores", "fit_all", "fit_one", "residuals"]
+__all__ = ["ConformalFit", "finite_scores", "fit_all", "fit_one", "residuals"]
 
 Array = np.ndarray
 INNER = 5
@@ -24,8 +24,10 @@ INNER = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Fit(Stateful):
+class ConformalFit(Stateful):
     """A fitted model, with a model of its absolute residuals where one was asked for."""
+
+    state_name: ClassVar[str] = "evaluation.Fit"  # its name in model files
 
     model: Any
     spread: Any = None
@@ -48,7 +50,7 @@ class Fit(Stateful):
 
 def fit_all(
     estimator: Any, rows: Rows, method: str, cv: Any, scale: Any, seeds: np.random.SeedSequence, n_jobs: int | None
-) -> tuple[tuple[Fit, ...], Array, Array]:
+) -> tuple[tuple[ConformalFit, ...], Array, Array]:
     """The models of all splits, the model that has not seen each calibration row, and those rows in order."""
     seed = int(seeds.generate_state(1)[0])
     if cv is None:
@@ -78,27 +80,27 @@ class _Task:
     scale: Any
     seeds: np.random.SeedSequence
 
-    def __call__(self, train: Array) -> Fit:
+    def __call__(self, train: Array) -> ConformalFit:
         return fit_one(self.estimator, self.rows, train, self.scale, self.seeds)
 
 
-def fit_one(estimator: Any, rows: Rows, train: Array | None, scale: Any, seeds: np.random.SeedSequence) -> Fit:
+def fit_one(estimator: Any, rows: Rows, train: Array | None, scale: Any, seeds: np.random.SeedSequence) -> ConformalFit:
     """The model of some rows and, where asked for, a model of its absolute residuals on rows held out among them."""
     model = fit_rows(estimator, rows, train)
     if scale is None:
-        return Fit(model)
+        return ConformalFit(model)
     part = rows if train is None else Rows(take(rows.X, train), rows.y[train], None, None)
     if part.n < INNER:
         raise DataError(f"{part.n} training rows cannot teach a scale", remedy="leave scale out, or pass more rows")
     size = np.empty(part.n)
     for inside, out in splits_of(INNER, part.X, part.y, random_state=int(seeds.generate_state(2)[1])):
-        size[out] = np.abs(part.y[out] - Fit(fit_rows(estimator, part, inside)).centre(take(part.X, out)))
+        size[out] = np.abs(part.y[out] - ConformalFit(fit_rows(estimator, part, inside)).centre(take(part.X, out)))
     # A learner may predict a spread of zero or less; a hundredth of the typical residual keeps scores finite.
     floor = 0.01 * float(size.mean()) or 1.0
-    return Fit(model, fit_rows(scale, Rows(part.X, size, None, None)), floor)
+    return ConformalFit(model, fit_rows(scale, Rows(part.X, size, None, None)), floor)
 
 
-def residuals(fits: tuple[Fit, ...], fold: Array, held: Array, rows: Rows) -> Array:
+def residuals(fits: tuple[ConformalFit, ...], fold: Array, held: Array, rows: Rows) -> Array:
     """The score of each calibration row by the model that has not seen it."""
     scores = np.empty(held.size)
     for k, fit in enumerate(fits):

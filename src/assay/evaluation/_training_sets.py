@@ -16,7 +16,7 @@ from assay.evaluation._refits import bootstrap_counts, bootstrap_rows, refit_man
 from assay.evaluation.learner import Rows, fit_rows, label_of, rows_of
 from assay.resampling import take
 
-__all__ = ["LOSSES", "Sampler", "Study", "from_sampler", "from_table"]
+__all__ = ["LOSSES", "Sampler", "TrainingSetStudy", "from_sampler", "from_table"]
 
 Array = np.ndarray
 Sampler = Callable[[np.random.Generator], tuple[Any, Any]]
@@ -24,7 +24,7 @@ LOSSES = ("squared", "zero-one", "kohavi-wolpert")
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
+class TrainingSetStudy:
     """Predictions of every model for the test rows, and where they come from."""
 
     rows: Rows  # the test rows
@@ -69,7 +69,9 @@ class Study:
         return wide
 
 
-def from_table(models: list[Any], rows: Rows, B: int, seeds: np.random.SeedSequence, n_jobs: int | None) -> Study:
+def from_table(
+    models: list[Any], rows: Rows, B: int, seeds: np.random.SeedSequence, n_jobs: int | None
+) -> TrainingSetStudy:
     """Bootstrap samples of one table, judged on the rows they leave out."""
     if rows.n < 4:
         raise DataError(f"{rows.n} rows are too few to resample", remedy="pass at least 4 rows")
@@ -91,7 +93,7 @@ def from_table(models: list[Any], rows: Rows, B: int, seeds: np.random.SeedSeque
     if few == rows.n:
         raise DataError("no row was left out twice", remedy="raise n_datasets")
     notes = (f"Left out: {few} rows that fewer than two samples left out; raise n_datasets.",) if few else ()
-    return Study(
+    return TrainingSetStudy(
         rows,
         [[parts[k] for _, parts in found] for k in range(len(models))],
         tested,
@@ -122,7 +124,7 @@ def from_sampler(
     seeds: np.random.SeedSequence,
     for_test: np.random.SeedSequence,
     n_jobs: int | None,
-) -> Study:
+) -> TrainingSetStudy:
     """Fresh training sets, judged on test rows that are drawn once or given."""
     drawn = isinstance(test, int | np.integer) and not isinstance(test, bool)
     has_target = drawn or (isinstance(test, tuple | list) and len(test) == 2)
@@ -143,7 +145,7 @@ def from_sampler(
 
     found = list(refit_many(task, B, name=_names(models), label="training set", seeds=seeds, n_jobs=n_jobs))
     over = f"{rows.n} test rows drawn from it" if drawn else f"these {rows.n} test rows, held fixed"
-    return Study(
+    return TrainingSetStudy(
         rows,
         [[parts[k] for _, parts in found] for k in range(len(models))],
         np.ones((B, rows.n), dtype=bool),

@@ -33,7 +33,7 @@ from assay.checks import SUM_TOLERANCE, choice, fraction, freeze, number, refuse
 from assay.errors import DataError, ParameterError
 from assay.evaluation._decompose import indicator_parts, squared_parts, vote_parts, vote_spread
 from assay.evaluation._refits import along, bootstrap_variance, crossed_variance, means_by_row
-from assay.evaluation._training_sets import Sampler, Study, from_sampler, from_table
+from assay.evaluation._training_sets import Sampler, TrainingSetStudy, from_sampler, from_table
 from assay.evaluation.learner import label_of, rows_of
 from assay.numbers import fmt
 from assay.numerics.seeds import seed_sequence
@@ -260,7 +260,9 @@ class _Reference:
 MERGED = ("Noise cannot be told from bias here: the observed target takes the place of the truth.",)
 
 
-def _reference(study: Study, truth: Callable[[Any], Any] | None, noise: float | None, loss: str) -> _Reference:
+def _reference(
+    study: TrainingSetStudy, truth: Callable[[Any], Any] | None, noise: float | None, loss: str
+) -> _Reference:
     rows = study.rows
     if noise is not None:
         if loss != "squared":
@@ -285,7 +287,7 @@ def _reference(study: Study, truth: Callable[[Any], Any] | None, noise: float | 
     return _class_reference(study, told, loss)
 
 
-def _class_reference(study: Study, told: Array | None, loss: str) -> _Reference:
+def _class_reference(study: TrainingSetStudy, told: Array | None, loss: str) -> _Reference:
     rows = study.rows
     labels = [np.unique(part) for one in study.outcomes for part in one if part.size]
     labels += [np.unique(rows.y)] if study.has_target else []
@@ -309,7 +311,7 @@ def _class_reference(study: Study, told: Array | None, loss: str) -> _Reference:
 
 
 def _decompose(
-    study: Study, F: Array, reference: _Reference, loss: str, rng: np.random.Generator
+    study: TrainingSetStudy, F: Array, reference: _Reference, loss: str, rng: np.random.Generator
 ) -> dict[str, tuple[float, float]]:
     """Each component and the variance of its estimate."""
     keep = study.known

@@ -32,7 +32,7 @@ from assay.checks import choice, fraction, freeze
 from assay.constraints import none, one_of, real
 from assay.errors import AssayWarning, DataError, DataTypeError, ParameterError
 from assay.evaluation import _conformal as rules
-from assay.evaluation._calibrate import Fit, finite_scores, fit_all, fit_one, residuals
+from assay.evaluation._calibrate import ConformalFit, finite_scores, fit_all, fit_one, residuals
 from assay.evaluation.conformal_results import Coverage, PredictionIntervals, PredictionSets, measure
 from assay.evaluation.learner import (
     Rows,
@@ -81,7 +81,7 @@ class Conformal(Result):
     randomized: bool = False
 
     state: ClassVar[Specs] = {
-        "fits": several(part(Fit), "models", kind=tuple),
+        "fits": several(part(ConformalFit), "models", kind=tuple),
         "level": real(0, 1, open_low=True, open_high=True),
         "method": one_of(*METHODS),
         "scores": floats("n"),
@@ -224,7 +224,9 @@ class Conformal(Result):
         method = "prefit" if held_out else "cv"
         fold = np.zeros(scores.size, dtype=np.intp)
         label = label_of(model) if name is None else name
-        return cls(label, method, "residual", fraction(level, "level"), freeze(scores), (Fit(model),), freeze(fold))
+        return cls(
+            label, method, "residual", fraction(level, "level"), freeze(scores), (ConformalFit(model),), freeze(fold)
+        )
 
     @classmethod
     def from_probabilities(
@@ -265,7 +267,7 @@ class Conformal(Result):
         method = "prefit" if held_out else "cv"
         label = label_of(model) if name is None else name
         fold = freeze(np.zeros(codes.size, dtype=np.intp))
-        facts = (label, method, score, fraction(level, "level"), freeze(scores), (Fit(model),), fold)
+        facts = (label, method, score, fraction(level, "level"), freeze(scores), (ConformalFit(model),), fold)
         return cls(*facts, classes, freeze(codes), bool(by_class), randomized)
 
 
@@ -321,7 +323,7 @@ def conformal(
     fitting, drawing = seed_sequence(random_state).spawn(2)
     if method == "prefit":
         refuse_unfitted(estimator)
-        fits: tuple[Fit, ...] = (Fit(estimator),)
+        fits: tuple[ConformalFit, ...] = (ConformalFit(estimator),)
         fold, held = np.zeros(rows.n, dtype=np.intp), np.arange(rows.n)
     else:
         fits, fold, held = fit_all(estimator, rows, method, cv, scale, fitting, n_jobs)

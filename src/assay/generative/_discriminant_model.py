@@ -20,7 +20,7 @@ from assay.state import Specs, classes, facts, floats, need, part
 __all__ = ["Discriminant"]
 
 Array = np.ndarray
-Fit = LinearFit | QuadraticFit
+DiscriminantFit = LinearFit | QuadraticFit
 
 
 class Discriminant(ClassifierMixin, Estimator):
@@ -53,7 +53,7 @@ class Discriminant(ClassifierMixin, Estimator):
 
     def _solve(
         self, m: ClassMoments, priors: Array, names: list[str], classes: list[Any], rows: Array | None = None
-    ) -> Fit:
+    ) -> DiscriminantFit:
         raise NotImplementedError
 
     def _keep(self, fit: Any) -> None:

@@ -42,7 +42,7 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class MixedSummary:
     """Weight of each class (K,); of its values that are there (K, p), their means and squares; tables of categories."""
 
     weight: Array
@@ -51,12 +51,12 @@ class Columns:
     square: Array
     tables: list[Array | None]
 
-    def merged(self, other: Columns) -> Columns:
+    def merged(self, other: MixedSummary) -> MixedSummary:
         """The summary of both sets of rows; a table has the levels of either."""
         moments = chan(self.present, self.mean, self.square, other.present, other.mean, other.square)
         pairs = zip(self.tables, other.tables, strict=True)
         tables = [None if a is None or b is None else padded_sum(a, b) for a, b in pairs]
-        return Columns(self.weight + other.weight, *moments, tables)
+        return MixedSummary(self.weight + other.weight, *moments, tables)
 
 
 class MixedNB(LogOdds, NaiveBayes):
@@ -217,7 +217,9 @@ class MixedNB(LogOdds, NaiveBayes):
             return None
         return super().predict_folds(X, y, splits, sample_weight=sample_weight, method=method)
 
-    def _summaries(self, X: Any, codes: Array, w: Array | None, K: int, fold: Array | None, F: int) -> list[Columns]:
+    def _summaries(
+        self, X: Any, codes: Array, w: Array | None, K: int, fold: Array | None, F: int
+    ) -> list[MixedSummary]:
         n, p = X.shape
         G = F * K
         group = codes if fold is None else fold * K + codes
@@ -239,7 +241,7 @@ class MixedNB(LogOdds, NaiveBayes):
         weight = np.bincount(group, weights=weights, minlength=G)
         parts = [slice(k * K, (k + 1) * K) for k in range(F)]
         return [
-            Columns(
+            MixedSummary(
                 weight[part], present[part], mean[part], square[part], [None if t is None else t[part] for t in tables]
             )
             for part in parts
@@ -255,10 +257,10 @@ class MixedNB(LogOdds, NaiveBayes):
         cuts = self.cuts_[j]
         return x.astype(np.int64) if cuts is None else np.searchsorted(cuts, x, side="left")
 
-    def _summary(self) -> Columns:
-        return Columns(self.class_count_, self.present_, self.means_, self.squares_, self.category_count_)
+    def _summary(self) -> MixedSummary:
+        return MixedSummary(self.class_count_, self.present_, self.means_, self.squares_, self.category_count_)
 
-    def _solve(self, summary: Columns) -> None:
+    def _solve(self, summary: MixedSummary) -> None:
         K, p = summary.present.shape
         prior = None if self.priors is None else class_priors(self.priors, self.classes_, "priors")
         theta, var, rate = (np.full((K, p), np.nan) for _ in range(3))

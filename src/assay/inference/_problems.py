@@ -22,10 +22,10 @@ from assay.inference._bootstrap import chunks, resample_products, resample_sums
 from assay.numerics.threads import parallel
 
 __all__ = [
+    "BootstrapProblem",
     "CorrelationProblem",
     "Mean",
     "OrderProblem",
-    "Problem",
     "Replicates",
     "Std",
     "SumsProblem",
@@ -39,7 +39,7 @@ Replicates = tuple[Array, Array | None]
 TINY = 64 * np.finfo(float).eps
 
 
-class Problem:
+class BootstrapProblem:
     """A statistic with its data; kinds differ in how replicates are made."""
 
     n: Any
@@ -167,7 +167,7 @@ class Std:
         return np.sqrt(Variance.left_out(z))
 
 
-class SumsProblem(Problem):
+class SumsProblem(BootstrapProblem):
     """Mean, variance or standard deviation of one sample, or the difference of two."""
 
     def __init__(self, kind: Any, samples: Sequence[Array], edges: Array | None, paired: bool, errors: bool) -> None:
@@ -239,7 +239,7 @@ class SumsProblem(Problem):
         return np.split(parts[0], self.edges[0][1:-1])
 
 
-class CorrelationProblem(Problem):
+class CorrelationProblem(BootstrapProblem):
     """Pearson's correlation of pairs."""
 
     def __init__(self, samples: Sequence[Array], edges: Array | None) -> None:
@@ -295,7 +295,7 @@ class CorrelationProblem(Problem):
 # ------------------------------------------------------------------------------------------ quantiles
 
 
-class OrderProblem(Problem):
+class OrderProblem(BootstrapProblem):
     """A quantile (interpolated as numpy's default) of one sample, or the difference of two independent samples."""
 
     def __init__(self, q: float, name: str, samples: Sequence[Array]) -> None:

@@ -17,10 +17,10 @@ from assay.checks import fraction, whole
 from assay.errors import DataError, ParameterError
 from assay.inference._bootstrap import CHUNK_CELLS, chunks, draw_indices
 from assay.inference._problems import (
+    BootstrapProblem,
     CorrelationProblem,
     Mean,
     OrderProblem,
-    Problem,
     Replicates,
     Std,
     SumsProblem,
@@ -39,7 +39,7 @@ NAMES = ("mean", "median", "variance", "std", "correlation", "quantile")
 Evaluate = Callable[[Sequence[Array]], Array]
 
 
-class CallProblem(Problem):
+class CallProblem(BootstrapProblem):
     """Any function of the resampled samples (or of the resampled table)."""
 
     def __init__(
@@ -208,7 +208,7 @@ def make_problem(
     vectorised: bool | None,
     std_error: Any,
     studentised: bool,
-) -> Problem:
+) -> BootstrapProblem:
     """Check what belongs together and choose the quickest kind."""
     name, q = _parse(statistic)
     if name is not None:

@@ -33,7 +33,7 @@ from assay.numerics.seeds import seed_sequence
 from assay.results import Interval, Result
 
 if TYPE_CHECKING:
-    from assay.inference._problems import Problem
+    from assay.inference._problems import BootstrapProblem
 
 __all__ = ["Bootstrap", "bootstrap"]
 
@@ -68,7 +68,7 @@ class Bootstrap(Result):
     level: float
     resampling: str
     pivots: Array | None = field(default=None, repr=False)
-    problem: Problem | None = field(default=None, repr=False)
+    problem: BootstrapProblem | None = field(default=None, repr=False)
 
     def interval(self, level: float | None = None, method: str | None = None) -> Interval:
         """Confidence limits; without arguments at the level and by the method asked for in the first place."""

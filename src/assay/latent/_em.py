@@ -27,7 +27,7 @@ from assay.progress import track
 from assay.results import Trace
 from assay.state import Specs, values
 
-__all__ = ["EMModel", "EMTrace", "Fit", "best_of", "climb", "warn_of"]
+__all__ = ["EMFit", "EMModel", "EMTrace", "best_of", "climb", "warn_of"]
 
 Array = np.ndarray
 Params = TypeVar("Params")
@@ -104,7 +104,7 @@ def _place(at: tuple[int, ...]) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Fit(Generic[Params, Summary]):
+class EMFit(Generic[Params, Summary]):
     """Where one start led: parameters, the objective there (over all rows), the statistics there, and the way."""
 
     params: Params
@@ -124,7 +124,7 @@ def climb(
     max_iter: int,
     keep: bool = False,
     label: str = "EM",
-) -> Fit[Params, Summary]:
+) -> EMFit[Params, Summary]:
     """Iterate from given parameters.
 
     | parameter | default | range     | meaning                                                                  |
@@ -162,7 +162,7 @@ def climb(
             converged, message = True, f"rose by less than tol = {tol:g}"
             break
     trace = EMTrace(np.array(objective), converged, message, initial, tuple(restarted), tuple(kept), fell)
-    return Fit(params, value, summary, trace)
+    return EMFit(params, value, summary, trace)
 
 
 def _refuse_not_finite(value: float, iteration: int) -> None:
@@ -175,12 +175,12 @@ def _refuse_not_finite(value: float, iteration: int) -> None:
 
 def best_of(
     model: EMModel[Params, Summary], starts: Iterable[Callable[[], Params]], *, label: str = "EM", **options: Any
-) -> Fit[Params, Summary]:
+) -> EMFit[Params, Summary]:
     """The sound fit of highest objective over several starts, each a function that makes parameters.
 
     The options are those of `climb`.
     """
-    best: Fit[Params, Summary] | None = None
+    best: EMFit[Params, Summary] | None = None
     rank = (False, -np.inf)
     found: list[float] = []
     many = list(starts)
@@ -191,7 +191,7 @@ def best_of(
         if best is None or own > rank:
             best, rank = fit, own
     assert best is not None
-    return Fit(best.params, best.objective, best.summary, best.trace, tuple(found))
+    return EMFit(best.params, best.objective, best.summary, best.trace, tuple(found))
 
 
 def warn_of(trace: EMTrace, *, stacklevel: int = 3) -> None:

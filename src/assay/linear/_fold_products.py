@@ -21,7 +21,7 @@ from assay.resampling import Partition
 __all__ = [
     "CHUNK_CELLS",
     "MOST_CELLS",
-    "Table",
+    "CentredTable",
     "fold_products",
     "groups_of",
     "table_of",
@@ -43,7 +43,7 @@ SAMPLE = 1001
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class CentredTable:
     """Rows behind the gate with their centre: sqrt(w) is empty when every row counts the same."""
 
     X: Array
@@ -66,18 +66,18 @@ class Table:
 # Products of folds.
 
 
-def table_of(X: Array, y: Array, w: Array | None, intercept: bool) -> Table:
+def table_of(X: Array, y: Array, w: Array | None, intercept: bool) -> CentredTable:
     """Rows with their centre: a median of evenly spaced rows, which is a value of the column itself."""
     X = X if X.flags.c_contiguous else np.ascontiguousarray(X)
     root = np.empty(0) if w is None else np.sqrt(w)
     n, p = X.shape
     if not intercept:
-        return Table(X, y, root, np.zeros(p), 0.0)
+        return CentredTable(X, y, root, np.zeros(p), 0.0)
     some = slice(None, None, -(-n // SAMPLE))
     sample = np.column_stack([X[some], y[some]]).astype(np.float64, copy=False)
     half = len(sample) // 2
     centre = np.partition(sample, half, axis=0)[half]
-    return Table(X, y, root, np.ascontiguousarray(centre[:p]), float(centre[p]))
+    return CentredTable(X, y, root, np.ascontiguousarray(centre[:p]), float(centre[p]))
 
 
 @kernel
@@ -94,7 +94,7 @@ def _gather(X: Array, y: Array, root: Array, rows: Array, centre: Array, middle:
                 out[r, j] *= root[i]
 
 
-def _products_of_rows(table: Table, rows: Array, buffer: Array) -> Array:
+def _products_of_rows(table: CentredTable, rows: Array, buffer: Array) -> Array:
     """Sum of z z' over some rows, gathered chunk by chunk."""
     total = None
     for start in range(0, max(rows.size, 1), len(buffer)):
@@ -107,7 +107,7 @@ def _products_of_rows(table: Table, rows: Array, buffer: Array) -> Array:
     return total
 
 
-def fold_products(table: Table, group: list[Partition]) -> list[list[Array]]:
+def fold_products(table: CentredTable, group: list[Partition]) -> list[list[Array]]:
     """Products of every fold of some partitions, from one pass over the cells of their crossing.
 
     The order of the sums is fixed by the splits, so the number of threads never changes a bit.

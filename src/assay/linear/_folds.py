@@ -27,7 +27,7 @@ from sklearn.base import clone
 from assay.linear._fold_products import (
     CHUNK_CELLS,
     MOST_CELLS,
-    Table,
+    CentredTable,
     fold_products,
     groups_of,
     table_of,
@@ -185,7 +185,7 @@ def _moments(products: Array, n: int, intercept: bool) -> Moments | None:
 
 
 def _lines(
-    table: Table, partitions: list[Partition], intercept: bool, solve: Callable[[Moments], Line | None]
+    table: CentredTable, partitions: list[Partition], intercept: bool, solve: Callable[[Moments], Line | None]
 ) -> list[Line | None]:
     """The line of every training set, split by split."""
     lines: list[Line | None] = []
@@ -201,7 +201,7 @@ def _lines(
     return lines
 
 
-def _vanishes(table: Table, products: list[Array]) -> bool:
+def _vanishes(table: CentredTable, products: list[Array]) -> bool:
     """Whether the products of a fold say that a column does not vary when its squares only underflow."""
     still = np.any([product.diagonal()[:-2] == 0 for product in products], axis=0)
     distances = (np.abs(table.X[:, j] - table.centre[j]) for j in np.flatnonzero(still))
@@ -227,7 +227,7 @@ def _predict(X: Array, centre: Array, folds: Array, coefs: Array, offsets: Array
 
 
 def _predictions(
-    table: Table, partitions: list[Partition], lines: list[Line | None], tests: list[Array]
+    table: CentredTable, partitions: list[Partition], lines: list[Line | None], tests: list[Array]
 ) -> list[Array | None]:
     """Each row under the R lines that were fitted without it, in one pass over the rows; then test by test."""
     n, p = table.X.shape
@@ -250,7 +250,7 @@ def _predictions(
 
 
 def _leave_one_out(
-    table: Table, intercept: bool, inverse: Callable[[Moments], tuple[Array, Array] | None]
+    table: CentredTable, intercept: bool, inverse: Callable[[Moments], tuple[Array, Array] | None]
 ) -> Array | None:
     """Every row predicted from all others; NaN where the row determines a coefficient all by itself."""
     whole = fold_products(table, [Partition(np.zeros(table.n, dtype=np.int64), 1)])[0]

@@ -22,7 +22,7 @@ import pandas as pd
 from scipy import stats
 
 from assay.numerics.scale import norms, power_of_two
-from assay.numerics.triangle import Rows, Solution, Triangle, blocks, dense, over_blocks
+from assay.numerics.triangle import RowBlock, Solution, Triangle, blocks, dense, over_blocks
 from assay.results import Diagnostics, Summary
 from assay.state import Stateful
 
@@ -52,7 +52,7 @@ def target_size(triangle: Triangle) -> np.ndarray:
 
 
 def pass_over_rows(
-    X: Rows,
+    X: RowBlock,
     Y: np.ndarray,
     w: np.ndarray | None,
     triangle: Triangle,

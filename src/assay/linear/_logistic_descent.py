@@ -20,8 +20,8 @@ from scipy.linalg import eigvalsh
 from assay.errors import DivergenceError
 from assay.linear._logistic_classes import symmetric_basis
 from assay.linear._logistic_kernels import standard_block
-from assay.linear._logistic_newton import Fit
-from assay.linear._logistic_rows import Rows
+from assay.linear._logistic_newton import NewtonFit
+from assay.linear._logistic_rows import LogisticRows
 from assay.numerics.jit import kernel
 
 __all__ = ["MAX_ITER", "TOL", "gradient_descent", "stochastic_descent"]
@@ -66,14 +66,14 @@ def sgd_epoch(
                 B[k, j] -= r * Z[i, j] + step * w[i] * ridge[j] * B[k, j]
 
 
-def curvature(rows: Rows) -> float:
+def curvature(rows: LogisticRows) -> float:
     """An upper bound of the largest eigenvalue of the Hessian of J anywhere."""
     G = rows.gram() * (0.25 if rows.K == 2 else 0.5)
     G[np.diag_indices_from(G)] += rows.ridge
     return float(eigvalsh(G, subset_by_index=[rows.m - 1, rows.m - 1])[0]) / rows.weight
 
 
-def gradient_descent(rows: Rows, tol: float, max_iter: int, learning_rate: float | None) -> Fit:
+def gradient_descent(rows: LogisticRows, tol: float, max_iter: int, learning_rate: float | None) -> NewtonFit:
     """Batch gradient descent from zero; the default step is 1/L."""
     bound = curvature(rows)
     step = 1.0 / bound if learning_rate is None else learning_rate
@@ -89,12 +89,12 @@ def gradient_descent(rows: Rows, tol: float, max_iter: int, learning_rate: float
             break
     if status == "stopped" and step > 2.0 / bound and point.loss > start:
         raise _diverged("gradient", step, 2.0 / bound)
-    return Fit(point, [loss / rows.weight for loss in losses], status)
+    return NewtonFit(point, [loss / rows.weight for loss in losses], status)
 
 
 def stochastic_descent(
-    rows: Rows, tol: float, max_iter: int, learning_rate: float | None, random: np.random.Generator
-) -> Fit:
+    rows: LogisticRows, tol: float, max_iter: int, learning_rate: float | None, random: np.random.Generator
+) -> NewtonFit:
     """One row at a time from zero; the first step is 1 over the largest curvature of a single row unless given."""
     Z = np.empty((rows.n, rows.m))
     standard_block(rows.X.toarray() if rows.is_sparse else rows.X, rows.mean, rows.inverse, rows.first, Z)
@@ -117,8 +117,8 @@ def stochastic_descent(
         if not point.loss <= RUNAWAY * max(start, rows.weight):
             raise _diverged("sgd", step, 2.0 / bound)
         if np.abs(point.gradient).max(initial=0.0) <= tol * rows.weight:
-            return Fit(point, losses, "converged", True)
-    return Fit(point, losses, "stopped", True)
+            return NewtonFit(point, losses, "converged", True)
+    return NewtonFit(point, losses, "stopped", True)
 
 
 def _diverged(solver: str, step: float, limit: float) -> DivergenceError:

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from assay.linear._logistic_newton import null_point, two_loops
-from assay.linear._logistic_rows import Point, Rows
+from assay.linear._logistic_rows import LogisticRows, Point
 from assay.numerics.threads import one_blas_thread
 
 __all__ = ["FirthFit", "firth"]
@@ -44,7 +44,9 @@ class FirthFit:
     converged: bool
 
 
-def firth(rows: Rows, tol: float, max_iter: int, free: Array | None = None, start: Array | None = None) -> FirthFit:
+def firth(
+    rows: LogisticRows, tol: float, max_iter: int, free: Array | None = None, start: Array | None = None
+) -> FirthFit:
     """Maximise the penalised likelihood over the coordinates `free` (all by default), the others held at zero."""
     free = np.ones(rows.m, dtype=bool) if free is None else free
     theta = np.where(free, null_point(rows) if start is None else start, 0.0)
@@ -83,7 +85,9 @@ def _quasi_newton(information: Array, score: Array, memory: list[tuple[Array, Ar
         return two_loops(score, memory, lambda q: np.linalg.solve(information, q))
 
 
-def _rise(rows: Rows, point: Point, value: float, free: Array, step: Array) -> tuple[Point, float, Array] | None:
+def _rise(
+    rows: LogisticRows, point: Point, value: float, free: Array, step: Array
+) -> tuple[Point, float, Array] | None:
     """The first of h = 1, 1/2, ... at which the penalised likelihood has not fallen."""
     full = np.zeros(rows.m)
     full[free] = step
@@ -97,7 +101,7 @@ def _rise(rows: Rows, point: Point, value: float, free: Array, step: Array) -> t
     return None
 
 
-def _penalised(rows: Rows, theta: Array) -> tuple[Point, float, Array]:
+def _penalised(rows: LogisticRows, theta: Array) -> tuple[Point, float, Array]:
     point = rows.evaluate(theta)
     assert point.hessian is not None
     with one_blas_thread():
@@ -108,7 +112,7 @@ def _penalised(rows: Rows, theta: Array) -> tuple[Point, float, Array]:
     return point, -point.loss + float(np.log(np.diag(L)).sum()), L
 
 
-def _score(rows: Rows, point: Point, L: Array) -> Array:
+def _score(rows: LogisticRows, point: Point, L: Array) -> Array:
     """The modified score, from a second pass for the leverages."""
     eta, curve = point.state
 

@@ -21,8 +21,8 @@ from scipy.linalg import cholesky
 from assay.errors import DataError
 from assay.linear._logistic_classes import symmetric_basis
 from assay.linear._logistic_firth import FirthFit, firth
-from assay.linear._logistic_newton import Fit, solve_rows
-from assay.linear._logistic_rows import Rows, make_rows
+from assay.linear._logistic_newton import NewtonFit, solve_rows
+from assay.linear._logistic_rows import LogisticRows, make_rows
 from assay.numerics.scale import norms
 from assay.numerics.separation import Separation, find_separation
 from assay.numerics.threads import one_blas_thread
@@ -31,7 +31,7 @@ from assay.numerics.triangle import Solution, solve, summarize
 __all__ = [
     "WEAK",
     "Maximum",
-    "Problem",
+    "LikelihoodProblem",
     "is_suspicious",
     "is_wide",
     "loss_at",
@@ -59,7 +59,7 @@ WIDE = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class LikelihoodProblem:
     """Clean arrays: X dense in C order or CSR, codes from 0, weights > 0, and what each slope pays (`ridge`, (p,))."""
 
     X: Any
@@ -105,12 +105,12 @@ class Maximum:
 
 
 def maximise(
-    problem: Problem,
+    problem: LikelihoodProblem,
     *,
     firth_correction: bool = False,
     inference: bool = True,
     rival: bool = False,
-    descend: Callable[[Rows], Fit] | None = None,
+    descend: Callable[[LogisticRows], NewtonFit] | None = None,
 ) -> Maximum:
     """The maximum likelihood, ridge or Firth fit of a problem, by Newton unless another way to `descend` is given.
 
@@ -133,13 +133,13 @@ def maximise(
     return _in_units(problem, rows if turn is None else turn.rows, fit, turn, separation, wanted)
 
 
-def is_wide(problem: Problem) -> bool:
+def is_wide(problem: LikelihoodProblem) -> bool:
     """Whether a fit that is penalised throughout works in the space of the rows."""
     n, p = problem.X.shape
     return isinstance(problem.X, np.ndarray) and p > max(n, WIDE) and not problem.free.any()
 
 
-def _separation(rows: Rows, fit: Fit | FirthFit, problem: Problem) -> Separation | None:
+def _separation(rows: LogisticRows, fit: NewtonFit | FirthFit, problem: LikelihoodProblem) -> Separation | None:
     """The direction that keeps the likelihood from having a maximum, where Newton did not find one."""
     if isinstance(fit, FirthFit) or fit.status == "converged":
         return None
@@ -147,7 +147,7 @@ def _separation(rows: Rows, fit: Fit | FirthFit, problem: Problem) -> Separation
     return find_separation(rows, rows.etas(fit.point.theta), rule, problem.names, problem.free, problem.labels)
 
 
-def _plain(rows: Rows, theta: Array) -> tuple[Array, Array]:
+def _plain(rows: LogisticRows, theta: Array) -> tuple[Array, Array]:
     """Slopes (1 or K, p) and intercepts in the units of the rows."""
     T = theta.reshape(rows.K - 1, -1)
     B = T if rows.K == 2 else symmetric_basis(rows.K) @ T
@@ -155,7 +155,7 @@ def _plain(rows: Rows, theta: Array) -> tuple[Array, Array]:
     return slopes, (B[:, 0] if rows.first else np.zeros(len(B))) - slopes @ rows.mean
 
 
-def rows_of(problem: Problem) -> Rows:
+def rows_of(problem: LikelihoodProblem) -> LogisticRows:
     """The rows in the units of the solver, with what each coordinate pays."""
     rows = make_rows(problem.X, problem.codes, problem.K, problem.w, problem.offset, problem.intercept, problem.n_jobs)
     _refuse_tiny(rows, problem.names)
@@ -166,7 +166,7 @@ def rows_of(problem: Problem) -> Rows:
     return replace(rows, ridge=np.concatenate([np.zeros(rows.first), paid]))
 
 
-def _refuse_tiny(rows: Rows, names: Sequence[str]) -> None:
+def _refuse_tiny(rows: LogisticRows, names: Sequence[str]) -> None:
     """A column whose squares vanish has a coefficient whose variance is no number."""
     far = rows.reach / rows.inverse
     small = (far > 0) & (far < SMALLEST)
@@ -177,8 +177,12 @@ def _refuse_tiny(rows: Rows, names: Sequence[str]) -> None:
 
 
 def _solve(
-    rows: Rows, problem: Problem, firth_correction: bool, hessian: bool, descend: Callable[[Rows], Fit] | None = None
-) -> Fit | FirthFit:
+    rows: LogisticRows,
+    problem: LikelihoodProblem,
+    firth_correction: bool,
+    hessian: bool,
+    descend: Callable[[LogisticRows], NewtonFit] | None = None,
+) -> NewtonFit | FirthFit:
     if firth_correction:
         return firth(rows, problem.tol, problem.max_iter)
     if descend is None:
@@ -187,7 +191,7 @@ def _solve(
     return replace(fit, point=rows.evaluate(fit.point.theta)) if hessian else fit
 
 
-def is_suspicious(fit: Fit | FirthFit) -> bool:
+def is_suspicious(fit: NewtonFit | FirthFit) -> bool:
     """Whether some column is all but a combination of the others, as the Hessian sees it."""
     H = fit.point.hessian
     if H is None:
@@ -207,13 +211,13 @@ def is_suspicious(fit: Fit | FirthFit) -> bool:
 class _Turn:
     """Rows in other columns, z = (x - mean) T: slopes of x are T times those of z."""
 
-    rows: Rows
+    rows: LogisticRows
     T: Array
     mean: Array
     solution: Solution | None
 
 
-def _turned(problem: Problem) -> _Turn:
+def _turned(problem: LikelihoodProblem) -> _Turn:
     """Orthonormal columns that span what X spans, rounding noise left out."""
     solution = solve(summarize(problem.X, np.zeros(problem.X.shape[0]), problem.w, intercept=problem.intercept))
     first = int(problem.intercept)
@@ -225,7 +229,7 @@ def _turned(problem: Problem) -> _Turn:
     return _Turn(rows, T, solution.mean, solution)
 
 
-def _row_space(problem: Problem) -> _Turn:
+def _row_space(problem: LikelihoodProblem) -> _Turn:
     """A penalised fit with p > n lies in the space of the rows: n columns stand for p."""
     assert problem.ridge is not None
     mean = np.average(problem.X, axis=0, weights=problem.w) if problem.intercept else np.zeros(problem.X.shape[1])
@@ -236,9 +240,9 @@ def _row_space(problem: Problem) -> _Turn:
 
 
 def _in_units(
-    problem: Problem,
-    rows: Rows,
-    fit: Fit | FirthFit,
+    problem: LikelihoodProblem,
+    rows: LogisticRows,
+    fit: NewtonFit | FirthFit,
     turn: _Turn | None,
     separation: Separation | None,
     inference: bool,
@@ -272,7 +276,7 @@ def _in_units(
     gradient = -fit.score if isinstance(fit, FirthFit) else fit.point.gradient
     largest = float(np.abs(gradient).max(initial=0.0)) / rows.weight
     value = fit.value if isinstance(fit, FirthFit) else -loss
-    counted = isinstance(fit, Fit) and fit.starts_after_one
+    counted = isinstance(fit, NewtonFit) and fit.starts_after_one
     return Maximum(
         slopes, start, loss, fit.losses, converged, largest, covariance, rank, aliased, df, separation, value,
         max(1, len(fit.losses) - int(not counted)),
@@ -290,7 +294,7 @@ def _spread(H: Array, ridge: Array, df: float) -> tuple[Array, float]:
         return inverse @ likelihood @ inverse, float(np.trace(inverse @ likelihood))
 
 
-def _covariance(spread: Array, rows: Rows, turn: _Turn | None, K: int, p: int) -> Array:
+def _covariance(spread: Array, rows: LogisticRows, turn: _Turn | None, K: int, p: int) -> Array:
     """The covariance of (intercept, slopes) of each class after the first against the first, in the units of X."""
     first = rows.first
     T = np.diag(rows.inverse) if turn is None else turn.T * rows.inverse
@@ -344,7 +348,7 @@ def _estimable(solution: Solution, first: int, p: int) -> Array:
     return mask
 
 
-def null_loss(problem: Problem) -> float:
+def null_loss(problem: LikelihoodProblem) -> float:
     """The loss of the model without columns: intercepts (if fitted) and offsets only."""
     n, K = problem.X.shape[0], problem.K
     if problem.intercept and problem.offset is None:
@@ -356,7 +360,7 @@ def null_loss(problem: Problem) -> float:
     return solve_rows(rows, min(problem.tol, 1e-8), 100).point.loss
 
 
-def loss_at(problem: Problem, coef: Array, intercept: Array) -> float:
+def loss_at(problem: LikelihoodProblem, coef: Array, intercept: Array) -> float:
     """The loss of given coefficients, without any penalty."""
     eta = np.asarray(problem.X @ coef.T) + intercept
     if problem.K == 2:

@@ -21,7 +21,7 @@ import numpy as np
 from sklearn.base import clone
 
 from assay.errors import ParameterError
-from assay.linear._logistic_fit import Problem, is_suspicious, is_wide, rows_of
+from assay.linear._logistic_fit import LikelihoodProblem, is_suspicious, is_wide, rows_of
 from assay.linear._logistic_gate import labels_of, log_probabilities, row_factors
 from assay.linear._logistic_kernels import folds_block
 from assay.linear._logistic_newton import (
@@ -36,7 +36,7 @@ from assay.linear._logistic_newton import (
     two_loops,
 )
 from assay.linear._logistic_precondition import Solver, factored
-from assay.linear._logistic_rows import Rows
+from assay.linear._logistic_rows import LogisticRows
 from assay.linear._logistic_run import LASSOS, make_problem, refuse_contradictions
 from assay.resampling import take
 
@@ -87,7 +87,7 @@ def predict_folds(model: Any, X: Any, y: Any, splits: Splits, sample_weight: Any
 class _Weights:
     """The weights of all rows in the fit to each training part: 0 outside, class weights within."""
 
-    problem: Problem
+    problem: LikelihoodProblem
     classes: Array
     class_weight: Any
     splits: Splits
@@ -105,7 +105,7 @@ class _Weights:
         return w * row_factors(self.class_weight, self.classes, codes, w)
 
 
-def _thetas(problem: Problem, weigh: _Weights) -> tuple[Rows, list[Array | None]] | None:
+def _thetas(problem: LikelihoodProblem, weigh: _Weights) -> tuple[LogisticRows, list[Array | None]] | None:
     """The fit to each training part and the rows in whose units it is; None where all rows have no good fit."""
     rows = rows_of(replace(problem, w=weigh.of(None)))
     direct = is_direct(rows)
@@ -133,7 +133,7 @@ def _scaled(inverse: Solver, ratio: float) -> Solver:
     return lambda g: ratio * inverse(g)
 
 
-def _alone(rows: Rows, start: Array, inverse: Solver, problem: Problem, total: float) -> Array | None:
+def _alone(rows: LogisticRows, start: Array, inverse: Solver, problem: LikelihoodProblem, total: float) -> Array | None:
     """The fit of one training set."""
     fit = approach(rows, start, _scaled(inverse, total / rows.weight), problem.tol, False, MANY_STEPS)
     if fit.status != "converged":
@@ -141,7 +141,9 @@ def _alone(rows: Rows, start: Array, inverse: Solver, problem: Problem, total: f
     return fit.point.theta if fit.status == "converged" else None
 
 
-def _together(rows: Rows, start: Array, inverse: Solver, W: Array, problem: Problem) -> list[Array | None]:
+def _together(
+    rows: LogisticRows, start: Array, inverse: Solver, W: Array, problem: LikelihoodProblem
+) -> list[Array | None]:
     """The fits of several training sets, two classes, step by step; None for those that lose their way."""
     F, weight = W.shape[1], W.sum(axis=0)
     found: list[Array | None] = [None] * F
@@ -175,7 +177,7 @@ def _together(rows: Rows, start: Array, inverse: Solver, W: Array, problem: Prob
     return found
 
 
-def _evaluate(rows: Rows, W: Array, theta: Array) -> tuple[Array, Array]:
+def _evaluate(rows: LogisticRows, W: Array, theta: Array) -> tuple[Array, Array]:
     """Losses (F,) and gradients (F, m), penalty included, of F problems with weights W (n, F) on the same rows."""
     sign = 2.0 * rows.codes - 1.0
     W = np.ascontiguousarray(W)

@@ -23,7 +23,7 @@ from assay.errors import DataError, ParameterError
 from assay.labels import class_codes, class_factors
 from assay.state import Specs, classes, contrasts, floats
 
-__all__ = ["SHARED", "LogisticModel", "Table", "labels_of", "log_probabilities", "row_factors"]
+__all__ = ["SHARED", "LogisticModel", "LogisticTable", "labels_of", "log_probabilities", "row_factors"]
 
 Array = np.ndarray
 
@@ -35,7 +35,7 @@ SHARED: dict[str, Constraint] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class LogisticTable:
     """What has passed the gate: codes of K classes, w None where every row counts the same, factors f (p,)."""
 
     X: Any
@@ -66,7 +66,7 @@ class LogisticModel(ClassifierMixin, Estimator):
     coef_: Array
     intercept_: Array
 
-    def _table(self, X: Any, y: Any, sample_weight: Any, offset: Any, order: str | None = None) -> Table:
+    def _table(self, X: Any, y: Any, sample_weight: Any, offset: Any, order: str | None = None) -> LogisticTable:
         X = self._gate(X, sparse="csr", order=order)
         n, p = X.shape
         w = self._weights(sample_weight, n)
@@ -76,7 +76,7 @@ class LogisticModel(ClassifierMixin, Estimator):
         if self.class_weight is not None:
             w = np.ones(n) if w is None else w
             w = w * row_factors(self.class_weight, self.classes_, codes, w)
-        return Table(X, codes, K, w, added, penalty_factors(self.penalty_factors, p), bool(self.fit_intercept))
+        return LogisticTable(X, codes, K, w, added, penalty_factors(self.penalty_factors, p), bool(self.fit_intercept))
 
     @property
     def _cut(self) -> float:

@@ -26,7 +26,7 @@ from scipy.optimize import brentq
 
 from assay.errors import DataError, ParameterError
 from assay.linear._logistic_firth import firth
-from assay.linear._logistic_fit import Maximum, Problem, loss_at, maximise, null_loss
+from assay.linear._logistic_fit import Maximum, LikelihoodProblem, loss_at, maximise, null_loss
 from assay.linear._logistic_rows import make_rows
 from assay.linear._model import repeats
 from assay.results import Summary, TestResult
@@ -135,7 +135,7 @@ class Inference(Stateful):
         return Summary("Logistic regression", table, self.facts(), notes)
 
 
-def inference_of(model: Any, problem: Problem, found: Maximum) -> Inference:
+def inference_of(model: Any, problem: LikelihoodProblem, found: Maximum) -> Inference:
     """What a fit of the given settings can say of itself."""
     estimates = np.hstack([found.intercept[:, None], found.coef])
     kind = "Firth" if model.firth else KINDS[model.penalty]
@@ -191,7 +191,7 @@ def nested_test(one: Inference, other: Inference, columns: tuple[set[str], set[s
     return TestResult(statistic, float(stats.chi2.sf(statistic, df)), df, "Likelihood ratio test", n=large.n)
 
 
-def likelihood_ratios(problem: Problem, full: Inference, firth_correction: bool) -> Array:
+def likelihood_ratios(problem: LikelihoodProblem, full: Inference, firth_correction: bool) -> Array:
     """The p-value of each term's likelihood ratio test: intercept (if fitted), then every column.
 
     Each is a refit without the term; with K classes the term is a row of K - 1 coefficients.
@@ -210,7 +210,7 @@ def likelihood_ratios(problem: Problem, full: Inference, firth_correction: bool)
     return np.array(values)
 
 
-def _penalised_ratios(problem: Problem, full: Inference) -> Array:
+def _penalised_ratios(problem: LikelihoodProblem, full: Inference) -> Array:
     """Firth's tests: the term is held at zero, the information is that of the whole design."""
     rows = make_rows(problem.X, problem.codes, 2, problem.w, problem.offset, problem.intercept, problem.n_jobs)
     # Uncentred columns, so that the first coordinate is the intercept itself.
@@ -224,7 +224,7 @@ def _penalised_ratios(problem: Problem, full: Inference) -> Array:
     return np.array(values)
 
 
-def profile_intervals(problem: Problem, full: Inference, level: float) -> tuple[Array, Array]:
+def profile_intervals(problem: LikelihoodProblem, full: Inference, level: float) -> tuple[Array, Array]:
     """Limits of each coefficient where the profile likelihood has fallen by half a chi-squared quantile."""
     drop = 0.5 * float(stats.chi2.ppf(level, 1))
     quantile = np.sqrt(2.0 * drop)
@@ -242,7 +242,7 @@ def profile_intervals(problem: Problem, full: Inference, level: float) -> tuple[
     return np.array(lower), np.array(upper)
 
 
-def _fall(problem: Problem, full: Inference, j: int, drop: float) -> Any:
+def _fall(problem: LikelihoodProblem, full: Inference, j: int, drop: float) -> Any:
     """How far the profile likelihood of coefficient j has fallen at a value, less the fall that is allowed."""
     rest = replace(problem, intercept=False) if j < 0 else _without(problem, j)
     if j < 0:
@@ -272,7 +272,7 @@ def _crossing(fall: Any, estimate: float, step: float) -> float:
     return float(np.copysign(np.inf, step))
 
 
-def _without(problem: Problem, j: int) -> Problem:
+def _without(problem: LikelihoodProblem, j: int) -> LikelihoodProblem:
     keep = np.arange(problem.X.shape[1]) != j
     X = problem.X[:, np.flatnonzero(keep)]
     X = np.ascontiguousarray(X) if isinstance(X, np.ndarray) else X.tocsr()
@@ -280,12 +280,12 @@ def _without(problem: Problem, j: int) -> Problem:
     return replace(problem, X=X, names=names)
 
 
-def _empty_loss(problem: Problem) -> float:
+def _empty_loss(problem: LikelihoodProblem) -> float:
     rows = make_rows(problem.X, problem.codes, problem.K, problem.w, problem.offset, False, problem.n_jobs)
     return rows.evaluate(np.zeros(rows.size), False).loss
 
 
-def refuse_changed_rows(problem: Problem, full: Inference, coef: Array, intercept: Array) -> None:
+def refuse_changed_rows(problem: LikelihoodProblem, full: Inference, coef: Array, intercept: Array) -> None:
     """A refit on rows that are not those of `fit` any more would compare two different things."""
     if not np.isclose(loss_at(problem, coef, intercept), full.loss, rtol=1e-6):
         raise DataError("the training rows have changed since fit", remedy="fit again before asking for this")

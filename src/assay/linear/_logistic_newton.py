@@ -29,11 +29,11 @@ from scipy.linalg import cholesky
 
 from assay.linear._logistic_classes import symmetric_basis
 from assay.linear._logistic_precondition import Kronecker, Solver, factored, sampled_hessian
-from assay.linear._logistic_rows import Point, Rows
+from assay.linear._logistic_rows import LogisticRows, Point
 from assay.numerics.threads import one_blas_thread
 
 __all__ = [
-    "Fit",
+    "NewtonFit",
     "approach",
     "is_direct",
     "newton",
@@ -77,7 +77,7 @@ LARGEST = 4_000
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class NewtonFit:
     """Where a solver ended: `status` is "converged", "flat" or "stopped".
 
     `losses` holds the start and one value per step; the start is missing where the losses `starts_after_one`.
@@ -89,7 +89,7 @@ class Fit:
     starts_after_one: bool = False
 
 
-def null_point(rows: Rows) -> Array:
+def null_point(rows: LogisticRows) -> Array:
     """Class frequencies as intercepts where nothing else is known, zeros otherwise."""
     theta = np.zeros((rows.K - 1, rows.m))
     if rows.first and not rows.offset.any():
@@ -98,7 +98,9 @@ def null_point(rows: Rows) -> Array:
     return theta.ravel()
 
 
-def solve_rows(rows: Rows, tol: float, max_iter: int, start: Array | None = None, hessian: bool = True) -> Fit:
+def solve_rows(
+    rows: LogisticRows, tol: float, max_iter: int, start: Array | None = None, hessian: bool = True
+) -> NewtonFit:
     """The fit of these rows; `hessian` asks for the Hessian at the end even if the way there did without."""
     theta = null_point(rows) if start is None else start
     losses: list[float] = []
@@ -123,7 +125,7 @@ def solve_rows(rows: Rows, tol: float, max_iter: int, start: Array | None = None
     return replace(fit, losses=losses + fit.losses)
 
 
-def is_direct(rows: Rows) -> bool:
+def is_direct(rows: LogisticRows) -> bool:
     """Whether Newton steps form the Hessian of all rows."""
     if rows.size > LARGEST:
         return False
@@ -134,7 +136,7 @@ def is_direct(rows: Rows) -> bool:
     return hessian_in_products <= MANY or rows.n < 8 * rows.size
 
 
-def _sampled(rows: Rows, theta: Array) -> tuple[Array, Solver] | None:
+def _sampled(rows: LogisticRows, theta: Array) -> tuple[Array, Solver] | None:
     """A loose fit of every tenth row and its curvature; None where the sample does not speak for all rows.
 
     It does not where a class is missing, where it can be separated, or where its Hessian is close to singular.
@@ -158,14 +160,14 @@ def _sampled(rows: Rows, theta: Array) -> tuple[Array, Solver] | None:
 
 
 def approach(
-    rows: Rows,
+    rows: LogisticRows,
     theta: Array,
     inverse: Solver,
     tol: float,
     hessian: bool,
     most: int = APPROACH,
     short: float = SHORT,
-) -> Fit:
+) -> NewtonFit:
     """Steps with the sample's curvature, corrected by what they show (L-BFGS): passes without a Hessian.
 
     Where the Hessian is wanted at the end, the last step leads to a point that Newton only has to confirm.
@@ -179,10 +181,10 @@ def approach(
         move = rows.bound(step)
         largest = float(np.abs(point.gradient).max(initial=0.0))
         if largest <= tol * rows.weight and move <= short:
-            return Fit(_finished(point, step), losses, "converged")
+            return NewtonFit(_finished(point, step), losses, "converged")
         if hessian and move <= 20 * SHORTER:
             # The next point is closer still: let Newton look at it, Hessian and all.
-            return Fit(_finished(point, step), losses, "stopped")
+            return NewtonFit(_finished(point, step), losses, "stopped")
         further = _search(rows, point, step, move, False)
         if further is None:
             break
@@ -191,7 +193,7 @@ def approach(
             memory.pop()
         point = further
         losses.append(point.loss)
-    return Fit(point, losses, "stopped")
+    return NewtonFit(point, losses, "stopped")
 
 
 def two_loops(gradient: Array, memory: list[tuple[Array, Array]], inverse: Solver) -> Array:
@@ -207,7 +209,7 @@ def two_loops(gradient: Array, memory: list[tuple[Array, Array]], inverse: Solve
     return q
 
 
-def preconditioner(rows: Rows, theta: Array, improve: bool) -> tuple[Array, Solver]:
+def preconditioner(rows: LogisticRows, theta: Array, improve: bool) -> tuple[Array, Solver]:
     """A better start and an approximate inverse of the Hessian, from a sample of the rows or from its diagonal."""
     if rows.is_sparse or rows.m > LARGEST or (rows.K == 2 and rows.size > LARGEST):
         inverse = 1.0 / np.maximum(rows.diagonal(rows.evaluate(theta, False)), 1e-300)
@@ -227,21 +229,21 @@ def preconditioner(rows: Rows, theta: Array, improve: bool) -> tuple[Array, Solv
 
 
 def newton(
-    rows: Rows,
+    rows: LogisticRows,
     theta: Array,
     tol: float,
     max_iter: int,
     direct: bool,
     precondition: Solver | None,
     short: float = SHORT,
-) -> Fit:
+) -> NewtonFit:
     """Damped Newton steps from theta, direct or by conjugate gradients."""
     point = rows.evaluate(theta, direct)
     losses = [point.loss]
     target, flat, before = tol * rows.weight, 0, np.inf
     for _ in range(max_iter):
         if rows.is_separated_at(point):
-            return Fit(point, losses, "flat")
+            return NewtonFit(point, losses, "flat")
         largest = float(np.abs(point.gradient).max(initial=0.0))
         if direct:
             assert point.hessian is not None
@@ -256,19 +258,19 @@ def newton(
         move = rows.bound(step)
         if largest <= target:
             if move <= short:
-                return Fit(_finished(point, step), losses, "converged")
+                return NewtonFit(_finished(point, step), losses, "converged")
             # A penalty on every slope has a minimum, however long it takes to get there.
             flat += move > SHORT and not rows.ridge[rows.first :].all()
             if flat == PATIENCE:
-                return Fit(point, losses, "flat")
+                return NewtonFit(point, losses, "flat")
         further = _search(rows, point, step, move, direct)
         if further is None:
             # No step lowers the loss: rounding is all that is left, or the way is lost.
-            return Fit(point, losses, "converged" if largest <= max(1e-6 * rows.weight, target) else "stopped")
+            return NewtonFit(point, losses, "converged" if largest <= max(1e-6 * rows.weight, target) else "stopped")
         point = further
         losses.append(point.loss)
     largest = float(np.abs(point.gradient).max(initial=0.0))
-    return Fit(point, losses, "converged" if largest <= target and not flat else "stopped")
+    return NewtonFit(point, losses, "converged" if largest <= target and not flat else "stopped")
 
 
 def _finished(point: Point, step: Array) -> Point:
@@ -276,7 +278,7 @@ def _finished(point: Point, step: Array) -> Point:
     return Point(point.theta - step, point.loss, point.gradient, point.hessian, point.state)
 
 
-def _search(rows: Rows, point: Point, step: Array, move: float, direct: bool) -> Point | None:
+def _search(rows: LogisticRows, point: Point, step: Array, move: float, direct: bool) -> Point | None:
     """The first of h = 1, 1/2, ... that lowers the loss; None where none does."""
     slope = float(point.gradient @ step)
     if not np.isfinite(slope) or slope <= 0:
@@ -296,7 +298,7 @@ def _search(rows: Rows, point: Point, step: Array, move: float, direct: bool) ->
     return None
 
 
-def _conjugate(rows: Rows, point: Point, precondition: Solver | None, ratio: float) -> Array:
+def _conjugate(rows: LogisticRows, point: Point, precondition: Solver | None, ratio: float) -> Array:
     """H d = g to a residual of `ratio` times g, both measured in the preconditioner's norm."""
     d = np.zeros_like(point.gradient)
     r = point.gradient.copy()

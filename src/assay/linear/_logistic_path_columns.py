@@ -22,7 +22,7 @@ from assay.errors import DataError
 from assay.numerics.jit import kernel
 from assay.numerics.scale import power_of_two
 
-__all__ = ["Columns", "DenseColumns", "SparseColumns", "columns_of"]
+__all__ = ["DenseColumns", "PathColumns", "SparseColumns", "columns_of"]
 
 Array = np.ndarray
 
@@ -208,7 +208,7 @@ def sparse_descent(data, indices, indptr, columns, h, lam, d, b, residual, eta, 
     return moved_level
 
 
-class Columns:
+class PathColumns:
     """What the solver asks of a table; `mean` and `scale` lead back to the columns as given."""
 
     n: int
@@ -243,7 +243,7 @@ class Columns:
         raise NotImplementedError
 
 
-class DenseColumns(Columns):
+class DenseColumns(PathColumns):
     """Standardised dense columns."""
 
     def __init__(self, X: Array, w: Array, centre: bool) -> None:
@@ -302,7 +302,7 @@ class DenseColumns(Columns):
         return self.Z[columns]
 
 
-class SparseColumns(Columns):
+class SparseColumns(PathColumns):
     """Scaled sparse columns; nothing is centred."""
 
     def __init__(self, X: Any, w: Array, centre: bool) -> None:
@@ -364,7 +364,7 @@ class SparseColumns(Columns):
         return np.ascontiguousarray(self.A[:, columns].toarray().T)
 
 
-def columns_of(X: Any, w: Array, centre: bool) -> Columns:
+def columns_of(X: Any, w: Array, centre: bool) -> PathColumns:
     """The standardised columns of a table, dense or sparse; w sums to one."""
     if not sparse.issparse(X):
         return DenseColumns(X, w, centre)

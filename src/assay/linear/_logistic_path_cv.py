@@ -15,7 +15,7 @@ import threading
 import numpy as np
 
 from assay.errors import DataError
-from assay.linear._logistic_gate import Table, log_probabilities
+from assay.linear._logistic_gate import LogisticTable, log_probabilities
 from assay.linear._logistic_path import Solutions
 from assay.linear._logistic_path_gate import problem_of
 from assay.metrics import auc
@@ -29,7 +29,7 @@ Splits = list[tuple[Array, Array]]
 
 
 def fold_scores(
-    table: Table,
+    table: LogisticTable,
     splits: Splits,
     alphas: Array,
     l1_ratio: float,
@@ -59,14 +59,14 @@ def fold_scores(
     return np.array(outcomes), np.array([w[test].sum() for _, test in splits])
 
 
-def _refuse_missing_classes(table: Table, w: Array, rows: Array, where: str) -> None:
+def _refuse_missing_classes(table: LogisticTable, w: Array, rows: Array, where: str) -> None:
     present = np.bincount(table.codes[rows], weights=w[rows], minlength=table.K) > 0
     if not present.all():
         what = f"{where} hold no row of class number {int(np.argmin(present))} (counted from 0)"
         raise DataError(what, remedy="use fewer folds, or join or drop the rare class")
 
 
-def _scores(table: Table, found: Solutions, test: Array, w: Array, metric: str) -> Array:
+def _scores(table: LogisticTable, found: Solutions, test: Array, w: Array, metric: str) -> Array:
     X, codes = table.X[test], table.codes[test]
     A, rows, p = found.coefs.shape
     eta = np.asarray(X @ found.coefs.reshape(A * rows, p).T).reshape(test.size, A, rows) + found.intercepts

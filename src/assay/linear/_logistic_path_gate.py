@@ -10,7 +10,7 @@ import numpy as np
 
 from assay.base import Constraint, array_like, integer, none, real
 from assay.errors import ConvergenceWarning, ParameterError
-from assay.linear._logistic_gate import SHARED, LogisticModel, Table
+from assay.linear._logistic_gate import SHARED, LogisticModel, LogisticTable
 from assay.linear._logistic_path import LogisticProblem, Solutions
 
 __all__ = ["PATH_SHARED", "PathModel", "problem_of"]
@@ -33,7 +33,7 @@ PATH_SHARED: dict[str, Constraint] = {
 }
 
 
-def problem_of(table: Table, rows: Array | None = None) -> LogisticProblem:
+def problem_of(table: LogisticTable, rows: Array | None = None) -> LogisticProblem:
     """The problem of all rows, or of some."""
     X, codes, w, offset = table.X, table.codes, table.w, table.offset
     if rows is not None:

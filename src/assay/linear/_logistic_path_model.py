@@ -20,7 +20,7 @@ import numpy as np
 from scipy import linalg
 
 from assay.linear._coordinate import ACTIVE_SWEEPS, follow_support, gradient, newton_on_face, sweep
-from assay.linear._logistic_path_columns import Columns
+from assay.linear._logistic_path_columns import PathColumns
 from assay.linear._logistic_path_loss import Loss, curvature
 from assay.numerics.jit import kernel
 
@@ -70,7 +70,7 @@ def model_solve(G, m, c, lam, d, b, q, L, order, slot, k, scratch, before, seed,
 class Model:
     """A working set of coefficients (numbered class * p + column), the model's G on it, and the projection of U."""
 
-    def __init__(self, table: Columns, loss: Loss, U: Array) -> None:
+    def __init__(self, table: PathColumns, loss: Loss, U: Array) -> None:
         self.table, self.loss, self.U = table, loss, U
         self.members = np.empty(0, dtype=np.int64)
         self.inside = np.zeros(loss.rows * table.p, dtype=bool)
@@ -206,7 +206,7 @@ class ColumnModel:
 
     precise = True
 
-    def __init__(self, table: Columns, loss: Loss, U: Array, intercept: bool, members: Array) -> None:
+    def __init__(self, table: PathColumns, loss: Loss, U: Array, intercept: bool, members: Array) -> None:
         self.table, self.loss, self.U, self.intercept = table, loss, U, intercept
         self.members = np.empty(0, dtype=np.int64)
         self.inside = np.zeros(loss.rows * table.p, dtype=bool)

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 
 from assay.linear._logistic_classes import symmetric_basis
-from assay.linear._logistic_rows import Rows
+from assay.linear._logistic_rows import LogisticRows
 from assay.numerics.threads import one_blas_thread
 
 __all__ = ["Kronecker", "Solver", "factored", "sampled_hessian"]
@@ -60,7 +60,7 @@ def factored(H: Array) -> Solver:
     return lambda g: divide(half @ (half.T @ divide(g)))
 
 
-def sampled_hessian(part: Rows, theta: Array) -> Solver:
+def sampled_hessian(part: LogisticRows, theta: Array) -> Solver:
     """The Hessian of a sample that stands for all rows."""
     H = part.evaluate(theta).hessian
     assert H is not None
@@ -77,12 +77,12 @@ class Kronecker:
     u = T'z are its white coordinates, in which the penalty (per unit of weight) is diagonal.
     """
 
-    part: Rows
+    part: LogisticRows
     T: Array
     penalty: Array
 
     @classmethod
-    def of(cls, part: Rows) -> Kronecker:
+    def of(cls, part: LogisticRows) -> Kronecker:
         """Whiten the columns: T'GT = I and T'RT diagonal, with G the mean of w z z' and R the penalty."""
         G = part.gram() / part.weight
         G[np.diag_indices_from(G)] += FLOOR * np.trace(G) / len(G)

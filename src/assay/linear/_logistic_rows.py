@@ -39,7 +39,7 @@ from assay.linear._logistic_scale import standardise
 from assay.numerics.threads import parallel
 from assay.numerics.triangle import blocks
 
-__all__ = ["Point", "Rows", "make_rows"]
+__all__ = ["LogisticRows", "Point", "make_rows"]
 
 Array = np.ndarray
 Outcome = TypeVar("Outcome")
@@ -67,7 +67,7 @@ class Point:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class LogisticRows:
     """Clean rows in the units of the solver.
 
     `X` is dense (C order) or CSR, `codes` count the classes from 0, `w` > 0; `offset` is (n,) for two classes and (n,
@@ -117,7 +117,7 @@ class Rows:
         far = np.concatenate([np.ones(self.first), self.reach])
         return float((np.abs(step.reshape(-1, self.m)) @ far).max(initial=0.0))
 
-    def part(self, stride: int) -> Rows:
+    def part(self, stride: int) -> LogisticRows:
         """Every stride-th row, in the same units, with weights that stand for all rows."""
         if self.is_sparse:
             keep: Any = np.arange(0, self.n, stride)
@@ -403,7 +403,7 @@ def _sum(parts: list[Array]) -> Array:
 
 def make_rows(
     X: Any, codes: Array, K: int, w: Array, offset: Array | None, intercept: bool, n_jobs: int | None
-) -> Rows:
+) -> LogisticRows:
     """Centre and scale the columns (sparse ones are only scaled); the penalty is none until it is set."""
     n, p = X.shape
     if offset is None:
@@ -411,4 +411,4 @@ def make_rows(
     mean, scale, far = standardise(X, w, intercept, n_jobs)
     first = int(intercept)
     codes = np.ascontiguousarray(codes, dtype=np.int64)
-    return Rows(X, codes, K, w, offset, first, mean, 1.0 / scale, far / scale, np.zeros(p + first), n_jobs)
+    return LogisticRows(X, codes, K, w, offset, first, mean, 1.0 / scale, far / scale, np.zeros(p + first), n_jobs)

@@ -9,11 +9,11 @@ import numpy as np
 
 from assay.errors import CollinearityWarning, ConvergenceWarning, ParameterError, SeparationWarning
 from assay.linear._logistic_descent import MAX_ITER, TOL, gradient_descent, stochastic_descent
-from assay.linear._logistic_fit import WEAK, Maximum, Problem, loss_at, maximise, null_loss
-from assay.linear._logistic_gate import Table
-from assay.linear._logistic_newton import Fit
+from assay.linear._logistic_fit import WEAK, Maximum, LikelihoodProblem, loss_at, maximise, null_loss
+from assay.linear._logistic_gate import LogisticTable
+from assay.linear._logistic_newton import NewtonFit
 from assay.linear._logistic_path import fit_penalized
-from assay.linear._logistic_rows import Rows
+from assay.linear._logistic_rows import LogisticRows
 from assay.linear._model import repeats
 from assay.numerics.seeds import generator
 
@@ -49,7 +49,7 @@ def refuse_contradictions(model: Any) -> None:
         raise ParameterError(what, remedy="leave it None, or use solver='gradient' or 'sgd'")
 
 
-def make_problem(model: Any, table: Table, all_rows: bool = False) -> Problem:
+def make_problem(model: Any, table: LogisticTable, all_rows: bool = False) -> LikelihoodProblem:
     """Clean rows of positive weight (or `all_rows`), with what the settings say of the solver."""
     if table.K > 2 and model.firth:
         raise ParameterError("Firth's correction is for two classes", remedy="use penalty='l2' for more")
@@ -68,10 +68,12 @@ def make_problem(model: Any, table: Table, all_rows: bool = False) -> Problem:
     tol = TOL[model.solver] if model.tol is None else float(model.tol)
     most = MAX_ITER[how] if model.max_iter is None else int(model.max_iter)
     names, labels = model._feature_names(), [str(label) for label in model.classes_]
-    return Problem(X, codes, table.K, w, offset, table.fit_intercept, ridge, tol, most, model.n_jobs, names, labels)
+    return LikelihoodProblem(
+        X, codes, table.K, w, offset, table.fit_intercept, ridge, tol, most, model.n_jobs, names, labels
+    )
 
 
-def find_maximum(model: Any, problem: Problem) -> Maximum:
+def find_maximum(model: Any, problem: LikelihoodProblem) -> Maximum:
     """The fit of a problem by the solver that the settings ask for."""
     if model.penalty in LASSOS:
         return _lasso(problem, float(model.C), 1.0 if model.penalty == "l1" else float(model.l1_ratio))
@@ -79,7 +81,7 @@ def find_maximum(model: Any, problem: Problem) -> Maximum:
         return maximise(problem, firth_correction=model.firth, inference=model.inference)
     random = generator(model.random_state)
 
-    def descend(rows: Rows) -> Fit:
+    def descend(rows: LogisticRows) -> NewtonFit:
         if model.solver == "gradient":
             return gradient_descent(rows, problem.tol, problem.max_iter, model.learning_rate)
         return stochastic_descent(rows, problem.tol, problem.max_iter, model.learning_rate, random)
@@ -87,7 +89,7 @@ def find_maximum(model: Any, problem: Problem) -> Maximum:
     return maximise(problem, inference=model.inference, descend=descend)
 
 
-def _lasso(problem: Problem, C: float, ratio: float) -> Maximum:
+def _lasso(problem: LikelihoodProblem, C: float, ratio: float) -> Maximum:
     """Lasso and elastic net, at one value of the penalty."""
     assert problem.ridge is not None
     factors, weight = problem.ridge * C, float(problem.w.sum())

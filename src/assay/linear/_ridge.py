@@ -31,7 +31,7 @@ from assay.errors import ConvergenceWarning, DataError
 from assay.linear._ridge_rows import (
     EPS,
     SAFE,
-    Rows,
+    RidgeRows,
     centred_factors,
     factor_of_rows,
     intercepts,
@@ -47,13 +47,13 @@ from assay.linear._ridge_spectrum import (
 )
 from assay.numerics.moments import Moments
 
-__all__ = ["Fit", "block_pivoting", "direct", "fit_alpha", "path_from_moments", "solve_budget", "solve_path"]
+__all__ = ["RidgeFit", "block_pivoting", "direct", "fit_alpha", "path_from_moments", "solve_budget", "solve_path"]
 
 Array = np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class RidgeFit:
     """One fit of k targets; what no theory gives (leave-one-out of a nonnegative fit) is None or NaN."""
 
     coef: Array
@@ -116,7 +116,7 @@ def _describe(T: Array, G: Array, mean: Array, weight: float, intercept: bool) -
     return float(np.trace(middle)) + intercept, variance, of_intercept
 
 
-def _row_errors(rows: Rows, m: Moments, T: Array, coef: Array) -> tuple[Array, Array | None]:
+def _row_errors(rows: RidgeRows, m: Moments, T: Array, coef: Array) -> tuple[Array, Array | None]:
     """RSS and mean squared leave-one-out error per target; None for the latter when a leverage is close to one."""
     K = np.hstack([T, coef])
     offset = m.mx @ K
@@ -139,14 +139,14 @@ def _row_errors(rows: Rows, m: Moments, T: Array, coef: Array) -> tuple[Array, A
 
 
 def fit_alpha(
-    rows: Rows,
+    rows: RidgeRows,
     alpha: Array,
     factors: Array,
     how: str,
     moments: Moments | None = None,
     spectrum: Spectrum | None = None,
     inference: bool = True,
-) -> Fit:
+) -> RidgeFit:
     """The fit of each target at its alpha, with everything inference needs, by the primal or dual way.
 
     `moments` (and the `spectrum`, for the dual way) of the same rows are taken where the caller has them.
@@ -171,7 +171,7 @@ def fit_alpha(
             RX, RY = centred_factors(R, rows)
             solved, solver = augmented(RX, RY[:, targets], a, factors), "qr"
         if solved is not None and not inference:
-            parts.append((targets, Fit(solved[1], intercepts(some, ms, solved[1]), solver)))
+            parts.append((targets, RidgeFit(solved[1], intercepts(some, ms, solved[1]), solver)))
             continue
         if solved is not None:
             parts.append((targets, _fit_from_inverse(some, ms, solved, solver, a, factors)))
@@ -188,8 +188,8 @@ def _pick(s: Spectrum, targets: Array) -> Spectrum:
 
 
 def _fit_from_inverse(
-    rows: Rows, m: Moments, solved: tuple[Array, Array], solver: str, alpha: float, factors: Array
-) -> Fit:
+    rows: RidgeRows, m: Moments, solved: tuple[Array, Array], solver: str, alpha: float, factors: Array
+) -> RidgeFit:
     T, coef = solved
     edf, variance, of_intercept = _describe(T, m.xx, m.mx + rows.shift, m.weight, rows.intercept)
     rss, loo = _row_errors(rows, m, T, coef)
@@ -201,11 +201,11 @@ def _fit_from_inverse(
     return _spread_out(rows, m, coef, solver, edf, variance, of_intercept, rss, loo)
 
 
-def _fit_from_spectrum(rows: Rows, m: Moments, s: Spectrum, alpha: float, how: str, inference: bool) -> Fit:
+def _fit_from_spectrum(rows: RidgeRows, m: Moments, s: Spectrum, alpha: float, how: str, inference: bool) -> RidgeFit:
     coef = s.coef(np.full(rows.Y.shape[1], alpha))
     solver = "svd" if how == "primal" else "dual"
     if not inference:
-        return Fit(coef, intercepts(rows, m, coef), solver)
+        return RidgeFit(coef, intercepts(rows, m, coef), solver)
     loo, rss = _loo_at(rows, m, s, alpha)
     if rows.is_sparse and how == "dual":  # a covariance of p x n dense numbers is not worth its memory
         edf, variance, of_intercept = s.edf(alpha) + rows.intercept, np.full(rows.p, np.nan), np.nan
@@ -214,14 +214,14 @@ def _fit_from_spectrum(rows: Rows, m: Moments, s: Spectrum, alpha: float, how: s
     return _spread_out(rows, m, coef, solver, edf, variance, of_intercept, rss, loo)
 
 
-def _loo_at(rows: Rows, m: Moments, s: Spectrum, alpha: float) -> tuple[Array, Array]:
+def _loo_at(rows: RidgeRows, m: Moments, s: Spectrum, alpha: float) -> tuple[Array, Array]:
     left_out = leave_one_out(rows, m, s, np.array([alpha]))
     loo = left_out.each[:, 0] if left_out.undefined is None else np.full(rows.Y.shape[1], np.nan)
     return loo, left_out.rss[:, 0]
 
 
 def _spread_out(
-    rows: Rows,
+    rows: RidgeRows,
     m: Moments,
     coef: Array,
     solver: str,
@@ -230,9 +230,9 @@ def _spread_out(
     of_intercept: float,
     rss: Array,
     loo: Array,
-) -> Fit:
+) -> RidgeFit:
     k = coef.shape[1]
-    return Fit(
+    return RidgeFit(
         coef,
         intercepts(rows, m, coef),
         solver,
@@ -244,7 +244,7 @@ def _spread_out(
     )
 
 
-def _join(parts: list[tuple[Array, Fit]]) -> Fit:
+def _join(parts: list[tuple[Array, RidgeFit]]) -> RidgeFit:
     """One fit from those of several groups of targets."""
     order = np.argsort(np.concatenate([targets for targets, _ in parts]))
 
@@ -253,7 +253,7 @@ def _join(parts: list[tuple[Array, Fit]]) -> Fit:
         return None if values[0] is None else np.concatenate(values, axis=-1)[..., order]
 
     names = ("coef", "intercept", "edf", "variance", "intercept_variance", "rss", "loo")
-    return Fit(solver=parts[0][1].solver, **{name: together(name) for name in names})
+    return RidgeFit(solver=parts[0][1].solver, **{name: together(name) for name in names})
 
 
 def solve_budget(size: Callable[[float], float], budget: float) -> float:
@@ -279,7 +279,12 @@ def solve_budget(size: Callable[[float], float], budget: float) -> float:
 
 
 def path_from_moments(
-    m: Moments, rows: Rows, alphas: Array, factors: Array, positive: bool, factor: Callable[[], Array] | None = None
+    m: Moments,
+    rows: RidgeRows,
+    alphas: Array,
+    factors: Array,
+    positive: bool,
+    factor: Callable[[], Array] | None = None,
 ) -> tuple[Array, Array] | None:
     """Coefficients (p, k, m) and intercepts (k, m) for all alphas, from moments alone.
 
@@ -300,7 +305,7 @@ def path_from_moments(
 
 
 def solve_path(
-    rows: Rows, alphas: Array, factors: Array, how: str, positive: bool, tol: float, max_iter: int | None
+    rows: RidgeRows, alphas: Array, factors: Array, how: str, positive: bool, tol: float, max_iter: int | None
 ) -> tuple[Array, Array, int]:
     """Coefficients (p, k, m), intercepts (k, m) and iterations for all alphas, by any way."""
     if how == "iterative":
@@ -316,7 +321,7 @@ def solve_path(
 
 
 def _nonnegative_path(
-    m: Moments, alphas: Array, factors: Array, factor: Callable[[], Array] | None, rows: Rows
+    m: Moments, alphas: Array, factors: Array, factor: Callable[[], Array] | None, rows: RidgeRows
 ) -> Array | None:
     """Block pivoting, each alpha started from the active set before; Lawson and Hanson where that goes in circles."""
     k = m.xy.shape[1]
@@ -384,7 +389,7 @@ def _lawson_hanson(A: Array, b: Array) -> Array:
 
 
 def _iterative_path(
-    rows: Rows, alphas: Array, factors: Array, tol: float, max_iter: int | None
+    rows: RidgeRows, alphas: Array, factors: Array, tol: float, max_iter: int | None
 ) -> tuple[Array, Array, int]:
     """LSMR for each alpha and target, each started from the solution before."""
     X = rows.X.astype(np.float64, copy=False)

@@ -12,7 +12,7 @@ import numpy as np
 
 from assay.errors import DataError
 from assay.linear._ridge import path_from_moments
-from assay.linear._ridge_rows import Rows, factor_of_rows, merge_factors
+from assay.linear._ridge_rows import RidgeRows, factor_of_rows, merge_factors
 from assay.linear._ridge_spectrum import spectrum_from_gram, spectrum_of
 from assay.numerics.moments import Moments, about_zero, all_but_one, merge
 from assay.numerics.threads import parallel
@@ -41,7 +41,7 @@ def default_grid(d: Array, size: int) -> Array:
     return np.geomspace(100 * d.sum(), max(1e-4 * d.min(), 1e-10 * d.max()), size)
 
 
-def eigenvalues(rows: Rows, moments: Moments | None, how: str, factors: Array) -> Array:
+def eigenvalues(rows: RidgeRows, moments: Moments | None, how: str, factors: Array) -> Array:
     """Eigenvalues of the Gram matrix that are not zero; for the iterative way their mean stands for all of them."""
     if how == "iterative":
         squares = np.asarray(rows.X.multiply(rows.X).sum(axis=0)).ravel()[factors > 0] / factors[factors > 0]
@@ -54,7 +54,7 @@ def eigenvalues(rows: Rows, moments: Moments | None, how: str, factors: Array) -
 
 
 def paths_of_folds(
-    rows: Rows,
+    rows: RidgeRows,
     parts: list[Moments],
     splits: list[tuple[Any, Any]],
     alphas: Array,
@@ -84,7 +84,7 @@ def paths_of_folds(
     return parallel(again, zip(train, all_but_one(triangles, merge_factors), strict=True), n_jobs=n_jobs)
 
 
-def held_out_error(rows: Rows, coef: Array, intercept: Array) -> Array:
+def held_out_error(rows: RidgeRows, coef: Array, intercept: Array) -> Array:
     """Weighted mean squared error (over rows and targets) of each alpha, block by block; X may be shifted."""
     p, k, count = coef.shape
     B = np.ascontiguousarray(coef.reshape(p, -1))
@@ -99,7 +99,7 @@ def held_out_error(rows: Rows, coef: Array, intercept: Array) -> Array:
     return total / weight_of(rows, slice(None))
 
 
-def weight_of(rows: Rows, part: Any) -> float:
+def weight_of(rows: RidgeRows, part: Any) -> float:
     return float(len(rows.Y[part]) if rows.w is None else rows.w[part].sum())
 
 

@@ -18,8 +18,8 @@ from assay.checks import non_negative, penalty_factors
 from assay.errors import ParameterError
 from assay.linear._inference import coefficient_table
 from assay.linear._model import LinearModel
-from assay.linear._ridge import Fit
-from assay.linear._ridge_rows import Rows, prepare
+from assay.linear._ridge import RidgeFit
+from assay.linear._ridge_rows import RidgeRows, prepare
 from assay.results import Summary
 from assay.state import Specs, anything, facts
 
@@ -47,7 +47,7 @@ class RidgeModel(LinearModel):
 
     def _rows(
         self, X: Any, y: Any, sample_weight: Any, min_samples: int = 1
-    ) -> tuple[Rows, Array, Any, Array, Array | None]:
+    ) -> tuple[RidgeRows, Array, Any, Array, Array | None]:
         """The gate: what the solvers take (rows and penalty factors), then clean X, y and weights."""
         X, y = self._gate(
             X, y, sparse=("csr",), dtype=[np.float64, np.float32], multi_output=True, min_samples=min_samples
@@ -56,7 +56,7 @@ class RidgeModel(LinearModel):
         names = [str(name) for name in self.feature_names_in_] if hasattr(self, "feature_names_in_") else None
         return prepare(X, y, w, self.fit_intercept, names), penalty_factors(self.penalty_factors, X.shape[1]), X, y, w
 
-    def _keep(self, rows: Rows, fit: Fit, alpha: Array, factors: Array, ndim: int) -> None:
+    def _keep(self, rows: RidgeRows, fit: RidgeFit, alpha: Array, factors: Array, ndim: int) -> None:
         """Set the fitted attributes; targets were fitted in units of `rows.scale`."""
         coef = fit.coef * rows.scale
         with np.errstate(over="ignore"):
@@ -170,7 +170,7 @@ def per_target(name: str, value: Any, k: int) -> Array:
     return np.full(k, float(value)) if np.ndim(value) == 0 else non_negative(value, name, k, "target")
 
 
-def _total(rows: Rows) -> Array:
+def _total(rows: RidgeRows) -> Array:
     """Total sum of squares of each target, about its mean if there is an intercept."""
     w = np.ones(rows.n) if rows.w is None else rows.w
     middle = w @ rows.Y / w.sum() if rows.intercept else 0.0

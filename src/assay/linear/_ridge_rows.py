@@ -21,7 +21,7 @@ from assay.numerics.moments import Moments, about_zero, merge, summarize
 __all__ = [
     "EPS",
     "SAFE",
-    "Rows",
+    "RidgeRows",
     "centred_factors",
     "centred_rows",
     "factor_of_rows",
@@ -47,7 +47,7 @@ BLOCK_CELLS = 1 << 19
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class RidgeRows:
     """Checked data: rows of positive weight, Y as (n, k) divided by `scale`, X less `shift` where it is dense."""
 
     X: Any
@@ -73,7 +73,7 @@ class Rows:
         """Whether X is a sparse matrix."""
         return bool(sparse.issparse(self.X))
 
-    def take(self, rows: Any) -> Rows:
+    def take(self, rows: Any) -> RidgeRows:
         """Some of the rows."""
         return replace(self, X=self.X[rows], Y=self.Y[rows], w=None if self.w is None else self.w[rows])
 
@@ -84,7 +84,7 @@ class Rows:
             yield slice(start, min(start + height, self.n))
 
 
-def prepare(X: Any, y: Array, w: Array | None, intercept: bool, names: Sequence[str] | None = None) -> Rows:
+def prepare(X: Any, y: Array, w: Array | None, intercept: bool, names: Sequence[str] | None = None) -> RidgeRows:
     """Drop the rows of weight zero and bring y to the order of one, by a power of two so that no digit changes."""
     Y = np.array(y, dtype=np.float64).reshape(len(y), -1)
     if w is not None and not w.all():
@@ -92,10 +92,10 @@ def prepare(X: Any, y: Array, w: Array | None, intercept: bool, names: Sequence[
         X, Y, w = X[keep], Y[keep], w[keep]
     largest = float(np.abs(Y).max())
     scale = float(np.ldexp(1.0, int(np.frexp(largest)[1]))) if largest > 0 else 1.0
-    return Rows(X, Y / scale, w, scale, np.zeros(X.shape[1]), intercept, names)
+    return RidgeRows(X, Y / scale, w, scale, np.zeros(X.shape[1]), intercept, names)
 
 
-def route(rows: Rows, factors: Array, positive: bool = False) -> str:
+def route(rows: RidgeRows, factors: Array, positive: bool = False) -> str:
     """How the problem is solved: 'primal' (p x p), 'dual' (n x n) or 'iterative'."""
     n, p = rows.n, rows.p
     if positive:
@@ -114,13 +114,13 @@ def route(rows: Rows, factors: Array, positive: bool = False) -> str:
     return "primal" if p <= DIRECT else "iterative"
 
 
-def moments_of(rows: Rows) -> tuple[Rows, Moments]:
+def moments_of(rows: RidgeRows) -> tuple[RidgeRows, Moments]:
     """Moments about the mean (about zero without an intercept), and the rows they belong to."""
     rows, _, m = moments_of_parts(rows, [slice(None)])
     return rows, m
 
 
-def moments_of_parts(rows: Rows, parts: Sequence[Any]) -> tuple[Rows, list[Moments], Moments]:
+def moments_of_parts(rows: RidgeRows, parts: Sequence[Any]) -> tuple[RidgeRows, list[Moments], Moments]:
     """Centred moments of each part of the rows, and those of all (about zero without an intercept).
 
     A dense column whose spread is tiny beside its mean is shifted by its first value before anything is
@@ -141,7 +141,7 @@ def moments_of_parts(rows: Rows, parts: Sequence[Any]) -> tuple[Rows, list[Momen
     return rows, each, m
 
 
-def _refuse_scales(rows: Rows, spread: Array) -> None:
+def _refuse_scales(rows: RidgeRows, spread: Array) -> None:
     """Columns whose squares leave the range of doubles, though they are not constant."""
     if not np.isfinite(spread).all():
         where = column_name(rows, int(np.argmin(np.isfinite(spread))))
@@ -153,11 +153,11 @@ def _refuse_scales(rows: Rows, spread: Array) -> None:
             raise DataError(f"{column_name(rows, int(j))} holds values whose squares underflow", remedy=remedy)
 
 
-def _raw_moments(rows: Rows) -> Moments:
+def _raw_moments(rows: RidgeRows) -> Moments:
     return _sparse_moments(rows) if rows.is_sparse else summarize(rows.X, rows.Y, rows.w)
 
 
-def _sparse_moments(rows: Rows) -> Moments:
+def _sparse_moments(rows: RidgeRows) -> Moments:
     """Centred moments of sparse rows; X is never centred explicitly.
 
     X'WX - W mean mean' loses digits in columns whose spread is small beside their mean; those few are
@@ -185,12 +185,12 @@ def _sparse_moments(rows: Rows) -> Moments:
     return Moments(weight, rows.n, mx, my, xx, xy, (B * (Y - my)).sum(axis=0))
 
 
-def intercepts(rows: Rows, m: Moments, coef: Array) -> Array:
+def intercepts(rows: RidgeRows, m: Moments, coef: Array) -> Array:
     """b0 of each target (and alpha): the mean of y less the mean of x times b."""
     return m.my.reshape(-1, *[1] * (coef.ndim - 2)) - np.tensordot(m.mx + rows.shift, coef, axes=1)
 
 
-def factor_of_rows(rows: Rows, center: Array, middle: Array) -> Array:
+def factor_of_rows(rows: RidgeRows, center: Array, middle: Array) -> Array:
     """R of the QR of sqrt(w) [1, X - center, Y - middle] (no column of ones without an intercept), block by block."""
     lead = int(rows.intercept)
     width = lead + rows.p + rows.Y.shape[1]
@@ -213,14 +213,14 @@ def merge_factors(a: Array, b: Array) -> Array:
     return R[: min(R.shape)]
 
 
-def centred_factors(R: Array, rows: Rows) -> tuple[Array, Array]:
+def centred_factors(R: Array, rows: RidgeRows) -> tuple[Array, Array]:
     """The factors of centred X and Y: what is left below the column of ones."""
     lead, p = int(rows.intercept), rows.p
     body = R[lead:, lead:]
     return body[:p, :p], body[:p, p:]
 
 
-def centred_rows(rows: Rows) -> tuple[Rows, Moments, Array, Array]:
+def centred_rows(rows: RidgeRows) -> tuple[RidgeRows, Moments, Array, Array]:
     """Dense rows, centred and times sqrt(w); columns are first shifted by one of their values, which is exact."""
     X = np.array(rows.X, dtype=np.float64)
     w = np.ones(rows.n) if rows.w is None else rows.w
@@ -239,7 +239,7 @@ def centred_rows(rows: Rows) -> tuple[Rows, Moments, Array, Array]:
     return replace(rows, X=X, shift=rows.shift + shift), m, A, B
 
 
-def column_name(rows: Rows, j: int) -> str:
+def column_name(rows: RidgeRows, j: int) -> str:
     return f"column {j}" if rows.names is None else f"column {rows.names[j]!r}"
 
 

@@ -27,7 +27,7 @@ from scipy import linalg, sparse
 from assay.linear._ridge_rows import (
     EPS,
     SAFE,
-    Rows,
+    RidgeRows,
     centred_factors,
     centred_rows,
     factor_of_rows,
@@ -183,7 +183,7 @@ def _decompose(A: Array, alpha_min: float, nulls: int) -> tuple[Array, Array, Ar
     return U[:, keep], s[keep] ** 2, Vt[keep]
 
 
-def spectrum_of(rows: Rows, how: str, factors: Array, alpha_min: float) -> tuple[Rows, Moments, Spectrum]:
+def spectrum_of(rows: RidgeRows, how: str, factors: Array, alpha_min: float) -> tuple[RidgeRows, Moments, Spectrum]:
     """The spectrum by the primal or dual way, with the moments (of the dual way only their means)."""
     if how == "primal":
         rows, m = moments_of(rows)
@@ -197,12 +197,12 @@ def spectrum_of(rows: Rows, how: str, factors: Array, alpha_min: float) -> tuple
     return rows, m, spectrum_from_rows(A, B, factors, alpha_min, nulls=int(rows.intercept))
 
 
-def spectrum_from_factor(R: Array, rows: Rows, factors: Array, alpha_min: float) -> Spectrum:
+def spectrum_from_factor(R: Array, rows: RidgeRows, factors: Array, alpha_min: float) -> Spectrum:
     RX, RY = centred_factors(R, rows)
     return replace(spectrum_from_rows(RX, RY, factors, alpha_min), U=None, Q=None)
 
 
-def _sparse_dual(rows: Rows, factors: Array) -> tuple[Rows, Moments, Spectrum]:
+def _sparse_dual(rows: RidgeRows, factors: Array) -> tuple[RidgeRows, Moments, Spectrum]:
     """The dual way for sparse rows with more columns than rows: n x n, X never centred explicitly."""
     X = rows.X.astype(np.float64, copy=False)
     w = np.ones(rows.n) if rows.w is None else rows.w
@@ -242,7 +242,7 @@ class LeaveOneOut:
     undefined: int | None
 
 
-def leave_one_out(rows: Rows, m: Moments, spectrum: Spectrum, alphas: Array) -> LeaveOneOut:
+def leave_one_out(rows: RidgeRows, m: Moments, spectrum: Spectrum, alphas: Array) -> LeaveOneOut:
     """Leave-one-out errors of all alphas at once; `undefined` names a row whose own leverage is one.
 
     A row counts as one unit whatever its weight: with weights, the whole row is left out.
@@ -284,7 +284,7 @@ def leave_one_out(rows: Rows, m: Moments, spectrum: Spectrum, alphas: Array) -> 
 
 
 def _unreached(
-    rows: Rows, m: Moments, part: slice, squares: Array, fitted: Array, Q: Array, free_fit: Array
+    rows: RidgeRows, m: Moments, part: slice, squares: Array, fitted: Array, Q: Array, free_fit: Array
 ) -> tuple[Array, Array]:
     """What no column reaches: its residuals and its share q of each row; rounding is set to zero."""
     B = rows.Y[part] - m.my
@@ -299,12 +299,12 @@ def _unreached(
     return B, q
 
 
-def _targets(rows: Rows, m: Moments) -> Array:
+def _targets(rows: RidgeRows, m: Moments) -> Array:
     B = rows.Y - m.my
     return B if rows.w is None else B * np.sqrt(rows.w)[:, None]
 
 
-def _left_factors(rows: Rows, m: Moments, s: Spectrum, whiten: Array | None, part: slice) -> tuple[Array, Array]:
+def _left_factors(rows: RidgeRows, m: Moments, s: Spectrum, whiten: Array | None, part: slice) -> tuple[Array, Array]:
     if whiten is None:
         assert s.U is not None
         assert s.Q is not None

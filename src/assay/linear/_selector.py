@@ -1,6 +1,6 @@
 """What best subset, stepwise and stagewise share: one standardised problem, one way from a family to a model.
 
-A search sees a `Problem`: columns and y centred (with an intercept) and brought to unit length, as Gram rows and
+A search sees a `SubsetProblem`: columns and y centred (with an intercept) and brought to unit length, as Gram rows and
 products with y. It gives back a family of models; the criterion chooses one; the one chosen is refitted to the rows by
 orthogonal factorisation, so that its coefficients owe nothing to the Gram matrix. Powers of two keep columns
 of extreme scale (1e150, 1e-150) from overflowing when squared, and change no digit.
@@ -42,10 +42,10 @@ from assay.resampling import folds_constraint
 from assay.results import Curve, Summary
 from assay.state import Specs, bools, facts, floats, names
 
-__all__ = ["Family", "Problem", "Selector", "selector_constraints"]
+__all__ = ["Family", "Selector", "SubsetProblem", "selector_constraints"]
 
 Array = np.ndarray
-Rows = tuple[Array, Array, Array | None]
+SelectorRows = tuple[Array, Array, Array | None]
 
 selector_constraints: dict[str, Constraint] = {
     "criterion": criterion_constraint,
@@ -80,7 +80,7 @@ def _centre(X: Any, y: Any, w: Any, mean: Any, my: Any, Z: Any, squares: Any, xy
 
 
 @dataclass(eq=False)
-class Problem:
+class SubsetProblem:
     """Unit columns and a unit y: `c` their products, Gram rows on demand, and the way back to the data's scale."""
 
     n: float
@@ -96,7 +96,7 @@ class Problem:
     Z: Array | None = None
 
     @classmethod
-    def from_moments(cls, m: Moments, intercept: bool) -> Problem:
+    def from_moments(cls, m: Moments, intercept: bool) -> SubsetProblem:
         """From centred moments, for n >= p."""
         if not intercept:
             m = about_zero(m)
@@ -108,7 +108,7 @@ class Problem:
         return cls(m.weight, m.n, c, scale, m.mx, float(m.my[0]), tss, intercept, sigma2, gram=gram)
 
     @classmethod
-    def from_rows(cls, data: Rows, intercept: bool) -> Problem:
+    def from_rows(cls, data: SelectorRows, intercept: bool) -> SubsetProblem:
         """From the rows themselves, for p > n: no p x p matrix is formed."""
         X, y, w = np.ascontiguousarray(data[0]), data[1], data[2]
         weights = np.ones(len(y)) if w is None else w
@@ -182,7 +182,7 @@ class Family:
         """The model without variables alone, where there are too few rows or too little in y for more."""
         return cls([np.zeros(0, np.int64)])
 
-    def coefficients(self, problem: Problem) -> Array:
+    def coefficients(self, problem: SubsetProblem) -> Array:
         """One row of unit-scale coefficients per model."""
         if self.unit is not None:
             return self.unit
@@ -232,11 +232,11 @@ class Selector(LinearModel):
     table_: pd.DataFrame
     criterion_curve_: Curve
 
-    def _search(self, problem: Problem, most: int, like: Family | None = None) -> Family:
+    def _search(self, problem: SubsetProblem, most: int, like: Family | None = None) -> Family:
         """The family of models on one training set; in a fold, `like` is the family of all rows."""
         raise NotImplementedError
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[_Sample, Problem, Family, Selection]:
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[_Sample, SubsetProblem, Family, Selection]:
         X, y = self._gate(X, y, order="C")
         w = self._weights(sample_weight, len(y))
         warn_of_light_weights(w)
@@ -256,7 +256,7 @@ class Selector(LinearModel):
             self._settle(sample, problem, family, choice.index)
         return sample, problem, family, choice
 
-    def _name_collinear(self, problem: Problem) -> None:
+    def _name_collinear(self, problem: SubsetProblem) -> None:
         """Say which columns the search will never use beside those that they repeat."""
         if problem.gram is None or not len(problem.c) < min(problem.rows, MOST_NAMED):
             return
@@ -270,10 +270,10 @@ class Selector(LinearModel):
                 stacklevel=4,
             )
 
-    def _problem(self, train: Moments | Rows) -> Problem:
+    def _problem(self, train: Moments | SelectorRows) -> SubsetProblem:
         if isinstance(train, Moments):
-            return Problem.from_moments(train, self.fit_intercept)
-        return Problem.from_rows(train, self.fit_intercept)
+            return SubsetProblem.from_moments(train, self.fit_intercept)
+        return SubsetProblem.from_rows(train, self.fit_intercept)
 
     def _most(self, n: float, p: int) -> int:
         return largest_size(n, p, self.fit_intercept, getattr(self, "max_size", None))
@@ -299,7 +299,9 @@ class Selector(LinearModel):
             return None
         return mean * sample.target_unit**2, error * sample.target_unit**2
 
-    def _choose(self, problem: Problem, family: Family, errors: tuple[Array, Array] | None, unit: float) -> Selection:
+    def _choose(
+        self, problem: SubsetProblem, family: Family, errors: tuple[Array, Array] | None, unit: float
+    ) -> Selection:
         names = np.array(self._feature_names(), dtype=object)
         share = family.rss if family.rss is not None else np.array([problem.solve(s)[1] for s in family.sets])
         models = Models(
@@ -321,7 +323,7 @@ class Selector(LinearModel):
     def _positions(self, family: Family) -> Array:
         return np.arange(len(family.sets))
 
-    def _settle(self, sample: _Sample, problem: Problem, family: Family, index: int) -> None:
+    def _settle(self, sample: _Sample, problem: SubsetProblem, family: Family, index: int) -> None:
         """Coefficients of the chosen model, from the rows unless the search itself gives them."""
         p = sample.X.shape[1]
         if family.unit is not None:

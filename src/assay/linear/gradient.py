@@ -31,7 +31,7 @@ from scipy.linalg import svdvals
 from assay.errors import ConvergenceWarning, DivergenceError
 from assay.numerics.jit import kernel
 from assay.numerics.scale import norms
-from assay.numerics.triangle import Rows, Solution, Triangle, blas_for, dense, over_blocks
+from assay.numerics.triangle import RowBlock, Solution, Triangle, blas_for, dense, over_blocks
 from assay.numerics.units import LINEAR, augmented, batch_steps, downhill, largest_step, row_steps, triangle_of
 from assay.results import Trace
 
@@ -172,7 +172,7 @@ def gradient_descent(
 
 
 def lms(
-    X: Rows,
+    X: RowBlock,
     Y: np.ndarray,
     w: np.ndarray | None,
     triangle: Triangle,
@@ -213,7 +213,7 @@ def lms(
 
 
 def literal(
-    X: Rows,
+    X: RowBlock,
     Y: np.ndarray,
     w: np.ndarray | None,
     intercept: bool,
@@ -277,7 +277,7 @@ def _literal_one(
     return np.array(passes), False
 
 
-def _standard_rows(X: Rows, Y: np.ndarray, problem: _Standard, solution: Solution) -> tuple[np.ndarray, np.ndarray]:
+def _standard_rows(X: RowBlock, Y: np.ndarray, problem: _Standard, solution: Solution) -> tuple[np.ndarray, np.ndarray]:
     Z = np.empty(X.shape)
     height = max(1, (1 << 17) // max(1, X.shape[1]))
 

@@ -45,7 +45,7 @@ CHUNK = 256
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class LarsProblem:
     """The data in coordinates of unit length: Gram matrix or rows, correlations, and the way back.
 
     A column of the data is `unit` times the column whose length is `scale`: see `_tame`.
@@ -249,7 +249,7 @@ class Lars(LinearModel):
         coef, intercept = self._knots.at(alphas)
         return (coef[0], float(intercept[0])) if np.ndim(alpha) == 0 else (coef, intercept)
 
-    def _follow(self, problem: Problem) -> Knots:
+    def _follow(self, problem: LarsProblem) -> Knots:
         limit = self.n_nonzero_coefs
         knots = follow_path(problem, self.method == "lasso", limit, self.max_iter)
         self._refuse_overflow(knots.coef.T)
@@ -257,7 +257,7 @@ class Lars(LinearModel):
             raise DataError("the path leaves the range of numbers", remedy="rescale the columns of X and y")
         return knots
 
-    def _say(self, problem: Problem, knots: Knots) -> None:
+    def _say(self, problem: LarsProblem, knots: Knots) -> None:
         """Warn of columns that were passed over and of a path cut short."""
         names = self._feature_names()
         constant = np.flatnonzero(problem.scale == 0) if problem.n > 1 else np.arange(0)
@@ -276,7 +276,7 @@ class Lars(LinearModel):
                 stacklevel=3,
             )
 
-    def _choose(self, X: Array, y: Array, w: Array | None, problem: Problem, knots: Knots) -> int:
+    def _choose(self, X: Array, y: Array, w: Array | None, problem: LarsProblem, knots: Knots) -> int:
         """The knot that the criterion likes best, among those of models that the rows can carry."""
         most = criteria.largest_size(problem.weight, X.shape[1], problem.intercept, self.n_nonzero_coefs)
         over = np.flatnonzero((knots.coef != 0).sum(axis=1) > most)
@@ -302,7 +302,7 @@ class Lars(LinearModel):
         return selection.index
 
     def _errors(
-        self, X: Array, y: Array, w: Array | None, problem: Problem, knots: Knots
+        self, X: Array, y: Array, w: Array | None, problem: LarsProblem, knots: Knots
     ) -> tuple[Array, Array] | None:
         """Out-of-sample errors of the path at the knots of all rows, for the criteria that need them."""
         intercept, unit, y_unit = problem.intercept, problem.unit, problem.y_unit
@@ -334,7 +334,7 @@ class Lars(LinearModel):
         return None
 
 
-def prepare(X: Array, y: Array, w: Array | None, *, intercept: bool) -> Problem:
+def prepare(X: Array, y: Array, w: Array | None, *, intercept: bool) -> LarsProblem:
     """The data in unit coordinates: from moments when n >= p, from the rows themselves when p > n."""
     return from_rows(X, y, w, intercept) if len(X) < X.shape[1] else from_summary(summarize(X, y, w), intercept)
 
@@ -351,14 +351,14 @@ def _tame(X: Array) -> tuple[Array, Array]:
     return X / unit, unit
 
 
-def from_summary(moments: Moments, intercept: bool) -> Problem:
+def from_summary(moments: Moments, intercept: bool) -> LarsProblem:
     """Unit coordinates from the moments alone."""
     if not intercept:
         moments = about_zero(moments)
     scale = _lengths(np.diag(moments.xx), moments.mx, moments.weight)
     y_scale = float(_lengths(moments.yy, moments.my, moments.weight)[0])
     safe, y_safe = np.where(scale > 0, scale, 1.0), y_scale or 1.0
-    return Problem(
+    return LarsProblem(
         gram=moments.xx / safe / safe[:, None],
         rows=np.empty((1, 1)),
         target=np.empty(1),
@@ -373,7 +373,7 @@ def from_summary(moments: Moments, intercept: bool) -> Problem:
     )
 
 
-def from_rows(X: Array, y: Array, w: Array | None, intercept: bool) -> Problem:
+def from_rows(X: Array, y: Array, w: Array | None, intercept: bool) -> LarsProblem:
     """Unit coordinates of the rows, one contiguous row of `rows` per column of X."""
     weight = float(len(y)) if w is None else float(w.sum())
     mx, my = (np.average(X, axis=0, weights=w), np.average(y, weights=w)) if intercept else (np.zeros(X.shape[1]), 0.0)
@@ -387,7 +387,7 @@ def from_rows(X: Array, y: Array, w: Array | None, intercept: bool) -> Problem:
     y_scale = float(_lengths(np.array([t @ t]), np.array([my]), weight)[0])
     Z /= np.where(scale > 0, scale, 1.0)[:, None]
     t /= y_scale or 1.0
-    return Problem(
+    return LarsProblem(
         gram=np.empty((1, 1)),
         rows=Z,
         target=t,
@@ -408,7 +408,7 @@ def _lengths(squares: Array, mean: Array, weight: float) -> Array:
     return np.where(lengths <= 16 * np.finfo(float).eps * np.abs(mean) * np.sqrt(weight), 0.0, lengths)
 
 
-def follow_path(problem: Problem, lasso: bool, limit: int | None, max_iter: int | None) -> Knots:
+def follow_path(problem: LarsProblem, lasso: bool, limit: int | None, max_iter: int | None) -> Knots:
     """All knots of the path, in the units of the data."""
     p, on_rows = problem.q.size, problem.rows.size > 1
     usable = problem.scale > 0
@@ -450,7 +450,7 @@ def follow_path(problem: Problem, lasso: bool, limit: int | None, max_iter: int 
     return _assemble(problem, pieces, middle, active, aliased, bool(count[DONE] == 1))
 
 
-def _spanned(problem: Problem, active: Array, status: Array, factor: Array) -> Array:
+def _spanned(problem: LarsProblem, active: Array, status: Array, factor: Array) -> Array:
     """Columns outside the active set that the active ones span."""
     outside = np.flatnonzero((status >= 0) & (status != ACTIVE))
     if active.size == 0 or outside.size == 0:
@@ -462,7 +462,7 @@ def _spanned(problem: Problem, active: Array, status: Array, factor: Array) -> A
 
 
 def _assemble(
-    problem: Problem, pieces: list[tuple[Array, ...]], middle: float, active: Array, aliased: Array, finished: bool
+    problem: LarsProblem, pieces: list[tuple[Array, ...]], middle: float, active: Array, aliased: Array, finished: bool
 ) -> Knots:
     """Knots in the units of the data; of several events at the same alpha the first one stays."""
     levels = np.concatenate([piece[0] for piece in pieces])
@@ -490,7 +490,7 @@ def _assemble(
     return Knots(alphas, coef, intercepts, rss[kept] * problem.y_scale**2, active, aliased, finished)
 
 
-def _full_variance(X: Array, y: Array, w: Array | None, problem: Problem) -> float:
+def _full_variance(X: Array, y: Array, w: Array | None, problem: LarsProblem) -> float:
     """Residual variance of the model with all columns, where the rows leave one."""
     if len(y) < X.shape[1]:
         return float("nan")

@@ -42,7 +42,7 @@ from assay.linear.gradient import Descent, gradient_descent, literal, lms
 from assay.numerics.double_double import refine
 from assay.numerics.moments import Moments, all_but_one
 from assay.numerics.triangle import (
-    Rows,
+    RowBlock,
     Solution,
     Triangle,
     blocks,
@@ -323,14 +323,16 @@ class LinearRegression(LinearModel):
 
     def _take(
         self, X: Any, y: Any, sample_weight: Any, reset: bool = True
-    ) -> tuple[Rows, np.ndarray, np.ndarray | None]:
+    ) -> tuple[RowBlock, np.ndarray, np.ndarray | None]:
         X, y = self._gate(X, y, sparse=("csr",), multi_output=True, reset=reset)
         y = np.ascontiguousarray(y, dtype=np.float64)
         if reset:
             self._one_target = y.ndim == 1
         return X, y.reshape(len(y), -1), self._weights(sample_weight, len(y))
 
-    def _descend(self, X: Rows, Y: np.ndarray, w: np.ndarray | None, triangle: Triangle, solution: Solution) -> Descent:
+    def _descend(
+        self, X: RowBlock, Y: np.ndarray, w: np.ndarray | None, triangle: Triangle, solution: Solution
+    ) -> Descent:
         random = self.random_state
         if not isinstance(random, np.random.Generator):
             random = check_random_state(random)
@@ -400,12 +402,12 @@ def _check_level(level: float) -> None:
         raise ParameterError(f"level = {level!r} is out of range", remedy=f"it must be {LEVEL.words}")
 
 
-def _summarize_rows(X: Rows, Y: np.ndarray, w: np.ndarray | None, rows: np.ndarray, intercept: bool) -> Triangle:
+def _summarize_rows(X: RowBlock, Y: np.ndarray, w: np.ndarray | None, rows: np.ndarray, intercept: bool) -> Triangle:
     return summarize(X[rows], Y[rows], None if w is None else w[rows], intercept=intercept)
 
 
 def _refine(
-    X: Rows, Y: np.ndarray, w: np.ndarray | None, triangle: Triangle, solution: Solution, kind: str
+    X: RowBlock, Y: np.ndarray, w: np.ndarray | None, triangle: Triangle, solution: Solution, kind: str
 ) -> tuple[Solution, RowPass] | None:
     """The same least-squares problem in double-double, from the rows; None where even that cannot help."""
     first, m, size = int(triangle.intercept), len(solution.scale), target_size(triangle)

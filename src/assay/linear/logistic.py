@@ -29,7 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 from assay.base import Constraint, boolean, integer, jobs, none, one_of, real, seed
 from assay.errors import DataError, ParameterError
 from assay.labels import class_labels
-from assay.linear._logistic_fit import Maximum, Problem
+from assay.linear._logistic_fit import Maximum, LikelihoodProblem
 from assay.linear._logistic_folds import predict_folds
 from assay.linear._logistic_gate import SHARED, LogisticModel
 from assay.linear._logistic_inference import (
@@ -296,7 +296,7 @@ class LogisticRegression(LogisticModel):
 
     # ------------------------------------------------------------------------------- what is kept
 
-    def _keep(self, problem: Problem, found: Maximum) -> None:
+    def _keep(self, problem: LikelihoodProblem, found: Maximum) -> None:
         """Set the fitted attributes."""
         bad = ~np.isfinite(found.coef).all(axis=0)
         if bad.any():
@@ -317,7 +317,7 @@ class LogisticRegression(LogisticModel):
         self.deviance_, self.null_deviance_ = facts["deviance"], facts["null deviance"]
         self.aic_, self.bic_ = facts["AIC"], facts["BIC"]
 
-    def _rows_of_fit(self, what: str) -> Problem:
+    def _rows_of_fit(self, what: str) -> LikelihoodProblem:
         if self.penalty is not None or self.separation_ is not None:
             why = "the classes are separated" if self.penalty is None else "the fit is penalised"
             many = "leave out the columns that separate them" if self.penalty is None else "fit with penalty=None"

@@ -28,7 +28,7 @@ import pandas as pd
 from assay.base import jobs, one_of, seed
 from assay.errors import ConvergenceWarning, ParameterError
 from assay.linear._lasso_cv import falls_beyond
-from assay.linear._logistic_gate import Table
+from assay.linear._logistic_gate import LogisticTable
 from assay.linear._logistic_path import Solutions
 from assay.linear._logistic_path_cv import fold_scores
 from assay.linear._logistic_path_gate import PATH_SHARED, PathModel, problem_of
@@ -209,7 +209,7 @@ class LogisticRegressionCV(PathModel):
             self._warn_at_the_end(sign * mean, error)
         return self
 
-    def _keep(self, full: Solutions, at: int, table: Table) -> None:
+    def _keep(self, full: Solutions, at: int, table: LogisticTable) -> None:
         self.coef_, self.intercept_ = full.coefs[at].copy(), full.intercepts[at].copy()
         self.alpha_ = float(full.alphas[at])
         total = float(table.codes.size if table.w is None else table.w.sum())

@@ -33,7 +33,7 @@ from assay.base import Constraint, array_like, boolean, integer, jobs, none, one
 from assay.checks import non_negative
 from assay.errors import DataError, ParameterError
 from assay.linear._folds import Line, applies, held_out, line_of, refit_the_rest, whitener
-from assay.linear._ridge import Fit, fit_alpha, path_from_moments, solve_budget, solve_path
+from assay.linear._ridge import RidgeFit, fit_alpha, path_from_moments, solve_budget, solve_path
 from assay.linear._ridge_cv import (
     default_grid,
     eigenvalues,
@@ -44,7 +44,7 @@ from assay.linear._ridge_cv import (
     weight_of,
 )
 from assay.linear._ridge_model import RidgeModel, per_target
-from assay.linear._ridge_rows import Rows, factor_of_rows, moments_of, moments_of_parts, route
+from assay.linear._ridge_rows import RidgeRows, factor_of_rows, moments_of, moments_of_parts, route
 from assay.linear._ridge_spectrum import Spectrum, leave_one_out, spectrum_from_gram, spectrum_of
 from assay.numerics.moments import Moments
 from assay.numerics.threads import parallel
@@ -197,8 +197,8 @@ class Ridge(RidgeModel):
         return None, budget
 
     def _fit_by_search(
-        self, rows: Rows, alpha: Array | None, budget: Array | None, factors: Array, how: str
-    ) -> tuple[Fit, Array]:
+        self, rows: RidgeRows, alpha: Array | None, budget: Array | None, factors: Array, how: str
+    ) -> tuple[RidgeFit, Array]:
         """Fits without a spectrum, target by target; a budget is met by a search over alpha."""
         k = rows.Y.shape[1]
         coef, intercept, found = np.empty((rows.p, k)), np.empty(k), np.empty(k)
@@ -212,9 +212,9 @@ class Ridge(RidgeModel):
                 found[j] = solve_budget(_size_of(solve, factors), float(_in_units(budget, rows)[j]))
             b, b0, steps = solve(float(found[j]))
             coef[:, j], intercept[j], n_iter = b[:, 0, 0], b0[0, 0], max(n_iter, steps)
-        return Fit(coef, intercept, "lsmr" if how == "iterative" else "active-set", n_iter=n_iter), found
+        return RidgeFit(coef, intercept, "lsmr" if how == "iterative" else "active-set", n_iter=n_iter), found
 
-    def _solver(self, rows: Rows, factors: Array, how: str) -> Callable[[float], tuple[Array, Array, int]]:
+    def _solver(self, rows: RidgeRows, factors: Array, how: str) -> Callable[[float], tuple[Array, Array, int]]:
         if how == "iterative":
             return lambda a: solve_path(rows, np.array([a]), factors, how, False, self.tol, self.max_iter)
         rows, m = moments_of(rows)
@@ -326,13 +326,15 @@ class RidgeCV(RidgeModel):
         if self.positive or how == "iterative":
             b, b0, steps = solve_path(rows, alpha[:1], factors, how, self.positive, self.tol, self.max_iter)
             solver = "active-set" if self.positive else "lsmr"
-            fit = Fit(b[:, :, 0], b0[:, 0], solver, n_iter=steps)
+            fit = RidgeFit(b[:, :, 0], b0[:, 0], solver, n_iter=steps)
         else:
             fit = fit_alpha(rows, alpha, factors, how, moments, spectrum)
         self._keep(rows, fit, alpha, factors, y.ndim)
         return self
 
-    def _by_leave_one_out(self, rows: Rows, how: str, factors: Array, kept: Array) -> tuple[Moments, Spectrum, Rows]:
+    def _by_leave_one_out(
+        self, rows: RidgeRows, how: str, factors: Array, kept: Array
+    ) -> tuple[Moments, Spectrum, RidgeRows]:
         if self.positive or how == "iterative":
             why = "a nonnegative fit" if self.positive else "a sparse X this large both ways"
             raise ParameterError(f"RidgeCV: leave-one-out has no closed form for {why}", remedy="set cv, say cv=5")
@@ -358,8 +360,8 @@ class RidgeCV(RidgeModel):
         return default_grid(d, int(self.alphas))
 
     def _by_folds(
-        self, rows: Rows, how: str, factors: Array, splits: list[tuple[Any, Any]]
-    ) -> tuple[Moments | None, Rows]:
+        self, rows: RidgeRows, how: str, factors: Array, splits: list[tuple[Any, Any]]
+    ) -> tuple[Moments | None, RidgeRows]:
         """Errors of every alpha on every fold, from merged moments where the folds are complementary."""
         smallest = min(length_of(train, rows.n) for train, _ in splits)
         merged = how == "primal" and (rows.is_sparse or self.positive or smallest >= rows.p)
@@ -387,7 +389,7 @@ class RidgeCV(RidgeModel):
         self._curve(alphas, mean, error, rows.scale, f"{len(splits)}-fold error")
         return total, rows
 
-    def _eigenvalues(self, rows: Rows, total: Moments | None, how: str, factors: Array) -> Array:
+    def _eigenvalues(self, rows: RidgeRows, total: Moments | None, how: str, factors: Array) -> Array:
         """What the default grid is made from; nothing is computed for a grid that was given."""
         if not isinstance(self.alphas, int | np.integer):
             return np.zeros(0)
@@ -458,7 +460,7 @@ def _size_of(solve: Callable[[float], tuple[Array, Array, int]], factors: Array)
     return lambda alpha: float(factors @ solve(alpha)[0][:, 0, 0] ** 2)
 
 
-def _in_units(budget: Array, rows: Rows) -> Array:
+def _in_units(budget: Array, rows: RidgeRows) -> Array:
     """Budgets for targets divided by `rows.scale`; one beyond all numbers does not bind."""
     with np.errstate(over="ignore"):
         return budget / rows.scale / rows.scale

@@ -27,7 +27,7 @@ import numpy as np
 
 from assay.base import Constraint, integer, one_of, real
 from assay.errors import ConvergenceWarning, DataError, ParameterError
-from assay.linear._selector import Family, Problem, Selector, selector_constraints
+from assay.linear._selector import Family, Selector, SubsetProblem, selector_constraints
 from assay.linear._splicing import ActiveSet, backward_path, forward_path, independent
 from assay.linear.criteria import Models, criterion_values
 from assay.numerics.jit import kernel
@@ -123,7 +123,7 @@ class Stepwise(Selector):
         self.n_models_ = family.n_nodes
         return self
 
-    def _search(self, problem: Problem, most: int, like: Family | None = None) -> Family:
+    def _search(self, problem: SubsetProblem, most: int, like: Family | None = None) -> Family:
         p = len(problem.c)
         if most == 0:
             return Family.empty()
@@ -135,7 +135,7 @@ class Stepwise(Selector):
         return Family(sets, n_nodes=1 + sum(p - k for k in range(len(sets) - 1)))
 
 
-def _backward(problem: Problem, most: int) -> Family:
+def _backward(problem: SubsetProblem, most: int) -> Family:
     p = len(problem.c)
     n = max(problem.n, problem.rows)
     if problem.gram is None or n - p - problem.intercept < 1:
@@ -149,7 +149,7 @@ def _backward(problem: Problem, most: int) -> Family:
     return Family(sets, n_nodes=1 + ids.size * (ids.size + 1) // 2)
 
 
-def _both(problem: Problem, most: int, criterion: str, form: str) -> Family:
+def _both(problem: SubsetProblem, most: int, criterion: str, form: str) -> Family:
     """Add or drop one column while the criterion falls; the visited models, the last of them the best."""
     p = len(problem.c)
     active = problem.active(min(most + 1, p))
@@ -175,7 +175,7 @@ def _both(problem: Problem, most: int, criterion: str, form: str) -> Family:
         sets.append(active.columns())
 
 
-def _values(problem: Problem, criterion: str, form: str, sizes: list[int], rss: list[float]) -> Array:
+def _values(problem: SubsetProblem, criterion: str, form: str, sizes: list[int], rss: list[float]) -> Array:
     """Criterion values of models with these sizes and shares of the total RSS; smaller is better."""
     models = Models(
         np.array(sizes),
@@ -345,7 +345,7 @@ class Stagewise(Selector):
             )
         return self
 
-    def _search(self, problem: Problem, most: int, like: Family | None = None) -> Family:
+    def _search(self, problem: SubsetProblem, most: int, like: Family | None = None) -> Family:
         step = self.step if isinstance(self.step, int | float) else -1.0
         longest = self.max_iter if not isinstance(like, _Walk) else int(like.places[-1])
         moved, moves, sums, converged = _moves(problem, float(step), longest, float(self.tol))
@@ -390,7 +390,7 @@ def _places(moves: int) -> Array:
     return np.unique(np.linspace(0, moves, min(moves + 1, POSITIONS)).round().astype(np.int64))
 
 
-def _moves(problem: Problem, step: float, most: int, tol: float) -> tuple[Array, Array, Array, bool]:
+def _moves(problem: SubsetProblem, step: float, most: int, tol: float) -> tuple[Array, Array, Array, bool]:
     """Which column moved, by how much, the RSS after it, and whether nothing was left to do."""
     active: ActiveSet = problem.active(1)
     b = np.zeros(len(problem.c))

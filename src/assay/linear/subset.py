@@ -21,7 +21,7 @@ import numpy as np
 from assay.base import Constraint, integer, one_of
 from assay.errors import ConvergenceWarning, DataError
 from assay.linear._leaps import TooDependentError, leaps
-from assay.linear._selector import Family, Problem, Selector, selector_constraints
+from assay.linear._selector import Family, Selector, SubsetProblem, selector_constraints
 from assay.linear._splicing import backward_path, independent, splicing_path
 from assay.state import Specs, facts
 
@@ -135,7 +135,7 @@ class BestSubset(Selector):
             stacklevel=3,
         )
 
-    def _search(self, problem: Problem, most: int, like: Family | None = None) -> Family:
+    def _search(self, problem: SubsetProblem, most: int, like: Family | None = None) -> Family:
         if most == 0:
             return Family.empty()
         if self.method == "splicing" or (self.method == "auto" and _too_large(problem)):
@@ -151,11 +151,11 @@ class BestSubset(Selector):
             ) from error
 
 
-def _too_large(problem: Problem) -> bool:
+def _too_large(problem: SubsetProblem) -> bool:
     return problem.gram is None or len(problem.c) > AUTO_COLUMNS
 
 
-def _spliced(problem: Problem, most: int) -> Family:
+def _spliced(problem: SubsetProblem, most: int) -> Family:
     found = splicing_path(problem.active(most), most)
     # The empty model and the best single column are exact; for the rest the full model bounds the RSS from below.
     proven = np.arange(len(found)) <= 1
@@ -171,7 +171,7 @@ def _spliced(problem: Problem, most: int) -> Family:
     )
 
 
-def _exact(problem: Problem, most: int, max_nodes: int, n_jobs: int | None) -> Family:
+def _exact(problem: SubsetProblem, most: int, max_nodes: int, n_jobs: int | None) -> Family:
     p = len(problem.c)
     if problem.gram is None or p > MOST_COLUMNS:
         why = f"only {problem.rows} rows" if problem.gram is None else f"the limit is {MOST_COLUMNS}"
@@ -186,7 +186,7 @@ def _exact(problem: Problem, most: int, max_nodes: int, n_jobs: int | None) -> F
     return Family(columns, proven=found.proven, bound=found.bound, n_nodes=found.n_nodes)
 
 
-def _incumbents(problem: Problem, most: int, basis: Array) -> tuple[Array, Array]:
+def _incumbents(problem: SubsetProblem, most: int, basis: Array) -> tuple[Array, Array]:
     """A good model of every size to start from: spliced, or from dropping columns of the full model one by one."""
     assert problem.gram is not None
     rss = np.full(most + 1, np.inf)

@@ -13,7 +13,7 @@ import numpy as np
 from assay.margin._ascent import subtract_rows
 from assay.numerics.threads import parallel
 
-__all__ = ["Gram", "Rows"]
+__all__ = ["Gram", "KernelRows"]
 
 Array = np.ndarray
 WILD = 2.0**40
@@ -22,7 +22,7 @@ PART = 16_384
 """Columns of a task that subtracts rows."""
 
 
-class Rows(Protocol):
+class KernelRows(Protocol):
     """Training rows prepared for one kernel."""
 
     n: int
@@ -45,7 +45,7 @@ class Gram:
     | evaluations | how many kernel values have been computed                                           |
     """
 
-    def __init__(self, rows: Rows, megabytes: float, shift: float = 0.0) -> None:
+    def __init__(self, rows: KernelRows, megabytes: float, shift: float = 0.0) -> None:
         self.rows, self.shift, self.n = rows, shift, rows.n
         diagonal = np.asarray(rows.diagonal, dtype=np.float64) + shift
         top = float(np.abs(diagonal).max(initial=0.0))

@@ -33,7 +33,7 @@ from assay.margin._linear_kernels import dual_epoch, dual_epoch_sparse, subgradi
 from assay.margin._linear_problem import LinearProblem, weighted_product
 from assay.numerics.threads import one_blas_thread
 
-__all__ = ["Fit", "LinearProblem", "solve_linear"]
+__all__ = ["LinearProblem", "LinearSVMFit", "solve_linear"]
 
 Array = np.ndarray
 SMALL = 1000
@@ -47,7 +47,7 @@ PROXIMAL = 60
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class LinearSVMFit:
     """Weights, bias, beta, and how good they are."""
 
     w: Array
@@ -61,13 +61,15 @@ class Fit:
 
 def solve_linear(
     problem: LinearProblem, *, solver: str, tol: float, max_iter: int, rng: np.random.Generator, order: str = "epochs"
-) -> Fit:
+) -> LinearSVMFit:
     """Solve a linear problem; small ones are ended exactly."""
     with one_blas_thread():  # products with vectors are bound by memory; those of matrices are shared out by blocks
         return _solve(problem, solver, tol, max_iter, rng, order)
 
 
-def _solve(problem: LinearProblem, solver: str, tol: float, max_iter: int, rng: np.random.Generator, order: str) -> Fit:
+def _solve(
+    problem: LinearProblem, solver: str, tol: float, max_iter: int, rng: np.random.Generator, order: str
+) -> LinearSVMFit:
     records = Records(0.0, problem.c.size)
     if solver == "newton":
         w, bias, beta, good = _newton(problem, tol, max_iter, records)
@@ -90,7 +92,7 @@ def _solve(problem: LinearProblem, solver: str, tol: float, max_iter: int, rng: 
     least = _measured(problem, *nothing)
     if not primal <= least[0] * (1.0 + 1e-9):  # lost: no weights at all are better than these
         (w, bias, beta), (primal, gap), good = nothing, least, False
-    return Fit(w, bias, beta, primal, max(gap, 0.0), good, records)
+    return LinearSVMFit(w, bias, beta, primal, max(gap, 0.0), good, records)
 
 
 def _measured(problem: LinearProblem, w: Array, bias: float, beta: Array) -> tuple[float, float]:

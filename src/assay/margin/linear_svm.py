@@ -22,7 +22,7 @@ from sklearn.utils import Tags
 from assay.base import Constraint, Estimator, boolean, instance_of, integer, jobs, none, one_of, real, seed
 from assay.errors import ConvergenceWarning, ParameterError
 from assay.labels import class_codes, class_factors
-from assay.margin._linear import Fit, solve_linear
+from assay.margin._linear import LinearSVMFit, solve_linear
 from assay.margin._linear_problem import LinearProblem
 from assay.margin._machine import is_sparse, refuse_huge, wide_columns
 from assay.margin._margins import MarginRegions, Margins, margins_of, regions_of
@@ -100,11 +100,11 @@ class _LinearMachine(Estimator):
             raise ParameterError("solver = 'interior_point' needs dense X", remedy="pass solver='dual_ascent'")
         return str(self.solver)
 
-    def _fit(self, problem: LinearProblem, solver: str, rng: np.random.Generator) -> Fit:
+    def _fit(self, problem: LinearProblem, solver: str, rng: np.random.Generator) -> LinearSVMFit:
         tol = min(self.tol, 1e-6) if solver == "interior_point" else self.tol
         return solve_linear(problem, solver=solver, tol=tol, max_iter=self.max_iter, rng=rng, order=self.order)
 
-    def _report(self, fits: list[Fit], solver: str) -> None:
+    def _report(self, fits: list[LinearSVMFit], solver: str) -> None:
         self.n_iter_ = max(len(fit.records.rows) - 1 for fit in fits)
         longest = max(fits, key=lambda fit: len(fit.records.rows))
         self.trace_ = trace_of(solver, longest.records, longest.gap, longest.converged)
@@ -206,7 +206,7 @@ class LinearSVC(ClassifierMixin, _LinearMachine):
         positive = [1] if self.classes_.size == 2 else list(range(self.classes_.size))
         seeds = seed_sequence(self.random_state).spawn(len(positive))
 
-        def fit(task: int) -> Fit:
+        def fit(task: int) -> LinearSVMFit:
             up = codes == positive[task]
             problem = self._problem(rows, np.where(up, 1.0, -1.0), 0.0, price, up, ~up)
             return self._fit(problem, solver, np.random.default_rng(seeds[task]))

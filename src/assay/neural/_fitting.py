@@ -30,11 +30,11 @@ from assay.neural.convolution import Conv2D
 from assay.neural.images import Augmentation, filters_of, maps_of
 from assay.neural.layers import NAMES, Activation, Dense, Dropout, Layer, Residual
 from assay.neural.losses import Loss
-from assay.neural.network import Network, Plan
+from assay.neural.network import Network, NetworkPlan
 from assay.neural.optimizers import OPTIMIZERS, SCHEDULES, Optimizer, Schedule
 from assay.neural.penalties import Penalty
 from assay.neural.results import FeatureMaps, Filters, StepSizes, TrainingTrace
-from assay.neural.training import Recipe, Rows, Trainer, forward_rows, train
+from assay.neural.training import Recipe, Trainer, TrainingRows, forward_rows, train
 from assay.numerics.scale import power_of_two
 from assay.numerics.seeds import seed_sequence
 from assay.state import Specs, floats, left_out, need, part, several, size
@@ -210,7 +210,7 @@ class NeuralNetwork(Estimator):
         network = self.network_
         shape = tuple(network.input_shape)
         theta = network.parameters_ if _convolves(network.layers) else network.parameters_.astype(np.float64)
-        plan = Plan(list(network.layers), shape, fused=True)
+        plan = NetworkPlan(list(network.layers), shape, fused=True)
         count = max(ROWS, 2**24 // prod(shape))
         parts = [
             forward_rows(plan, theta, network.statistics_, self._inputs(some, shape, theta.dtype), self.n_jobs)
@@ -304,7 +304,7 @@ class NeuralNetwork(Estimator):
         seeds = seed_sequence(self.random_state) if entropy is None else np.random.SeedSequence(entropy)
         split, start, training = seeds.spawn(3)
         w = np.empty(0) if w is None else w / w.mean()
-        rows = Rows(self._inputs(X, shape, self.dtype), y.astype(self.dtype), w.astype(self.dtype))
+        rows = TrainingRows(self._inputs(X, shape, self.dtype), y.astype(self.dtype), w.astype(self.dtype))
         held = None
         if self.early_stopping:
             rows, held = _split(rows, strata, self.validation_fraction, np.random.default_rng(split))
@@ -345,7 +345,7 @@ class NeuralNetwork(Estimator):
             network.initialize(random_state=np.random.default_rng(seeds.spawn(1)[0]))
         shape, dtype = tuple(network.input_shape), network.dtype
         weights = np.empty(0, dtype) if w is None else (w / w.mean()).astype(dtype)
-        rows = Rows(self._inputs(X, shape, dtype), y.astype(dtype), weights)
+        rows = TrainingRows(self._inputs(X, shape, dtype), y.astype(dtype), weights)
         recipe = replace(self._recipe(rows.n, loss), max_epochs=10**9, patience=10**9)
         trainer = Trainer(network, rows, recipe, seeds)
         if before and before[0] == recipe.optimizer:
@@ -368,7 +368,7 @@ class NeuralNetwork(Estimator):
             what = f"low = {low!r}, high = {high!r}, steps = {steps!r} are not step sizes to try"
             raise ParameterError(what, remedy="use 0 < low < high and at least 2 steps, such as low=1e-6, high=10.0")
         weights = np.empty(0, self.dtype) if w is None else (w / w.mean()).astype(self.dtype)
-        rows = Rows(self._inputs(X, shape, self.dtype), y.astype(self.dtype), weights)
+        rows = TrainingRows(self._inputs(X, shape, self.dtype), y.astype(self.dtype), weights)
         first, second = seed_sequence(self.random_state).spawn(2)
         network = Network(layers, shape, initialisation=self.initialisation, dtype=self.dtype)
         network.initialize(random_state=np.random.default_rng(first))
@@ -431,7 +431,9 @@ def _same_arrays(one: Network, other: Network) -> bool:
     return shapes[0] == shapes[1] and one.dtype == other.dtype
 
 
-def _split(rows: Rows, strata: Any, share: float, rng: np.random.Generator) -> tuple[Rows, Rows]:
+def _split(
+    rows: TrainingRows, strata: Any, share: float, rng: np.random.Generator
+) -> tuple[TrainingRows, TrainingRows]:
     """A random part held out, in equal shares of each stratum."""
     order = rng.permutation(rows.n)
     held = []
@@ -448,5 +450,5 @@ def _split(rows: Rows, strata: Any, share: float, rng: np.random.Generator) -> t
     return _some(rows, left), _some(rows, np.sort(chosen))
 
 
-def _some(rows: Rows, at: Array) -> Rows:
-    return Rows(rows.X[at], rows.y[at], rows.w[at] if rows.w.size else rows.w)
+def _some(rows: TrainingRows, at: Array) -> TrainingRows:
+    return TrainingRows(rows.X[at], rows.y[at], rows.w[at] if rows.w.size else rows.w)

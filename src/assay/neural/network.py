@@ -30,7 +30,7 @@ from assay.neural.results import GradientCheck, NetworkSummary
 from assay.numerics.seeds import generator
 from assay.state import Specs, Stateful, array, need
 
-__all__ = ["Network", "Pass", "Plan", "Step", "loss_named"]
+__all__ = ["Network", "NetworkPlan", "Pass", "Step", "loss_named"]
 
 Array = np.ndarray
 LARGEST = 2**40
@@ -74,7 +74,7 @@ class Step:
         return tuple(vector[start : start + prod(one.shape)].reshape(one.shape) for one, start in pairs)
 
 
-class Plan:
+class NetworkPlan:
     """The steps of a network; `fused` joins layers that are quicker together."""
 
     def __init__(self, layers: Sequence[Layer], input_shape: Shape, *, fused: bool = False) -> None:
@@ -141,7 +141,7 @@ class Pass:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: NetworkPlan,
         theta: Array,
         statistics: Array,
         *,
@@ -268,10 +268,10 @@ class Network(Stateful):
         return f"Network({self.layers!r}, input_shape={self.input_shape!r})"
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> NetworkPlan:
         """The steps, layer by layer."""
         self._check_parameters()
-        return Plan(list(self.layers), tuple(int(k) for k in self.input_shape))
+        return NetworkPlan(list(self.layers), tuple(int(k) for k in self.input_shape))
 
     @property
     def n_parameters(self) -> int:

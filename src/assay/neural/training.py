@@ -31,7 +31,7 @@ from assay.neural.checkpoints import Checkpoint
 from assay.neural.images import Augmentation
 from assay.neural.layers import Workspace
 from assay.neural.losses import Loss
-from assay.neural.network import Network, Pass, Plan
+from assay.neural.network import Network, NetworkPlan, Pass
 from assay.neural.optimizers import Blocks, Optimizer, Schedule
 from assay.neural.penalties import Penalty
 from assay.neural.results import StepSizes, TrainingTrace
@@ -39,7 +39,7 @@ from assay.numbers import fmt
 from assay.numerics.threads import one_blas_thread, parallel, workers
 from assay.progress import track
 
-__all__ = ["Recipe", "Rows", "Trainer", "forward_rows", "train"]
+__all__ = ["Recipe", "Trainer", "TrainingRows", "forward_rows", "train"]
 
 Array = np.ndarray
 WORTH = 8_000_000
@@ -49,7 +49,7 @@ BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
-class Rows:
+class TrainingRows:
     """Inputs, targets (two-dimensional) and weights with mean one (empty: all ones), in the network's type."""
 
     X: Array
@@ -81,7 +81,7 @@ class Recipe:
     n_jobs: int | None = field(default=None, compare=False, repr=False)
 
 
-def forward_rows(plan: Plan, theta: Array, statistics: Array, X: Array, n_jobs: int | None = None) -> Array:
+def forward_rows(plan: NetworkPlan, theta: Array, statistics: Array, X: Array, n_jobs: int | None = None) -> Array:
     """Outputs for all rows, in blocks of a fixed size on one BLAS thread each."""
     count = int(min(1024, max(1, BLOCK // plan.widest)))
     out = np.empty((len(X), *plan.output_shape), dtype=theta.dtype)
@@ -106,10 +106,15 @@ class Trainer:
     """One training run: its parameters, the memory of its optimizer, and all that a checkpoint needs."""
 
     def __init__(
-        self, network: Network, rows: Rows, recipe: Recipe, seeds: np.random.SeedSequence, held: Rows | None = None
+        self,
+        network: Network,
+        rows: TrainingRows,
+        recipe: Recipe,
+        seeds: np.random.SeedSequence,
+        held: TrainingRows | None = None,
     ) -> None:
         self.network, self.rows, self.recipe, self.held = network, rows, recipe, held
-        self.plan = Plan(list(network.layers), tuple(network.input_shape), fused=True)
+        self.plan = NetworkPlan(list(network.layers), tuple(network.input_shape), fused=True)
         self.theta, self.statistics = network.parameters_, network.statistics_
         self.batch = min(recipe.batch_size, rows.n)
         heavy = not self.plan.whole_batches and self.batch > 1 and self.plan.work * self.batch >= WORTH
@@ -360,7 +365,7 @@ class Trainer:
         return StepSizes(rates[: seen.size], smooth, float(best / 10))
 
 
-def _blocks(plan: Plan, penalties: tuple[Penalty, ...], total: float) -> Blocks:
+def _blocks(plan: NetworkPlan, penalties: tuple[Penalty, ...], total: float) -> Blocks:
     """The parameter vector cut where penalties change; the ridge as the factor of theta in the gradient."""
     starts: list[int] = [0]
     ridge: list[float] = []
@@ -385,11 +390,11 @@ def _blocks(plan: Plan, penalties: tuple[Penalty, ...], total: float) -> Blocks:
 
 def train(
     make: Callable[[int], Network],
-    rows: Rows,
+    rows: TrainingRows,
     recipe: Recipe,
     seeds: np.random.SeedSequence,
     *,
-    held: Rows | None = None,
+    held: TrainingRows | None = None,
     starts: int = 1,
     checkpoint: Checkpoint | None = None,
 ) -> tuple[Network, TrainingTrace, list[float], Trainer]:

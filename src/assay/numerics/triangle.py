@@ -35,7 +35,7 @@ from assay.numerics.threads import one_blas_thread, parallel
 from assay.state import Specs, Stateful, floats, ints
 
 __all__ = [
-    "Rows",
+    "RowBlock",
     "Solution",
     "Triangle",
     "blas_for",
@@ -68,7 +68,7 @@ READ_FROM_LEFT = 400
 """Up to this many columns, aliased ones are named by reading from the left, which costs p^3 slow operations."""
 
 Outcome = TypeVar("Outcome")
-Rows = np.ndarray | sparse.csr_matrix | sparse.csr_array
+RowBlock = np.ndarray | sparse.csr_matrix | sparse.csr_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ def blocks(n: int, width: int) -> list[slice]:
     return [slice(start, min(start + height, n)) for start in range(0, n, height)]
 
 
-def dense(X: Rows, rows: slice | np.ndarray) -> np.ndarray:
+def dense(X: RowBlock, rows: slice | np.ndarray) -> np.ndarray:
     """Some rows of a dense or CSR matrix, as a dense array."""
     part: Any = X[rows]
     return part if isinstance(part, np.ndarray) else part.toarray()
@@ -114,7 +114,7 @@ def blas_for(flops: float) -> AbstractContextManager[None]:
     return one_blas_thread() if flops < 1e9 else nullcontext()
 
 
-def summarize(X: Rows, y: np.ndarray, w: np.ndarray | None = None, *, intercept: bool = True) -> Triangle:
+def summarize(X: RowBlock, y: np.ndarray, w: np.ndarray | None = None, *, intercept: bool = True) -> Triangle:
     """The triangle of dense or CSR rows; y is (n,) or (n, k), weights optional.
 
     >>> s = summarize(np.array([[1.0], [2.0], [3.0]]), np.array([1.0, 2.0, 6.0]))

@@ -23,7 +23,18 @@ from assay.trees.conditions import Condition, Wording, walk
 from assay.trees.nodes import Nodes
 from assay.trees.rules import leaves_below
 
-__all__ = ["Line", "Piece", "Plan", "boxes", "line_height", "measured", "opened_nodes", "place", "plain", "short_names"]
+__all__ = [
+    "Line",
+    "Piece",
+    "TreeLayout",
+    "boxes",
+    "line_height",
+    "measured",
+    "opened_nodes",
+    "place",
+    "plain",
+    "short_names",
+]
 
 Array = np.ndarray
 BIG, SMALL, TINY = 9.0, 8.0, 7.5
@@ -61,7 +72,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TreeLayout:
     """All boxes with their places, in points from the upper left corner; `bend` is where the edge to a box turns."""
 
     pieces: list[Piece]
@@ -197,7 +208,7 @@ def line_height(size: float) -> float:
     return 1.35 * size
 
 
-def place(wording: Wording, pieces: list[Piece], branch: str, hangs: bool) -> Plan:
+def place(wording: Wording, pieces: list[Piece], branch: str, hangs: bool) -> TreeLayout:
     """Sizes from the texts, places from the sizes."""
     bar = BAR + 3 if wording.classes is not None else 0.0
     width = np.array([max(measured(line.text, line.size, line.bold) for line in p.lines) for p in pieces]) + 2 * PAD
@@ -222,4 +233,4 @@ def place(wording: Wording, pieces: list[Piece], branch: str, hangs: bool) -> Pl
         y = across(children, np.maximum(height, line_height(TINY) + 4), GAP, solid=solid) - height / 2
         x, ends = along(parent, depth, width, CHANNEL + label, length)
         size = (float(ends.max()), float((y + height).max()))
-    return Plan(pieces, x, y, width, height, ends[parent] + CHANNEL / 2, size, hangs)
+    return TreeLayout(pieces, x, y, width, height, ends[parent] + CHANNEL / 2, size, hangs)

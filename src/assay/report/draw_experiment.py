@@ -113,7 +113,7 @@ def _table(result: Table, ax: Axes | None = None) -> Axes:
         return axes
 
 
-class Fit:
+class PredictedAgainstTrue:
     """Test targets beside their predictions, for a scatter."""
 
     def __init__(self, y: np.ndarray, predicted: np.ndarray) -> None:
@@ -127,12 +127,12 @@ class Fit:
         return f"{self.n} test rows" if self.y.size == self.n else f"{self.y.size} of {self.n} test rows"
 
 
-class Residuals(Fit):
+class Residuals(PredictedAgainstTrue):
     """The same, for residuals against predictions."""
 
 
 @draw.register
-def _fit(result: Fit, ax: Axes | None = None) -> Axes:
+def _fit(result: PredictedAgainstTrue, ax: Axes | None = None) -> Axes:
     """What was predicted against what happened, beside the diagonal."""
     with _plain_canvas(ax, (5.2, 4.6)) as axes:
         _dots(axes, result.predicted, result.y)
@@ -173,7 +173,10 @@ def pictures_of(opened: Opened, level: float = 0.95) -> dict[str, Any]:
         return {}
     if opened.classes is None:
         values = np.asarray(opened.predictions["values"], dtype=float)
-        return {"predicted and observed": Fit(opened.y, values), "residuals": Residuals(opened.y, values)}
+        return {
+            "predicted and observed": PredictedAgainstTrue(opened.y, values),
+            "residuals": Residuals(opened.y, values),
+        }
     found: dict[str, Any] = {}
     if "labels" in opened.predictions:
         counts = confusion_matrix(opened.y, opened.predictions["labels"], labels=opened.classes)

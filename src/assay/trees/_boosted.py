@@ -21,7 +21,7 @@ from assay.trees._boost import BoostLimits
 from assay.trees._limits import MANY
 from assay.trees._losses import NOTHING, Loss
 from assay.trees._predict import leaf_indices, sum_values
-from assay.trees._stages import Held, Plan, Rows, Stages, boost, cross_validate, share_of, start_loss
+from assay.trees._stages import BoostingPlan, BoostingRows, Held, Stages, boost, cross_validate, share_of, start_loss
 from assay.trees._table import TableEstimator, categories, monotone
 from assay.trees.influence import RelativeInfluence, gains, influence_of
 from assay.trees.nodes import Nodes, concatenate
@@ -127,7 +127,7 @@ class Boosted(TableEstimator):
         """Fit to a table behind the gate, targets the loss understands, and weights; `labels` are classes or None."""
         n = X.shape[0]
         kept = np.arange(n) if w is None else np.flatnonzero(w)
-        used = Rows(X, y, NOTHING if w is None else w)
+        used = BoostingRows(X, y, NOTHING if w is None else w)
         if kept.size < n:
             used = used.part(kept)
         before = self._before(loss) if self._continues() else None
@@ -194,7 +194,7 @@ class Boosted(TableEstimator):
         watched = [] if self.validation_score_ is None else self.validation_score_.tolist()
         return Stages(self.initial_, trees, self.train_score_.tolist(), watched)
 
-    def _plan(self, p: int) -> Plan:
+    def _plan(self, p: int) -> BoostingPlan:
         """The parameters as plain numbers."""
         wanted = self.max_features
         columns = p if wanted is None else wanted if isinstance(wanted, int | np.integer) else max(1, int(wanted * p))
@@ -209,7 +209,7 @@ class Boosted(TableEstimator):
             l2=float(self.l2_regularization),
             growth=self.growth,
         )
-        return Plan(
+        return BoostingPlan(
             rounds=int(self.n_estimators),
             learning_rate=float(self.learning_rate),
             zero=self.init == "zero",
@@ -316,7 +316,7 @@ class Boosted(TableEstimator):
         return influence_of(self.nodes_, self._feature_names(), type(self).__name__)
 
 
-def _counted(rows: Rows, loss: Loss, plan: Plan) -> tuple[Rows, Array, Plan]:
+def _counted(rows: BoostingRows, loss: Loss, plan: BoostingPlan) -> tuple[BoostingRows, Array, BoostingPlan]:
     """Rows as `min_samples_leaf` counts them, and where each comes from.
 
     A row of whole-number weight stands for that many rows. Where curvature is 1 a leaf's sum of weights is that count;
@@ -331,4 +331,4 @@ def _counted(rows: Rows, loss: Loss, plan: Plan) -> tuple[Rows, Array, Plan]:
     if rows.weight > REPEATED * rows.y.size:
         return rows, every, plan
     source = np.repeat(every, rows.w.astype(np.int64))
-    return Rows(rows.X[source], rows.y[source]), source, plan
+    return BoostingRows(rows.X[source], rows.y[source]), source, plan

@@ -37,7 +37,7 @@ from assay.trees._predict import leaf_indices
 from assay.trees._prune import TIE, Collapse, PruningPath, collapse, held_out_sums, path_of
 from assay.trees.nodes import Nodes
 
-__all__ = ["CPTable", "Problem", "cross_validated"]
+__all__ = ["CPTable", "PruningProblem", "cross_validated"]
 
 Array = np.ndarray
 WHOLE = 2.0**53
@@ -133,7 +133,7 @@ class CPTable(Result):
 
 
 @dataclass(frozen=True)
-class Problem:
+class PruningProblem:
     """What cross-validation needs to know: rows, target, weights, and how to grow a tree from weights.
 
     `grow(w, counts, seed)` grows one tree on all rows with weights w (0: left out), `counts` telling how often a row
@@ -150,7 +150,7 @@ class Problem:
 
 
 def cross_validated(
-    problem: Problem, splits: Sequence[Any], *, rule: str, select: str, n_jobs: int | None
+    problem: PruningProblem, splits: Sequence[Any], *, rule: str, select: str, n_jobs: int | None
 ) -> tuple[Nodes, Collapse, PruningPath, CPTable]:
     """Grow the full tree and one per fold, and score every subtree of the sequence on the held-out rows."""
     full = problem.grow(problem.w, None, problem.seeds[0])

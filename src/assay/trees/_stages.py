@@ -26,7 +26,7 @@ from assay.trees._losses import NOTHING, Loss
 from assay.trees._predict import sum_values
 from assay.trees.nodes import Nodes
 
-__all__ = ["Plan", "Rows", "Stages", "boost", "cross_validate", "share_of", "start_loss"]
+__all__ = ["BoostingPlan", "BoostingRows", "Stages", "boost", "cross_validate", "share_of", "start_loss"]
 
 Array = np.ndarray
 BLOCK = 32_768
@@ -35,16 +35,16 @@ ROWS, COLUMNS = 1, 2
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class BoostingRows:
     """A table behind the gate with targets and weights (empty: all the same)."""
 
     X: Array
     y: Array
     w: Array = field(default_factory=lambda: NOTHING)
 
-    def part(self, rows: Array) -> Rows:
+    def part(self, rows: Array) -> BoostingRows:
         """Some of the rows."""
-        return Rows(self.X[rows], self.y[rows], self.w if self.w.size == 0 else self.w[rows])
+        return BoostingRows(self.X[rows], self.y[rows], self.w if self.w.size == 0 else self.w[rows])
 
     @property
     def weight(self) -> float:
@@ -53,7 +53,7 @@ class Rows:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class BoostingPlan:
     """What the parameters of an estimator mean for a table.
 
     | field         | meaning                                                                    |
@@ -119,7 +119,7 @@ class Stages:
 class _Scores:
     """The scores of some rows, their gradients, and their mean loss."""
 
-    def __init__(self, rows: Rows, loss: Loss, stages: Stages, n_jobs: int | None) -> None:
+    def __init__(self, rows: BoostingRows, loss: Loss, stages: Stages, n_jobs: int | None) -> None:
         n, K = rows.y.size, loss.outputs
         self.rows, self.loss, self.n_jobs = rows, loss, n_jobs
         self._step: tuple[Array, Array, Array] | None = None
@@ -176,7 +176,14 @@ class _Scores:
         return parallel(function, range(0, n, BLOCK), n_jobs=self.n_jobs, work=float(n))
 
 
-def boost(rows: Rows, loss: Loss, plan: Plan, *, watch: Rows | None = None, stages: Stages | None = None) -> Stages:
+def boost(
+    rows: BoostingRows,
+    loss: Loss,
+    plan: BoostingPlan,
+    *,
+    watch: BoostingRows | None = None,
+    stages: Stages | None = None,
+) -> Stages:
     """Grow trees up to `plan.rounds`, from the start or after what `stages` holds, scoring `watch` on the way."""
     # Steps that are far too long end in infinities; who asked for them is told, by the losses.
     with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
@@ -196,14 +203,14 @@ def boost(rows: Rows, loss: Loss, plan: Plan, *, watch: Rows | None = None, stag
         return stages
 
 
-def start_loss(rows: Rows, loss: Loss, stages: Stages) -> float:
+def start_loss(rows: BoostingRows, loss: Loss, stages: Stages) -> float:
     """The mean loss before the first tree."""
     scores = _Scores(rows, loss, Stages(stages.initial, []), None)
     loss.begin(rows.y, rows.w, scores.raw)
     return scores.refresh()
 
 
-def _loop(here: _Scores, there: _Scores | None, work: Workspace, plan: Plan, stages: Stages) -> None:
+def _loop(here: _Scores, there: _Scores | None, work: Workspace, plan: BoostingPlan, stages: Stages) -> None:
     """The rounds themselves. The loss of a round is known when the gradients of the next one are."""
     loss, n, p = here.loss, here.rows.y.size, here.rows.X.shape[1]
     w = here.rows.w
@@ -271,7 +278,9 @@ def _stalled(losses: Sequence[float], patience: int, tol: float) -> bool:
     return min(losses[-patience:]) > min(losses[:-patience]) - tol
 
 
-def _renew(here: _Scores, k: int, tree: Nodes, value: Array, leaf: Array, rows: Array | None, plan: Plan) -> None:
+def _renew(
+    here: _Scores, k: int, tree: Nodes, value: Array, leaf: Array, rows: Array | None, plan: BoostingPlan
+) -> None:
     """Give each leaf the best constant for the residuals of the rows it was grown on."""
     y, w = here.rows.y, here.rows.w
     n = y.size if rows is None else rows.size
@@ -324,7 +333,7 @@ class Held:
     weights: Array
 
 
-def cross_validate(rows: Rows, loss: Loss, plan: Plan, splits: Sequence[tuple[Array, Array]]) -> Held:
+def cross_validate(rows: BoostingRows, loss: Loss, plan: BoostingPlan, splits: Sequence[tuple[Array, Array]]) -> Held:
     """The loss on each fold's held-out rows after every round of a fit to its other rows."""
     jobs = min(workers(plan.n_jobs), len(splits))
     # Folds side by side need no threads inside; a fit is the same with any number of them.

@@ -23,7 +23,7 @@ from assay.errors import DataError
 from assay.numerics.seeds import seed_sequence
 from assay.resampling import folds_constraint, splits_of
 from assay.state import Specs, part
-from assay.trees._cp_table import CPTable, Problem, cross_validated
+from assay.trees._cp_table import CPTable, PruningProblem, cross_validated
 from assay.trees._prune import PruningPath, cost_complexity_path, cut, pruned, pruned_to
 from assay.trees.cart import DecisionTreeClassifier, DecisionTreeRegressor
 from assay.trees.nodes import Nodes
@@ -76,7 +76,7 @@ class PrunedTree(Tree):
         full_seed, (fold_seed, *more) = top.generate_state(1, np.uint64)[0], top.spawn(2)
         splits = self._splits(X, y, weights, classes > 0, int(fold_seed.generate_state(1)[0]))
         seeds = [int(full_seed), *(int(s) for s in more[0].generate_state(len(splits), np.uint64))]
-        problem = Problem(X, y, weights, self._grower(X, y, classes), self.criterion, self._risk(), seeds)
+        problem = PruningProblem(X, y, weights, self._grower(X, y, classes), self.criterion, self._risk(), seeds)
         full, fate, self.path_, table = cross_validated(
             problem, splits, rule=self.rule, select=self.select, n_jobs=self.n_jobs
         )
