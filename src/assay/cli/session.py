@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -61,26 +61,20 @@ def whole(
 def finish(study: Any, shown: live.Live, quiet: bool, explain: bool, *, again: str | None = None) -> None:
     """What is left of a sealed study, told step by step, and its files."""
     from assay.cli import tell
+    from assay.experiment.steps import STEPS
 
     folder = study.wishes.out or Path("out") / study.name
     refuse_unwritable(str(folder))  # a look whose report could not be written would be wasted
     interrupts.resume_with(again or f"assay resume {study.name}")
     shown.expect(study)
-    parts: list[tuple[Callable[[], Any], Callable[..., None]]] = [
-        (study.seal, tell.seal),
-        (lambda: study.checks, tell.checks),
-        (study.evaluate, tell.leaderboard),
-        (study.compare, tell.comparisons),
-        (study.select, tell.selection),
-        (lambda: _opening(study), tell.opened),
-    ]
-    for work, words in parts:
+    for step in STEPS:
         with shown:
-            work()
-        if not quiet:
-            words(study, explain)
-    with shown:
-        _publish(study, folder, lost=again is not None)
+            if step == "publish":
+                _publish(study, folder, lost=again is not None)
+            else:
+                _reach(study, step)
+        if not quiet and step in tell.AFTER:
+            tell.AFTER[step](study, explain)
     if quiet:
         out.document(study.summary())
     else:
@@ -112,9 +106,9 @@ def _publish(study: Any, folder: Any, *, lost: bool) -> None:
         raise type(error)(error.what, remedy=remedy) from error
 
 
-def _opening(study: Any) -> None:
+def _reach(study: Any, step: str) -> None:
     try:
-        study.finish()
+        study.reach(step)
     except SealError as error:
         if error.option is None or error.option[0] != "reason":
             raise

@@ -120,9 +120,8 @@ def show(name: Id, json_: Json = False, explain: Explain = False) -> None:
             return
         from assay.cli import tell
 
-        steps = (tell.seal, tell.checks, tell.leaderboard, tell.comparisons, tell.selection, tell.opened)
-        for words in steps:
-            words(study, explain)
+        for told in tell.AFTER.values():
+            told(study, explain)
         tell.verdict(study)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from assay.experiment.panel import BASELINE
 from assay.experiment.wording import MEANING, apart, called, figure, limits, roughly
 from assay.results import format_n
 
-__all__ = ["checks", "columns", "comparisons", "files", "leaderboard", "opened", "seal", "selection", "verdict"]
+__all__ = ["AFTER", "columns", "files", "verdict"]
 
 OPTIONS = {"groups": "group", "time": "time"}
 """Checks whose remedy is an option with a column."""
@@ -269,3 +270,14 @@ def files(study: Any) -> None:
         why, command = study.unwritten
         out.lines([why[0].upper() + why[1:]])
         out.command(command)
+
+
+AFTER: dict[str, Callable[[Any, bool], None]] = {
+    "seal": seal,
+    "check": checks,
+    "evaluate": leaderboard,
+    "compare": comparisons,
+    "select": selection,
+    "open": opened,
+}
+"""What is printed after a step of a study, by the step's name in `experiment.steps.STEPS`."""

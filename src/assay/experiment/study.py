@@ -97,6 +97,11 @@ class Study:
             self._state = state
         return self._state
 
+    def reach(self, step: str) -> Self:
+        """Do a step, by its name in `experiment.steps.STEPS`, and before it those that are not done yet."""
+        self._reach(step)
+        return self
+
     def _parted(self) -> Parted:
         return made(self._reach("seal").parted)
 

@@ -30,8 +30,8 @@ from assay.numerics.triangle import Solution, solve, summarize
 
 __all__ = [
     "WEAK",
-    "Maximum",
     "LikelihoodProblem",
+    "Maximum",
     "is_suspicious",
     "is_wide",
     "loss_at",

@@ -26,7 +26,7 @@ from scipy.optimize import brentq
 
 from assay.errors import DataError, ParameterError
 from assay.linear._logistic_firth import firth
-from assay.linear._logistic_fit import Maximum, LikelihoodProblem, loss_at, maximise, null_loss
+from assay.linear._logistic_fit import LikelihoodProblem, Maximum, loss_at, maximise, null_loss
 from assay.linear._logistic_rows import make_rows
 from assay.linear._model import repeats
 from assay.results import Summary, TestResult

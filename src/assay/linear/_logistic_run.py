@@ -9,7 +9,7 @@ import numpy as np
 
 from assay.errors import CollinearityWarning, ConvergenceWarning, ParameterError, SeparationWarning
 from assay.linear._logistic_descent import MAX_ITER, TOL, gradient_descent, stochastic_descent
-from assay.linear._logistic_fit import WEAK, Maximum, LikelihoodProblem, loss_at, maximise, null_loss
+from assay.linear._logistic_fit import WEAK, LikelihoodProblem, Maximum, loss_at, maximise, null_loss
 from assay.linear._logistic_gate import LogisticTable
 from assay.linear._logistic_newton import NewtonFit
 from assay.linear._logistic_path import fit_penalized

@@ -29,7 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 from assay.base import Constraint, boolean, integer, jobs, none, one_of, real, seed
 from assay.errors import DataError, ParameterError
 from assay.labels import class_labels
-from assay.linear._logistic_fit import Maximum, LikelihoodProblem
+from assay.linear._logistic_fit import LikelihoodProblem, Maximum
 from assay.linear._logistic_folds import predict_folds
 from assay.linear._logistic_gate import SHARED, LogisticModel
 from assay.linear._logistic_inference import (
