@@ -11,14 +11,13 @@ from matplotlib.axes import Axes
 from assay.evaluation.conformal import Conformal
 from assay.evaluation.conformal_results import Coverage, PredictionIntervals, PredictionSets
 from assay.evaluation.dependence import Dependence, label_of_output
-from assay.evaluation.importance import Importance
+from assay.importance import Importance
 from assay.numbers import fmt
+from assay.report._bars import importance_bars
 from assay.report.picture import ACCENT, INK, MUTED, WARM, canvas, draw
 
 __all__: list[str] = []
 
-BARS = 30
-"""How many columns are drawn, the most important ones."""
 LINES = 200
 """How many rows' own lines are drawn; more is a grey sheet."""
 ROWS = 300
@@ -27,21 +26,8 @@ ROWS = 300
 
 @draw.register
 def _importance(result: Importance, ax: Axes | None = None) -> Axes:
-    """The most important columns on top, each with its interval; zero is a column that does not matter."""
-    top = result.order[:BARS][::-1]
-    with canvas(ax, (7.0, 1.4 + 0.28 * top.size)) as axes:
-        at = np.arange(top.size)
-        axes.barh(at, result.importance[top], color=ACCENT, alpha=0.25, height=0.7)
-        axes.hlines(at, result.lower[top], result.upper[top], color=ACCENT, linewidth=2)
-        axes.plot(result.importance[top], at, "o", color=INK, markersize=4)
-        axes.axvline(0.0, color=INK, linewidth=0.8)
-        axes.set_yticks(at, [result.names[j] for j in top])
-        axes.set_ylim(-0.6, top.size - 0.4)
-        axes.grid(visible=False, axis="y")
-        shown = "" if top.size == len(result.names) else f" ({top.size} of {len(result.names)})"
-        axes.set(xlabel=f"change of {result.metric} when shuffled, {100 * result.level:g}% interval")
-        axes.set_title(f"Permutation importance{shown}\n{result.model}, n = {result.n}")
-        return axes
+    axis, rows = f"change of {result.metric} when shuffled", f", n = {result.n}"
+    return importance_bars(result, ax, title="Permutation importance", axis=axis, rows=rows)
 
 
 @draw.register

@@ -5,8 +5,6 @@ Curves of error against the number of trees are `Curve`s and drawn as such.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,9 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFormatter
 
 from assay.numbers import fmt
-from assay.report._tree_plan import measured, plain
+from assay.report._bars import BARS, bars, importance_bars
+from assay.report._tree_plan import plain
 from assay.report.picture import ACCENT, INK, MUTED, WARM, canvas, draw
-from assay.trees.conditions import clean
 from assay.trees.importance import ForestImportance
 from assay.trees.influence import RelativeInfluence
 from assay.trees.pruning import CPTable, PruningPath
@@ -24,12 +22,8 @@ from assay.trees.rules import Rules
 
 __all__: list[str] = []
 
-BARS = 30
-"""How many columns or rules are drawn, the largest ones."""
 APART = 25
 """Up to this many subtrees stand side by side; more are placed by their number of leaves."""
-LETTERS = 60
-"""How many letters of a name are shown beside its bar."""
 
 
 @draw.register
@@ -118,27 +112,17 @@ def _pruning_path(result: PruningPath, ax: Axes | None = None) -> Axes:
 
 @draw.register
 def _importance(result: ForestImportance, ax: Axes | None = None) -> Axes:
-    """The most important columns on top, each with its interval; zero is a column that does not matter."""
-    top = result.order[:BARS][::-1]
-    with _bars(ax, [result.names[j] for j in top]) as axes:
-        at = np.arange(top.size)
-        axes.barh(at, result.importance[top], color=ACCENT, alpha=0.25, height=0.7)
-        axes.hlines(at, result.lower[top], result.upper[top], color=ACCENT, linewidth=2)
-        axes.plot(result.importance[top], at, "o", color=INK, markersize=4)
-        axes.axvline(0.0, color=INK, linewidth=0.8)
-        shown = "" if top.size == len(result.names) else f" ({top.size} of {len(result.names)})"
-        what = f"increase of {result.metric} when shuffled" if result.kind == "permutation" else "share of loss saved"
-        axes.set(xlabel=f"{what}, {100 * result.level:g}% interval")
-        rows = f", n = {result.n} rows out of bag" if result.kind == "permutation" else ""
-        axes.set_title(f"{result.kind.capitalize()} importance{shown}\n{result.model}{rows}")
-        return axes
+    shuffled = result.kind == "permutation"
+    axis = f"increase of {result.metric} when shuffled" if shuffled else "share of loss saved"
+    rows = f", n = {result.n} rows out of bag" if shuffled else ""
+    return importance_bars(result, ax, title=f"{result.kind.capitalize()} importance", axis=axis, rows=rows)
 
 
 @draw.register
 def _influence(result: RelativeInfluence, ax: Axes | None = None) -> Axes:
     """The most influential columns on top; all of them add up to 100%."""
     top = result.order[:BARS][::-1]
-    with _bars(ax, [result.names[j] for j in top]) as axes:
+    with bars(ax, [result.names[j] for j in top]) as axes:
         at = np.arange(top.size)
         axes.barh(at, result.influence[top], color=ACCENT, alpha=0.65, height=0.7)
         for y, value in zip(at, result.influence[top], strict=True):
@@ -161,7 +145,7 @@ def _rules(result: Rules, ax: Axes | None = None) -> Axes:
     every = np.array([rule.value if numbers else rule.share for rule in result], dtype=float)
     values, area = every[most], 20 + 160 * weights[most] / max(weights.max(), 1e-300)
     base = float(np.average(every, weights=weights if weights.any() else None)) if numbers else 0.0
-    with _bars(ax, [rule.premise or "always" for rule in chosen], letters=110) as axes:
+    with bars(ax, [rule.premise or "always" for rule in chosen], letters=110) as axes:
         at = np.arange(len(chosen))
         axes.axvline(base, color=MUTED, linewidth=1, linestyle="--" if numbers else "-")
         axes.hlines(at, base, values, color=ACCENT, alpha=0.4)
@@ -178,16 +162,3 @@ def _rules(result: Rules, ax: Axes | None = None) -> Axes:
         shown = "" if len(chosen) == len(result) else f" ({len(chosen)} of {len(result)}, those with most rows)"
         axes.set_title(f"Rules{shown}")
         return axes
-
-
-@contextmanager
-def _bars(ax: Axes | None, names: Sequence[str], *, letters: int = LETTERS) -> Iterator[Axes]:
-    """A canvas as large as its bars and the names beside them need."""
-    words = [plain(clean(name if len(name) <= letters else f"{name[: letters - 1]}…")) for name in names]
-    beside = max((measured(word, 9.0, False) for word in words), default=0.0) / 72
-    with canvas(ax, (5.4 + beside, 1.4 + 0.28 * len(words))) as axes:
-        yield axes
-        # Names come from files: a dollar sign in them is no mathematics.
-        axes.set_yticks(np.arange(len(words)), words, parse_math=False)
-        axes.set_ylim(-0.6, len(words) - 0.4)
-        axes.grid(visible=False, axis="y")
