@@ -415,7 +415,7 @@ def test_a_part_that_the_report_lacks_is_said(world, tmp_path, monkeypatch):
     def broken(*args):
         raise RuntimeError("no importance today")
 
-    monkeypatch.setattr("assay.report._learned.importance", broken)
+    monkeypatch.setattr("assay.report._model_section.importance", broken)
     done = call("report", world.name, "--out", str(tmp_path))
     assert done.exit_code == 0
     assert "warning: the report lacks 'Which columns matter'" in done.stderr

@@ -100,7 +100,7 @@ def test_a_linear_model_has_its_slope():
 def test_batches_do_not_change_the_result(forest, monkeypatch, cells):
     model, X = forest
     whole = partial_dependence(model, X, [0, 3], grid=5)
-    monkeypatch.setattr("assay.evaluation._table.CELLS", cells)
+    monkeypatch.setattr("assay.evaluation._workbench.CELLS", cells)
     np.testing.assert_allclose(partial_dependence(model, X, [0, 3], grid=5).average, whole.average, **CLOSE)
 
 

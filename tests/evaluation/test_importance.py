@@ -157,7 +157,7 @@ def test_several_repeats_in_one_call_are_the_same_as_one_at_a_time(monkeypatch):
     model, X, y = shop()
     together = permutation_importance(model, X, y, n_repeats=5)
     for cells in (1, 2 * X.size):
-        monkeypatch.setattr("assay.evaluation._table.CELLS", cells)
+        monkeypatch.setattr("assay.evaluation._workbench.CELLS", cells)
         apart = permutation_importance(model, X, y, n_repeats=5)
         np.testing.assert_allclose(apart.importance, together.importance, rtol=1e-9)
         np.testing.assert_allclose(apart.std_error, together.std_error, rtol=1e-7)

@@ -18,7 +18,7 @@ import pytest
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-import assay.report._asked
+import assay.report._inspection_section
 from assay.errors import ReportWarning
 from assay.experiment.study import run
 from assay.experiment.table import read_table
@@ -245,7 +245,7 @@ def test_a_part_that_fails_is_a_sentence(regression, monkeypatch):
     def broken(*args, **more):
         raise RuntimeError("no <importance> today\nsecond line")
 
-    monkeypatch.setattr(assay.report._asked, "permutation_importance", broken)
+    monkeypatch.setattr(assay.report._inspection_section, "permutation_importance", broken)
     with pytest.warns(ReportWarning, match="the report lacks 'Which columns matter'.*no <importance> today"):
         text = render(regression)
     assert not Reader(text).problems

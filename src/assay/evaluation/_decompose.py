@@ -1,4 +1,4 @@
-"""How an expected loss falls apart: arrays of predictions in, one contribution per training set and test row out.
+"""An expected loss as noise, bias and variance: predictions in, one contribution per training set and test row out.
 
 Predictions F of shape (B, m): B models, m test rows, known where `tested`. Each component is the mean of its
 contributions, and contributions add up row by row and model by model, so the identities hold to rounding.

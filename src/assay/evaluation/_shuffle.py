@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from assay.errors import DataError
-from assay.evaluation._table import Workbench, copies_for, workbench
+from assay.evaluation._workbench import Workbench, copies_for, workbench
 from assay.evaluation.learner import Rows, predictions, score
 from assay.metrics.definition import Metric
 from assay.metrics.scorer import class_options

@@ -32,7 +32,7 @@ from assay.checks import choice, fraction, freeze
 from assay.constraints import none, one_of, real
 from assay.errors import AssayWarning, DataError, DataTypeError, ParameterError
 from assay.evaluation import _conformal as rules
-from assay.evaluation._calibrate import ConformalFit, finite_scores, fit_all, fit_one, residuals
+from assay.evaluation._conformal_fits import ConformalFit, finite_scores, fit_all, fit_one, residuals
 from assay.evaluation.conformal_results import Coverage, PredictionIntervals, PredictionSets, measure
 from assay.evaluation.learner import (
     Rows,

@@ -26,8 +26,8 @@ from sklearn.base import is_classifier
 
 from assay.checks import choice, fraction, freeze, row_weights, whole
 from assay.errors import DataError, DataTypeError, ParameterError
-from assay.evaluation._support import grids_of, support_of
-from assay.evaluation._table import as_table, column_values, copies_for, find_column, names_of, workbench
+from assay.evaluation._dependence_grid import grids_of, support_of
+from assay.evaluation._workbench import as_table, column_values, copies_for, find_column, names_of, workbench
 from assay.evaluation.learner import (
     label_of,
     refuse_unfitted,

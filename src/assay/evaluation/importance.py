@@ -32,7 +32,7 @@ import numpy as np
 from assay.checks import fraction, freeze, row_weights, whole
 from assay.errors import DataError, ParameterError
 from assay.evaluation._shuffle import FigureJudge, Found, Judge, RowJudge, Shuffler, permutations
-from assay.evaluation._table import as_table, find_columns, names_of, workbench
+from assay.evaluation._workbench import as_table, find_columns, names_of, workbench
 from assay.evaluation.learner import (
     Rows,
     choose_metric,

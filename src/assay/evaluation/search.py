@@ -30,8 +30,8 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from assay.checks import choice, number
 from assay.errors import AssayWarning, DataError, DataTypeError, ParameterError
-from assay.evaluation import _grid
-from assay.evaluation._searched import Search, tabulate
+from assay.evaluation import _candidates
+from assay.evaluation._search_result import Search, tabulate
 from assay.evaluation._trials import Trial, Trials, set_in, try_all
 from assay.evaluation.learner import Rows, choose_metric, fit_rows, label_of, rows_of, undefined
 from assay.evaluation.select import RULES, Selection, choose, panel_of
@@ -132,9 +132,9 @@ class SearchCV(MetaEstimatorMixin, Stateful, BaseEstimator):
         choice(self.rule, "rule", RULES)
         number(self.percent, "percent", 0)
         rows = self._rows(X, y, sample_weight, groups)
-        seed = _grid.seed_of(self.random_state)
-        settings = _grid.candidates(self.estimator, self.space, self.method, self.n_candidates, seed)
-        order, given = _grid.order(self.simplicity, settings, self.estimator, self.rule)
+        seed = _candidates.sampler_seed(self.random_state)
+        settings = _candidates.candidates(self.estimator, self.space, self.method, self.n_candidates, seed)
+        order, given = _candidates.order(self.simplicity, settings, self.estimator, self.rule)
         metric = choose_metric(self.metric, rows)
         if rows.weights is not None and not metric.weighted:
             raise ParameterError(f"{metric.name} has no weighted form", remedy="leave sample_weight out")
@@ -205,7 +205,7 @@ class SearchCV(MetaEstimatorMixin, Stateful, BaseEstimator):
         given: str,
     ) -> Search:
         """Choose among the candidates that have a score on every fold."""
-        names = _grid.labels(settings)
+        names = _candidates.labels(settings)
         good = np.array([at for at, trial in enumerate(trials) if not trial.failed], dtype=int)
         if good.size == 0:
             first = trials[0]
@@ -388,7 +388,7 @@ def search(
     """
     if nested is not None and not refit:
         raise ParameterError("a nested search must refit to be validated", remedy="pass refit=True")
-    seed = _grid.seed_of(random_state)
+    seed = _candidates.sampler_seed(random_state)
     tuned = SearchCV(
         estimator,
         space,

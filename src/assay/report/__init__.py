@@ -1,1 +1,1 @@
-"""Pictures of results; the only room that imports matplotlib."""
+"""Pictures of results and the HTML report of a study; the only package that imports matplotlib."""

@@ -26,7 +26,7 @@ from assay.trees.rules import leaves_below
 __all__ = [
     "Line",
     "Piece",
-    "TreeLayout",
+    "TreeBoxes",
     "boxes",
     "line_height",
     "measured",
@@ -72,7 +72,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class TreeLayout:
+class TreeBoxes:
     """All boxes with their places, in points from the upper left corner; `bend` is where the edge to a box turns."""
 
     pieces: list[Piece]
@@ -208,7 +208,7 @@ def line_height(size: float) -> float:
     return 1.35 * size
 
 
-def place(wording: Wording, pieces: list[Piece], branch: str, hangs: bool) -> TreeLayout:
+def place(wording: Wording, pieces: list[Piece], branch: str, hangs: bool) -> TreeBoxes:
     """Sizes from the texts, places from the sizes."""
     bar = BAR + 3 if wording.classes is not None else 0.0
     width = np.array([max(measured(line.text, line.size, line.bold) for line in p.lines) for p in pieces]) + 2 * PAD
@@ -233,4 +233,4 @@ def place(wording: Wording, pieces: list[Piece], branch: str, hangs: bool) -> Tr
         y = across(children, np.maximum(height, line_height(TINY) + 4), GAP, solid=solid) - height / 2
         x, ends = along(parent, depth, width, CHANNEL + label, length)
         size = (float(ends.max()), float((y + height).max()))
-    return TreeLayout(pieces, x, y, width, height, ends[parent] + CHANNEL / 2, size, hangs)
+    return TreeBoxes(pieces, x, y, width, height, ends[parent] + CHANNEL / 2, size, hangs)

@@ -25,7 +25,7 @@ from assay.report._tree_plan import (
     PAD,
     SMALL,
     TINY,
-    TreeLayout,
+    TreeBoxes,
     boxes,
     line_height,
     measured,
@@ -99,7 +99,7 @@ def draw_tree(
     directions = {"auto": ("down", "right")}.get(grow, (grow,))
     room = SCREEN if ax is None else _room(ax)
 
-    def planned(leaves: int) -> TreeLayout:
+    def planned(leaves: int) -> TreeBoxes:
         pieces = boxes(wording, opened_nodes(nodes, max_depth, leaves))
         plans = [place(wording, pieces, branch, direction == "down") for direction in directions]
         return min(plans, key=lambda plan: max(plan.size[0] / room[0], plan.size[1] / room[1]))
@@ -184,14 +184,14 @@ def _legend(wording: Wording, width: float) -> list[list[tuple[int, float]]]:
     return rows
 
 
-def _extent(plan: TreeLayout, wording: Wording) -> tuple[float, float, float]:
+def _extent(plan: TreeBoxes, wording: Wording) -> tuple[float, float, float]:
     """Width and height of tree and key together, and how much of the height the key takes."""
     key = 15.0 * len(_legend(wording, plan.size[0]))
     key += 4.0 if key else 0.0
     return plan.size[0] + 2.0, plan.size[1] + key + 2.0, key
 
 
-def _new_axes(plan: TreeLayout, wording: Wording) -> tuple[Axes, float]:
+def _new_axes(plan: TreeBoxes, wording: Wording) -> tuple[Axes, float]:
     """A figure in which one unit of the axes is one point."""
     wide, tall, _ = _extent(plan, wording)
     wide = max(wide, measured(_title(wording, plan), 11.0, True))
@@ -213,12 +213,12 @@ def _room(ax: Axes) -> tuple[float, float]:
     return 72 * box.width / figure.dpi, 72 * box.height / figure.dpi
 
 
-def _fit(plan: TreeLayout, room: tuple[float, float], wording: Wording) -> float:
+def _fit(plan: TreeBoxes, room: tuple[float, float], wording: Wording) -> float:
     wide, tall, _ = _extent(plan, wording)
     return min(1.0, room[0] / wide, room[1] / tall)
 
 
-def _limits(axes: Axes, plan: TreeLayout, room: tuple[float, float], scale: float, wording: Wording) -> None:
+def _limits(axes: Axes, plan: TreeBoxes, room: tuple[float, float], scale: float, wording: Wording) -> None:
     """One unit is `scale` points both ways; the tree stands in the middle, its root at the upper or left end."""
     _, tall, key = _extent(plan, wording)
     across_spare, down_spare = room[0] / scale - plan.size[0], room[1] / scale - tall
@@ -228,7 +228,7 @@ def _limits(axes: Axes, plan: TreeLayout, room: tuple[float, float], scale: floa
     axes.grid(visible=False)
 
 
-def _title(wording: Wording, plan: TreeLayout) -> str:
+def _title(wording: Wording, plan: TreeBoxes) -> str:
     kind = "Regression tree" if wording.classes is None else "Classification tree"
     leaves, rows = wording.nodes.leaves, int(wording.nodes.rows[0])
     closed = sum(piece.closed for piece in plan.pieces)
@@ -239,7 +239,7 @@ def _title(wording: Wording, plan: TreeLayout) -> str:
 # Painting.
 
 
-def _paint(axes: Axes, plan: TreeLayout, wording: Wording, scale: float) -> None:
+def _paint(axes: Axes, plan: TreeBoxes, wording: Wording, scale: float) -> None:
     fills = _fills(plan, wording)
     colours = _class_colours(wording)
     for v, piece in enumerate(plan.pieces):
@@ -265,7 +265,7 @@ def _write(axes: Axes, x: float, y: float, text: str, size: float, **more: Any) 
     axes.text(x, y, text, fontsize=size, parse_math=False, **style)
 
 
-def _fills(plan: TreeLayout, wording: Wording) -> list[Array]:
+def _fills(plan: TreeBoxes, wording: Wording) -> list[Array]:
     nodes = wording.nodes
     values = nodes.value[[piece.node for piece in plan.pieces]]
     if wording.classes is not None:
@@ -292,7 +292,7 @@ def _mixed(colour: Any, share: float) -> Array:
     return 1.0 - share * (1.0 - np.array(to_rgb(colour)))
 
 
-def _box(axes: Axes, plan: TreeLayout, v: int, fill: Array, scale: float) -> None:
+def _box(axes: Axes, plan: TreeBoxes, v: int, fill: Array, scale: float) -> None:
     piece = plan.pieces[v]
     x, y, width, height = plan.x[v], plan.y[v], plan.width[v], plan.height[v]
     dark = float(fill @ [0.299, 0.587, 0.114]) < 0.55
@@ -330,7 +330,7 @@ def _box(axes: Axes, plan: TreeLayout, v: int, fill: Array, scale: float) -> Non
         at += line_height(line.size) / 2
 
 
-def _shares(axes: Axes, plan: TreeLayout, wording: Wording, colours: Sequence[Any]) -> None:
+def _shares(axes: Axes, plan: TreeBoxes, wording: Wording, colours: Sequence[Any]) -> None:
     """All class shares of a node as one bar at the foot of its box."""
     bars, shades = [], []
     for v, piece in enumerate(plan.pieces):
@@ -344,7 +344,7 @@ def _shares(axes: Axes, plan: TreeLayout, wording: Wording, colours: Sequence[An
     axes.add_collection(PatchCollection(bars, facecolors=shades, linewidths=0, zorder=4), autolim=False)
 
 
-def _edge(axes: Axes, plan: TreeLayout, wording: Wording, v: int, scale: float) -> None:
+def _edge(axes: Axes, plan: TreeBoxes, wording: Wording, v: int, scale: float) -> None:
     """From the parent's foot to the node's head at right angles, as wide as the share of rows that goes there."""
     p, nodes = plan.pieces[v].parent, wording.nodes
     whole = float(nodes.weight[0]) or 1.0

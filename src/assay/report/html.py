@@ -25,8 +25,8 @@ from assay.experiment.wording import limits as limits_of
 from assay.numbers import fmt
 from assay.report._check_words import ABOUT
 from assay.report._embed import Part, attempt, csv_uri, json_block, percent, say, sentence, table_of
-from assay.report._evidence import board_part, comparisons_part, limits, selection_part, test_parts
-from assay.report._learned import learned
+from assay.report._model_section import learned
+from assay.report._result_sections import board_part, comparisons_part, limits, selection_part, test_parts
 from assay.report.draw_experiment import plain
 from assay.results import Interval
 

@@ -17,7 +17,7 @@ from assay.evaluation.select import ranks_of
 from assay.numbers import fmt
 from assay.numerics.seeds import seed_sequence
 
-__all__ = ["DRAWS", "METHODS", "candidates", "labels", "order", "seed_of"]
+__all__ = ["DRAWS", "METHODS", "candidates", "labels", "order", "sampler_seed"]
 
 Array = np.ndarray
 Params = dict[str, Any]
@@ -82,7 +82,7 @@ def _listed(values: Any) -> Any:
     return values if hasattr(values, "rvs") else values.tolist() if isinstance(values, np.ndarray) else list(values)
 
 
-def seed_of(random_state: Any) -> int:
+def sampler_seed(random_state: Any) -> int:
     """A whole number to seed scikit-learn's sampler and the folds with; one that is given is used as it is."""
     whole_number = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
     if whole_number and 0 <= random_state < 2**32:

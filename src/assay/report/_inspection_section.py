@@ -1,4 +1,4 @@
-"""What the whole pipeline says when it is asked: importances of the columns, and partial dependence on them.
+"""The report's part on what the whole pipeline leans on: importances of the columns, partial dependence on them.
 
 Both are about the columns of the table, not about what the preprocessing made of them. What they may cost is fixed by
 the size of the table and the learner's declared cost, never by a clock: the same study gives the same page.

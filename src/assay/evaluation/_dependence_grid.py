@@ -1,4 +1,4 @@
-"""Where to ask a model: a grid for each column, and which of its points lie where there are rows.
+"""Where partial dependence is asked for: a grid for each column, and which of its points lie where there are rows.
 
 Numbers get quantiles and are supported inside the range of the rows (two numbers: inside their convex hull); categories
 get all their levels and are supported where they occur (together).
@@ -14,7 +14,7 @@ from scipy.spatial import ConvexHull, QhullError
 
 from assay.checks import freeze, whole
 from assay.errors import DataError, DataTypeError, ParameterError
-from assay.evaluation._table import column_values
+from assay.evaluation._workbench import column_values
 
 __all__ = ["grids_of", "support_of"]
 

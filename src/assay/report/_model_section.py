@@ -1,4 +1,4 @@
-"""What the selected model learned: its coefficients, its tree, and what it says when asked (`_asked.py`)."""
+"""The report's section on what the selected model learned: coefficients, tree, importances, partial dependence."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from threadpoolctl import threadpool_limits
 
 from assay.evaluation import Importance
 from assay.experiment.panel import BASELINE
-from assay.report._asked import dependence, importance
 from assay.report._embed import Part, attempt, picture, table_of
+from assay.report._inspection_section import dependence, importance
 from assay.report.draw_experiment import plain
 from assay.report.picture import INK, MUTED
 from assay.results import Summary
