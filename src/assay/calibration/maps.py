@@ -384,13 +384,8 @@ def map_data(scores: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Arr
     s, target = scores_of(scores), _events(y)
     same_rows(s, target, "y", "scores")
     w = row_weights(sample_weight, s.size)
-    if w is not None:
-        if w.min() == 0:
-            s, target, w = s[w > 0], target[w > 0], w[w > 0]
-        with np.errstate(over="ignore"):
-            total = w.sum()
-        if not np.isfinite(total):
-            raise DataError("the sum of sample_weight overflows", remedy="divide the weights by their largest")
+    if w is not None and w.min() == 0:
+        s, target, w = s[w > 0], target[w > 0], w[w > 0]
     if target.min() == target.max() and target[0] in (0.0, 1.0):
         missing = "an event" if target[0] == 0 else "without the event"
         raise DataError(f"no row is {missing}: y holds one class only", remedy="pass scores of rows of both classes")
