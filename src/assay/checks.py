@@ -281,6 +281,7 @@ def refuse_improbable(
     tolerance: float | None = SUM_TOLERANCE,
     labels: Sequence[Any] = (),
     error: type[AssayError] = DataError,
+    remedy: str = "pass probabilities in [0, 1]",
 ) -> None:
     """Raise if an entry is not a probability or, unless the tolerance is None, a row (the last axis) not 1 in total."""
     bad = ~((p >= least) & (p <= most))
@@ -291,8 +292,6 @@ def refuse_improbable(
         else:
             column = f" (column {at[-1]})" if p.shape[-1] > 1 else ""
             what = f"{name} holds {p[at]:g} in row {at[0]}{column}"
-        remedy = "pass probabilities in [0, 1]"
-        remedy += ", for instance from predict_proba" if error is DataError else ""
         raise error(f"{what}, which is not a probability", remedy=remedy)
     if tolerance is None:
         return

@@ -250,7 +250,7 @@ def test_huge_and_tiny_units():
         ({"n_jobs": 0}, ParameterError, "n_jobs"),
         ({"cv": [(np.arange(10), np.arange(10, 20))]}, ParameterError, "one split"),
         ({"cv": 20}, DataError, "one row"),
-        ({"sample_weight": [-1.0] * 20}, DataError, "negative"),
+        ({"sample_weight": [-1.0] * 20}, DataError, "holds -1 in row 0"),
     ],
 )
 def test_bad_input_gets_one_sentence(change, error, words):

@@ -88,7 +88,7 @@ def test_one_class_has_no_order(metric):
 
 def test_bad_weights_and_parameters():
     y, f = [0, 1, 1, 0], [0, 1, 0, 0]
-    for weights, words in (([1, 1], "2 entries"), ([1, 1, -1, 1], "negative in row 2"), ([0] * 4, "zero")):
+    for weights, words in (([1, 1], "expected .4,."), ([1, 1, -1, 1], "holds -1 in row 2"), ([0] * 4, "zero")):
         with pytest.raises(DataError, match=words):
             am.accuracy(y, f, sample_weight=weights)
     with pytest.raises(ParameterError, match="no weighted form"):

@@ -254,7 +254,7 @@ def test_bad_input_gets_one_sentence():
         BaggingClassifier(PeerTree(), 2).fit(X, np.zeros(20))
     with pytest.raises(DataError, match="y contains NaN in row 0"):
         BaggingRegressor(PeerTreeRegressor(), 2).fit(X, np.full(20, np.nan))
-    with pytest.raises(DataError, match="negative value in row 0"):
+    with pytest.raises(DataError, match="sample_weight holds -1 in row 0"):
         BaggingRegressor(PeerTreeRegressor(), 2).fit(X, y, sample_weight=-np.ones(20))
     with pytest.raises(DataError, match="2D"):
         BaggingRegressor(PeerTreeRegressor(), 2).fit(X[:, 0], y)

@@ -649,7 +649,7 @@ def test_impossible_data_are_refused():
     for kind in (GradientBoostingRegressor, GradientBoostingClassifier):
         with pytest.raises(DataError, match="NaN in row 7"):
             kind().fit(X, holes)
-        with pytest.raises(DataError, match="negative value in row 3"):
+        with pytest.raises(DataError, match="sample_weight holds -1 in row 3"):
             kind().fit(X, np.arange(60) % 2, np.where(np.arange(60) == 3, -1.0, 1.0))
     with pytest.raises(DataError, match="negative value -2 in row 5"):
         GradientBoostingRegressor("poisson").fit(X, np.where(np.arange(60) == 5, -2.0, 1.0))

@@ -511,7 +511,7 @@ def test_bad_input_gets_one_sentence(model, X, y, words):
 
 
 def test_bad_weights_and_parameters():
-    with pytest.raises(DataError, match="negative value in row 1"):
+    with pytest.raises(DataError, match="sample_weight holds -1 in row 1"):
         DecisionTreeRegressor().fit([[1.0], [2.0]], [1.0, 2.0], sample_weight=[1.0, -1.0])
     for bad in ({"max_depth": 0}, {"min_samples_leaf": 0}, {"max_bins": 1}, {"max_features": "all"}, {"ccp_alpha": -1}):
         with pytest.raises(ParameterError):

@@ -546,7 +546,7 @@ def test_bad_input_gets_one_sentence():
     gap[7] = np.nan
     with pytest.raises(DataError, match="y contains NaN in row 7"):
         RandomForestRegressor(2).fit(X, gap)
-    with pytest.raises(DataError, match="negative value in row 3"):
+    with pytest.raises(DataError, match="sample_weight holds -1 in row 3"):
         RandomForestRegressor(2).fit(X, y, sample_weight=np.where(np.arange(30) == 3, -1.0, 1.0))
     with pytest.raises(ParameterError, match="max_features = 6, but X has 5 columns"):
         RandomForestRegressor(2, max_features=6).fit(X, y)

@@ -191,7 +191,8 @@ def align(found: Array, own: Array, classes: Array) -> Array:
 
 def check_probabilities(p: Array) -> Array:
     """The same, if all of it lies in [0, 1] but for rounding."""
-    refuse_improbable(p, "the predicted probability", least=-1e-9, most=1 + 1e-9, tolerance=None)
+    remedy = "look at the model, or calibrate it"
+    refuse_improbable(p, "the table of probabilities", least=-1e-9, most=1 + 1e-9, tolerance=None, remedy=remedy)
     return p
 
 

@@ -305,7 +305,7 @@ def _class_reference(study: TrainingSetStudy, told: Array | None, loss: str) -> 
     if told.shape[1] != classes.size:
         what = f"truth gave {told.shape[1]} probabilities per row for {classes.size} classes"
         raise DataError(what, remedy=f"return one column for each of {classes.tolist()}")
-    refuse_improbable(told, "truth", most=1 + SUM_TOLERANCE)
+    refuse_improbable(told, "truth", most=1 + SUM_TOLERANCE, remedy="return probabilities in [0, 1]")
     noise = 0.5 * (1.0 - (told**2).sum(axis=1)) if loss == "kohavi-wolpert" else 1.0 - told.max(axis=1)
     return _Reference(told, told.argmax(axis=1), noise, classes)
 

@@ -222,7 +222,9 @@ def probabilities(
 ) -> tuple[Array, Array, Array | None]:
     """(codes, table, classes) as in `score_matrix`, with one column per class always: rows are probabilities."""
     raw, _ = sample(y_proba, "y_pred")
-    refuse_improbable(raw, "y_pred", tolerance=SUM_TOLERANCE if raw.shape[1] > 1 else None)
+    tolerance = SUM_TOLERANCE if raw.shape[1] > 1 else None
+    remedy = "pass probabilities in [0, 1], for instance from predict_proba"
+    refuse_improbable(raw, "y_pred", tolerance=tolerance, remedy=remedy)
     codes, table, classes = score_matrix(y_true, raw, labels, pos_label)
     if classes is None:
         table = np.column_stack([1 - table, table]) if raw.shape[1] == 1 else np.ascontiguousarray(raw)
