@@ -105,8 +105,9 @@ class Trials:
         held = self._held
         if held is None or held[0] != at:
             train, test = self.splits[at]
-            rows, w = self.rows, self.rows.weights
-            part = Rows(take(rows.X, train), rows.y[train], None if w is None else w[train], rows.classes)
+            rows, w, groups = self.rows, self.rows.weights, self.rows.groups
+            inside = [None if one is None else one[train] for one in (w, groups)]
+            part = Rows(take(rows.X, train), rows.y[train], inside[0], rows.classes, inside[1])
             held = self._held = (at, part, take(rows.X, test), test)
         _, part, X, test = held
         model = fit_rows(learner, part)

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -26,26 +25,26 @@ import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from assay.checks import choice, number
 from assay.errors import AssayWarning, DataError, DataTypeError, ParameterError
 from assay.evaluation import _candidates
 from assay.evaluation._search_result import Search, tabulate
 from assay.evaluation._trials import Trial, Trials, set_in, try_all
-from assay.evaluation.learner import Rows, choose_metric, fit_rows, label_of, rows_of, undefined
+from assay.evaluation._wrapper import Wrapper
+from assay.evaluation.learner import Rows, choose_metric, fit_rows, label_of, undefined
 from assay.evaluation.select import RULES, Selection, choose, panel_of
 from assay.evaluation.validate import cross_validate
 from assay.metrics.definition import Metric
 from assay.resampling import Scheme, scheme_of, splits_of, take
-from assay.state import Stateful
 
 __all__ = ["Search", "SearchCV", "search"]
 
 Array = np.ndarray
 
 
-class SearchCV(MetaEstimatorMixin, Stateful, BaseEstimator):
+class SearchCV(Wrapper):
     """A learner that chooses its own parameters by cross-validation each time it is fitted.
 
         theta* = rule(e_tk: settings t, folds k),   model = estimator(theta*) fitted to all rows
@@ -131,7 +130,7 @@ class SearchCV(MetaEstimatorMixin, Stateful, BaseEstimator):
         """Try every candidate on the same folds, choose one, and fit it to all rows."""
         choice(self.rule, "rule", RULES)
         number(self.percent, "percent", 0)
-        rows = self._rows(X, y, sample_weight, groups)
+        rows = self._validated(X, y, sample_weight, groups)
         seed = _candidates.sampler_seed(self.random_state)
         settings = _candidates.candidates(self.estimator, self.space, self.method, self.n_candidates, seed)
         order, given = _candidates.order(self.simplicity, settings, self.estimator, self.rule)
@@ -150,23 +149,8 @@ class SearchCV(MetaEstimatorMixin, Stateful, BaseEstimator):
         self.result_ = found
         return self
 
-    def _rows(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Rows:
-        """The data behind the gate, refusing what an estimator refuses but a validation has no reason to."""
-        if y is None:
-            what = f"{type(self).__name__} requires y to be passed, but the target y is None"
-            raise DataError(what, remedy="pass the target as y")
-        if not hasattr(X, "shape") and hasattr(X, "__array__"):
-            X = np.asarray(X)
-        if not hasattr(y, "shape"):
-            y = np.asarray(y)
-        if np.iscomplexobj(y):
-            raise DataError("Complex data not supported: y holds complex numbers", remedy="pass a real target")
-        if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:
-            y = column_or_1d(y, warn=True)
-        rows = rows_of(self.estimator, X, y, sample_weight, groups)
-        if rows.n < 2:
-            raise DataError("one row cannot be split into folds, and n_samples = 1", remedy="pass more rows")
-        return rows
+    def _inner(self) -> Any:
+        return self.estimator
 
     def _splits(self, rows: Rows, metric: Metric, seed: int) -> tuple[Any, Scheme]:
         """The folds, or all rows on both sides where each has its out-of-bag prediction."""
@@ -309,18 +293,6 @@ class SearchCV(MetaEstimatorMixin, Stateful, BaseEstimator):
             options = {} if sample_weight is None else {"sample_weight": sample_weight}
             return float(self.best_estimator_.score(X, y, **options))
         return self.result_.metric.scorer()(self.best_estimator_, X, y, sample_weight)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        inner = deepcopy(get_tags(self.estimator))
-        for name in ("estimator_type", "classifier_tags", "regressor_tags", "input_tags", "target_tags"):
-            setattr(tags, name, getattr(inner, name))
-        tags.non_deterministic = inner.non_deterministic
-        tags.target_tags.multi_output = False  # one target at a time
-        if tags.classifier_tags is not None:
-            tags.classifier_tags.multi_label = False
-        tags.target_tags.required = True
-        return tags
 
 
 def _offers(searcher: SearchCV, name: str) -> bool:
