@@ -26,7 +26,8 @@ import assay
 from assay.base import Estimator
 from assay.bayes import BayesianLinearRegression
 from assay.calibration import CalibratedClassifier
-from assay.evaluation import SearchCV
+from assay.evaluation import Ensemble, SearchCV, ThresholdClassifier
+from assay.generative import LinearDiscriminantAnalysis
 from assay.linear import Ridge
 from assay.neighbors import KNeighborsRegressor
 from assay.neural import Dense
@@ -144,7 +145,9 @@ def wrappers() -> list[Any]:
     """Estimators around another one, which says what they take."""
     return [
         CalibratedClassifier(),
+        Ensemble([Ridge(), KNeighborsRegressor(2)], cv=2),
         SearchCV(Ridge(), {"alpha": [0.1, 1.0]}, cv=3, rule="one_se", simplicity=("alpha", "high")),
+        ThresholdClassifier(LinearDiscriminantAnalysis(), cv=2),
     ]
 
 
@@ -156,6 +159,7 @@ def only_checked() -> list[Any]:
     return [
         CalibratedClassifier(method="isotonic", cv=3, ensemble=True),
         CalibratedClassifier(GaussianNB(), method="isotonic"),
+        Ensemble([LogisticRegression(), GaussianNB()], cv=2),
         SearchCV(RidgeClassifier(), {"alpha": [0.1, 1.0]}, cv=3, metric="error"),
         BaggingClassifier(LogisticRegression(), n_estimators=5, vote="probability"),
         BayesianLinearRegression(tau2=1.0, fit_intercept=False),

@@ -10,11 +10,13 @@ from assay.evaluation.conformal import Conformal, conformal
 from assay.evaluation.conformal_results import Coverage, PredictionIntervals, PredictionSets
 from assay.evaluation.curves import learning_curve, validation_curve
 from assay.evaluation.dependence import Dependence, partial_dependence
+from assay.evaluation.ensemble import Ensemble
 from assay.evaluation.importance import Importance, permutation_importance
 from assay.evaluation.optimism import BootstrapError, bootstrap_error
 from assay.evaluation.score_curves import LearningCurve, ValidationCurve
 from assay.evaluation.search import Search, SearchCV, search
 from assay.evaluation.select import Selection, select
+from assay.evaluation.threshold import ThresholdClassifier
 from assay.evaluation.validate import Validation, cross_validate
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "Conformal",
     "Coverage",
     "Dependence",
+    "Ensemble",
     "Importance",
     "LearningCurve",
     "PredictionIntervals",
@@ -33,6 +36,7 @@ __all__ = [
     "Search",
     "SearchCV",
     "Selection",
+    "ThresholdClassifier",
     "Validation",
     "ValidationCurve",
     "assess",

@@ -1,0 +1,296 @@
+"""Several learners as one: the weighted mean of their predictions, the weights fitted to rows they have not seen.
+
+    f(x) = sum_m w_m f_m(x),     w_m >= 0,  sum_m w_m = 1
+    stacked:  w minimises  sum_i L(y_i, sum_m w_m f_m^(-k(i))(x_i)),   k(i) the inner fold of row i
+
+L is the squared error of numbers and the log loss of probabilities; both are convex in w, so the weights come with a
+proof: the loss exceeds its least value by at most  gap = g'w - min_m g_m,  g its gradient (Frank and Wolfe 1956). The
+inner folds are part of `fit`, so a validation of the ensemble on outer folds is honest. Cost: (folds + 1) fits of each
+member.
+
+Wolpert (1992), Neural Networks 5, 241-259; Breiman (1996), Machine Learning 24, 49-64; van der Laan, Polley & Hubbard
+(2007), Stat. Appl. Genet. Mol. Biol. 6.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.optimize import minimize
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from assay.checks import numbers
+from assay.errors import AssayError, AssayWarning, DataError, DataTypeError, ParameterError
+from assay.evaluation._wrapper import Wrapper
+from assay.evaluation.learner import Rows, fit_fold, fit_rows, label_of, run
+from assay.metrics.definition import find
+from assay.resampling import splits_of
+from assay.state import Specs, anything, classes, floats, need, optional, several
+
+__all__ = ["Ensemble", "simplex_weights"]
+
+Array = np.ndarray
+TINY = 1e-12
+"""The least probability that the log loss is taken of."""
+NEGLIGIBLE = 1e-3
+"""A member with less weight than this is left out: it would be fitted and asked for nothing that shows."""
+
+
+class Ensemble(Wrapper):
+    """Several learners as one: the mean of their predictions, weighted by what each adds on rows it has not seen.
+
+        f(x) = sum_m w_m f_m(x),  w >= 0,  sum w = 1,  stacked: least loss of out-of-fold predictions
+
+    It is a classifier (averaging probabilities, which every member must give) or a regressor, as its members are, and
+    takes what they take. `fit` also takes `groups`, rows that stay together in the inner folds.
+
+    | parameter    | default   | range                           | meaning                                            |
+    |--------------|-----------|---------------------------------|----------------------------------------------------|
+    | estimators   |           | learners, or (name, learner)    | the members; cloned, never changed                 |
+    | weights      | "stacked" | "stacked", "equal", numbers >= 0 | fitted on inner folds, alike, or given            |
+    | cv           | 5         | number, splitter, pairs         | the inner folds                                    |
+    | random_state | 0         | seed                            | for `cv` given as a number                         |
+    | n_jobs       | None      | None or non-zero                | workers; no result depends on it                   |
+
+    Fitted: `weights_` (one per member), `gap_` (how far above its least value the loss may be; 0 unless stacked),
+    `estimators_` (those with weight, fitted to all rows), `names_`, `classes_` of a classifier. A member that cannot
+    be fitted is left out with a warning; a member with less than a thousandth of the weight is not fitted again.
+
+    Breiman (1996), Machine Learning 24, 49-64.
+
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.linear_model import RidgeCV
+    >>> from sklearn.neighbors import KNeighborsRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = Ensemble([("ridge", RidgeCV()), ("neighbours", KNeighborsRegressor(20))]).fit(X, y)
+    >>> dict(zip(model.names_, model.weights_.round(2).tolist()))
+    {'ridge': 0.89, 'neighbours': 0.11}
+    """
+
+    state: ClassVar[Specs] = {
+        "weights_": floats("members", low=0.0, high=1.0),
+        "names_": several(anything, "members"),
+        "estimators_": several(anything),
+        "gap_": optional(anything),
+        "classes_": optional(classes("k")),
+    }
+
+    def __init__(
+        self,
+        estimators: Any,
+        *,
+        weights: Any = "stacked",
+        cv: Any = 5,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimators = estimators
+        self.weights = weights
+        self.cv = cv
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _check_state(self) -> None:
+        need(len(self.estimators_) == np.count_nonzero(self.weights_) > 0, "as many models as weights are needed")
+        for model in self.estimators_:
+            need(hasattr(model, "predict_proba" if hasattr(self, "classes_") else "predict"), "a member cannot predict")
+
+    def _inner(self) -> Any:
+        return self._members()[0][1]
+
+    def _members(self) -> list[tuple[str, Any]]:
+        """The members with names of their own."""
+        given = self.estimators
+        if not isinstance(given, list | tuple) or not given:
+            raise DataTypeError("estimators holds no learners", remedy="pass a list such as [Ridge(), SVR()]")
+        pairs = [one if isinstance(one, tuple) else (label_of(one), one) for one in given]
+        names = [str(name) for name, _ in pairs]
+        shown = [name if names.count(name) == 1 else f"{name} {at + 1}" for at, name in enumerate(names)]
+        return [(name, one) for name, (_, one) in zip(shown, pairs, strict=True)]
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Fit the weights on inner folds, and every member that has one on all rows."""
+        members = self._members()
+        rows = self._validated(X, y, sample_weight, groups)
+        if rows.classes is not None and rows.classes.size < 2:
+            raise DataError("y holds one class only", remedy="pass rows of at least two classes")
+        members, weights, gap = self._weigh(members, rows)
+        kept = [one for one, weight in zip(members, weights, strict=True) if weight > 0]
+        fitted = list(run(partial(_refit, rows), kept, label="ensemble", n_jobs=self.n_jobs))
+        # The one change of this object, made when nothing can fail any more.
+        self.names_, self.weights_, self.gap_ = [name for name, _ in members], weights, gap
+        self.estimators_ = fitted
+        if rows.classes is not None:
+            self.classes_ = rows.classes
+        return self
+
+    def _weigh(self, members: list[tuple[str, Any]], rows: Rows) -> tuple[list[tuple[str, Any]], Array, float]:
+        """The members that could be fitted, their weights, and the gap of those."""
+        count = len(members)
+        if isinstance(self.weights, str) and self.weights not in ("stacked", "equal"):
+            what = f"weights = {self.weights!r} is unknown"
+            raise ParameterError(what, remedy='use "stacked", "equal", or one number per learner')
+        if isinstance(self.weights, str) and self.weights == "equal":
+            return members, np.full(count, 1 / count), 0.0
+        if not isinstance(self.weights, str):
+            fixed = numbers(self.weights, "weights", count)
+            if (fixed < 0).any() or not fixed.any():
+                raise ParameterError("weights do not fit", remedy=f"give {count} numbers of zero or more, not all zero")
+            return members, fixed / fixed.sum(), 0.0
+        if count == 1:
+            return members, np.ones(1), 0.0
+        splits = splits_of(
+            self.cv,
+            rows.X,
+            rows.y,
+            groups=rows.groups,
+            classes=rows.classes is not None,
+            random_state=self.random_state,
+        )
+        tasks = [(name, model, k) for name, model in members for k in range(len(splits))]
+        found: list[Any] = list(run(partial(_out_of_fold, rows, splits), tasks, label="ensemble", n_jobs=self.n_jobs))
+        parts = [found[at : at + len(splits)] for at in range(0, len(found), len(splits))]
+        failed = [next((one for one in some if isinstance(one, AssayError)), None) for some in parts]
+        good = [at for at, why in enumerate(failed) if why is None]
+        if not good:
+            fit_rows(members[0][1], rows)  # as a rule it refuses all rows as well, in its own words
+            raise next(why for why in failed if why is not None)
+        for why in filter(None, failed):
+            warnings.warn(f"{why.what}; the ensemble goes on without it", AssayWarning, stacklevel=3)
+        tests = np.concatenate([test for _, test in splits])
+        given = None if rows.weights is None else rows.weights[tests]
+        predicted = np.column_stack([np.concatenate(parts[at]) for at in good])
+        if rows.classes is None:
+            weights, gap = _least_squares(rows.y[tests], predicted, given)
+        else:
+            weights, gap = _log_loss(predicted, given)
+        return [members[at] for at in good], _without_negligible(weights), gap
+
+    def _combined(self, answers: Sequence[Array]) -> Array:
+        weights = self.weights_[self.weights_ > 0]
+        return np.asarray(sum(w * answer for w, answer in zip(weights, answers, strict=True)))
+
+    def predict(self, X: Any) -> Array:
+        """The weighted mean; for classes the one with the greatest mean probability."""
+        check_is_fitted(self)
+        if hasattr(self, "classes_"):
+            return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        return self._combined([model.predict(X) for model in self.estimators_])
+
+    @available_if(lambda self: hasattr(self._inner(), "predict_proba"))
+    def predict_proba(self, X: Any) -> Array:
+        """The weighted mean of the members' probabilities."""
+        check_is_fitted(self)
+        return self._combined([_aligned(model, X, self.classes_) for model in self.estimators_])
+
+    @property
+    def n_features_in_(self) -> int:
+        """How many columns there were in `fit`."""
+        check_is_fitted(self)
+        return self.estimators_[0].n_features_in_
+
+    @property
+    def feature_names_in_(self) -> Array:
+        """The names of the columns in `fit`, where they had any."""
+        check_is_fitted(self)
+        return self.estimators_[0].feature_names_in_
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy of a classifier, R2 of a regressor."""
+        metric = find("accuracy" if hasattr(self, "classes_") else "r2")
+        return float(metric(y, self.predict(X), sample_weight=sample_weight))
+
+
+def _refit(rows: Rows, member: tuple[str, Any]) -> Any:
+    return fit_rows(member[1], rows)
+
+
+def _aligned(model: Any, X: Any, classes: Array) -> Array:
+    """A member's probabilities, a column per class of the ensemble, also for those that the member never saw."""
+    found = np.asarray(model.predict_proba(X))
+    own = np.asarray(model.classes_)
+    if own.shape == classes.shape and (own == classes).all():
+        return found
+    aligned = np.zeros((found.shape[0], classes.size))
+    aligned[:, np.searchsorted(classes, own)] = found
+    return aligned
+
+
+def _out_of_fold(rows: Rows, splits: Any, task: tuple[str, Any, int]) -> Array | AssayError:
+    """A member's predictions of one fold's rows: numbers, or the probability of each row's own class; or why not."""
+    name, estimator, k = task
+    train, test = splits[k]
+    metric = find("mse" if rows.classes is None else "log_loss")
+    try:
+        predicted, _ = fit_fold(
+            estimator, rows, train, test, {metric.needs: metric}, label=name, where=f"inner fold {k}"
+        )
+    except AssayError as error:
+        return error
+    found = predicted[metric.needs]
+    if rows.classes is None:
+        return found
+    codes = np.searchsorted(rows.classes, rows.y[test])
+    if found.ndim == 1:
+        return np.where(codes == 1, found, 1 - found)
+    return found[np.arange(codes.size), codes]
+
+
+def _least_squares(y: Array, predicted: Array, sample_weight: Array | None) -> tuple[Array, float]:
+    """Weights of the least squared error; in units of the members' mean error, so that the scale does not matter."""
+    u = np.full(y.size, 1 / y.size) if sample_weight is None else sample_weight / sample_weight.sum()
+    errors = predicted - y[:, None]
+    scale = float(np.sqrt((u[:, None] * errors**2).sum(axis=0).mean()))
+    if scale == 0:  # every member is exact
+        return np.full(predicted.shape[1], 1 / predicted.shape[1]), 0.0
+    errors /= scale
+    gram = errors.T @ (u[:, None] * errors)
+    return simplex_weights(lambda w: (float(w @ gram @ w), 2 * gram @ w), predicted.shape[1])
+
+
+def _log_loss(predicted: Array, sample_weight: Array | None) -> tuple[Array, float]:
+    """Weights of the least log loss of a mixture, given each member's probability of each row's own class."""
+    u = np.full(len(predicted), 1 / len(predicted)) if sample_weight is None else sample_weight / sample_weight.sum()
+    p = np.maximum(predicted, TINY)
+
+    def loss(w: Array) -> tuple[float, Array]:
+        mixed = np.maximum(p @ w, TINY)
+        return float(-(u * np.log(mixed)).sum()), -(p.T @ (u / mixed))
+
+    return simplex_weights(loss, p.shape[1])
+
+
+def simplex_weights(loss: Callable[[Array], tuple[float, Array]], size: int) -> tuple[Array, float]:
+    """Non-negative weights that sum to 1 and minimise a convex loss (which gives value and gradient), and their gap.
+
+    The loss of the weights exceeds its least value by at most the gap.
+
+    >>> weights, gap = simplex_weights(lambda w: (float((w - [0.9, 0.3]) @ (w - [0.9, 0.3])), 2 * (w - [0.9, 0.3])), 2)
+    >>> weights.round(6).tolist(), gap < 1e-6
+    ([0.8, 0.2], True)
+    """
+    start: Any = np.full(size, 1 / size)
+    constraint: Any = {"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like}
+    found = minimize(
+        loss,
+        start,
+        jac=True,
+        method="SLSQP",
+        bounds=[(0.0, 1.0)] * size,
+        constraints=[constraint],
+        options={"ftol": 1e-14, "maxiter": 500},
+    )
+    weights = np.maximum(found.x, 0.0)
+    weights /= weights.sum()
+    gradient = loss(weights)[1]
+    return weights, max(0.0, float(gradient @ weights - gradient.min()))
+
+
+def _without_negligible(weights: Array) -> Array:
+    kept = np.where(weights < NEGLIGIBLE, 0.0, weights)
+    return kept / kept.sum()
