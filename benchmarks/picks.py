@@ -33,6 +33,7 @@ import pandas as pd
 
 __all__ = ["PEERS", "TABLES", "main"]
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # searches run two workers; threads of OpenMP inside them would spin
 HERE = Path(__file__).resolve().parent.parent
 KEPT = HERE / "build" / "picks.jsonl"
 DOCUMENT = HERE / "docs" / "picks.md"
@@ -113,7 +114,7 @@ TABLES = (
 
 
 def split(problem: Problem, folder: Path, k: int) -> tuple[pd.DataFrame, pd.DataFrame, str]:
-    """Training and test rows of the k-th split, and the metric; large tables give no more than `LARGEST` to training."""
+    """Training and test rows of the k-th split, and the metric; at most `LARGEST` training rows."""
     from sklearn.model_selection import train_test_split
 
     frame = problem.load(folder)
@@ -328,7 +329,9 @@ def summary(frame: pd.DataFrame) -> str:
             random = part["random peer"].mean()
             closed = {name: (random - part[name].mean()) / (random - 1) for name in own}
             each = {name: {p: float((part[name] / part[p]).median()) for p in peers} for name in own}
-            lines.append(f"{role}: random peer {random:.3f}, mean " + ", ".join(f"{n} {part[n].mean():.3f}" for n in own))
+            lines.append(
+                f"{role}: random peer {random:.3f}, mean " + ", ".join(f"{n} {part[n].mean():.3f}" for n in own)
+            )
             lines.append("  share of the gap closed: " + ", ".join(f"{n} {v:.2f}" for n, v in closed.items()))
             for name in own:
                 lines.append(f"  {name} against each: " + ", ".join(f"{p} {v:.3f}" for p, v in each[name].items()))
