@@ -12,7 +12,8 @@ Behind the gate everything is trusted.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -25,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 from assay.checks import from_lists, refuse_vector, row_weights
 from assay.constraints import Constraint, array_like, boolean, instance_of, integer, jobs, none, one_of, real, seed
 from assay.errors import AssayError, DataError, DataTypeError, ParameterError
-from assay.levels import refuse_kind
+from assay.levels import as_frame, refuse_kind
 from assay.state import Specs, Stateful, names, size
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "real",
     "refuse_not_finite",
     "seed",
+    "unchanged_on_error",
     "weight_name",
 ]
 
@@ -140,6 +142,23 @@ class Estimator(Stateful, BaseEstimator):
             self._gate(np.empty(X.shape), reset=reset)  # which says what is missing
         return X
 
+    def _gate_frame(self, X: Any, *, reset: bool) -> pd.DataFrame:
+        """A table of numbers and categories as columns, after the common checks of parameters, names and shapes."""
+        if reset:
+            self._check_parameters()
+        else:
+            check_is_fitted(self)
+        if hasattr(X, "to_pandas"):  # polars, pyarrow
+            X = X.to_pandas()
+        frame = as_frame(X, plain="iuf")
+        if frame is None:
+            values = self._gate(X, reset=reset, finite=False)
+            return pd.DataFrame(values, columns=X.columns if isinstance(X, pd.DataFrame) else None, copy=False)
+        self._match_columns(X if isinstance(X, pd.DataFrame) else frame.to_numpy(), reset=reset)
+        if frame.shape[1] == 0 or len(frame) == 0:
+            self._gate(np.empty(frame.shape), reset=reset)  # which says what is missing
+        return frame
+
     def _match_columns(self, X: Any, *, reset: bool) -> None:
         """Learn number and names of the columns, or refuse a table that has others than in `fit`."""
         try:
@@ -162,6 +181,30 @@ class Estimator(Stateful, BaseEstimator):
     def _column(self, j: int) -> str:
         """How an error names a column of the training data."""
         return _column(j, getattr(self, "feature_names_in_", None))
+
+
+@contextmanager
+def unchanged_on_error(estimator: Any) -> Iterator[None]:
+    """A fit that fails leaves the estimator as it was, so that an earlier fit stays whole.
+
+    >>> class Model:
+    ...     pass
+    >>> model = Model()
+    >>> try:
+    ...     with unchanged_on_error(model):
+    ...         model.half = 1
+    ...         raise ValueError
+    ... except ValueError:
+    ...     vars(model)
+    {}
+    """
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
 
 
 def weight_name(estimator: Any) -> str | None:

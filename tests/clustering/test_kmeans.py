@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -211,7 +212,7 @@ def test_fewer_distinct_rows_than_clusters():
 
 def test_identical_rows():
     X = np.ones((10, 3))
-    with pytest.warns(AssayWarning, match="X has only 1 distinct rows"):
+    with pytest.warns(AssayWarning, match="X has only 1 distinct row, so 1 of 2 clusters are empty; use n_clusters=1"):
         model = KMeans(2, random_state=0).fit(X)
     assert model.inertia_ == 0
     assert KMeans(1).fit(X).cluster_centers_.tolist() == [[1.0, 1.0, 1.0]]
@@ -258,12 +259,88 @@ def test_partial_fit_is_a_running_mean():
     assert model.n_iter_ == 4
 
 
-def test_partial_fit_starts_anew_after_fit():
+def test_partial_fit_goes_on_from_fit():
+    """Each centre becomes the mean of the rows it had and of those of the batch that are nearest to it."""
     X = cloud(100)
-    model = KMeans(3, random_state=0).fit(X)
-    model.partial_fit(X[:50])
-    assert model.n_iter_ == 1
+    model = KMeans(3, random_state=0, tol=0).fit(X)
+    C, n, steps, batch = model.cluster_centers_, model.variation_.weight, model.n_iter_, cloud(50, seed=1)
+    near = model.predict(batch)
+    model.partial_fit(batch)
+    sums = np.array([n[j] * C[j] + batch[near == j].sum(axis=0) for j in range(3)])
+    assert_allclose(model.counts_, n + np.bincount(near, minlength=3))
+    assert_allclose(model.cluster_centers_, sums / model.counts_[:, None])
+    assert model.n_iter_ == steps + 1
     assert not hasattr(model, "trace_")
+    with pytest.raises(ParameterError, match="n_clusters = 4, but the centres so far are 3; start anew"):
+        model.set_params(n_clusters=4).partial_fit(batch)
+
+
+def test_partial_fit_labels_rows_without_weight():
+    X, w = cloud(40), np.arange(40) % 3
+    model = KMeans(3, random_state=0).partial_fit(X, sample_weight=w)
+    assert_array_equal(model.labels_, model.predict(X))
+    assert model.counts_.sum() == w.sum()
+
+
+@pytest.mark.parametrize("unit", [1e-160, 1e-30, 1e30, 1e120])
+def test_distances_and_batches_at_any_scale(unit):
+    X = np.vstack([cloud(30, 2), 10 + cloud(30, 2)])
+    plain, model = KMeans(2, random_state=0).fit(X), KMeans(2, random_state=0).fit(X * unit)
+    assert_array_equal(model.labels_, plain.labels_)
+    assert_allclose(model.transform(X * unit) / unit, plain.transform(X), rtol=1e-9)
+    batch = KMeans(2, random_state=0).partial_fit(X * unit)
+    assert_allclose(batch.cluster_centers_ / unit, KMeans(2, random_state=0).partial_fit(X).cluster_centers_, rtol=1e-9)
+
+    def first(table, k, random_state):
+        return table[:k] / 2  # in the units of the table
+
+    asked = KMeans(2, init=first, tol=0).fit(X * unit)
+    assert_allclose(asked.cluster_centers_ / unit, KMeans(2, init=X[:2] / 2, tol=0).fit(X).cluster_centers_, rtol=1e-9)
+
+
+def test_single_precision_and_sparse_give_what_double_precision_and_dense_do():
+    """Squared lengths of float32 rows would lose the distances of rows far from the origin."""
+    X = (cloud(300, 4) + 1000).astype(np.float32)
+    dense = exact(5, X[:5]).fit(X.astype(np.float64))
+    single = exact(5, X[:5]).fit(sparse.csr_array(X))
+    assert_array_equal(single.labels_, dense.labels_)
+    assert_allclose(single.inertia_, dense.inertia_, rtol=1e-6)
+    with pytest.warns(AssayWarning, match="X has only 1 distinct row"):
+        assert KMeans(3, random_state=0).fit(sparse.csr_array(np.full((9, 4), 0.1, np.float32))).inertia_ < 1e-12
+
+
+def test_empty_clusters_are_not_blamed_on_equal_rows():
+    """An iteration that may not be followed by another leaves a cluster without rows; X has rows enough."""
+    X = np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [50.0]])
+    start = np.array([[-30.0], [3.5], [49.0]])
+    with pytest.warns(ConvergenceWarning, match=r"stopped after max_iter = 1 iterations") as caught:
+        model = KMeans(3, init=start, max_iter=1).fit(X)
+    empty = int((np.bincount(model.labels_, minlength=3) == 0).sum())
+    assert ("distinct" in str(caught[0].message)) is False
+    assert (f"{empty} of 3 clusters are empty" in str(caught[0].message)) == (empty > 0)
+
+
+def test_mini_batches_say_why_they_ended():
+    X = cloud(400)
+    assert "10 mini-batches in a row" in KMeans(3, algorithm="minibatch", random_state=0).fit(X).trace_.message
+    with pytest.warns(AssayWarning, match="X has only 3 distinct rows, so 2 of 5 clusters are empty"):
+        KMeans(5, algorithm="minibatch", random_state=0).fit(np.repeat([[0.0], [1.0], [2.0]], 4, axis=0))
+
+
+def test_a_fit_that_fails_leaves_the_one_before():
+    X = cloud(60)
+    model = KMeans(3, random_state=0).fit(X)
+    with pytest.raises(ParameterError):
+        model.set_params(init=np.ones((3, 9)), algorithm="hamerly").fit(X[:, :2])
+    assert (model.n_features_in_, model.algorithm_) == (3, "lloyd")
+    assert_array_equal(model.predict(X), model.labels_)
+
+
+def test_centres_may_be_given_as_a_table():
+    frame = pd.DataFrame(cloud(60), columns=list("abc"))
+    assert_allclose(
+        KMeans(3, init=frame.iloc[:3]).fit(frame).inertia_, KMeans(3, init=cloud(60)[:3]).fit(frame).inertia_
+    )
 
 
 # The rest of the interface.

@@ -136,7 +136,7 @@ def test_moments_of_the_next_row():
     mean = w @ NORMAL.means_
     variance = sum(w[k] * (np.diag(NORMAL.covariances_[k]) + NORMAL.means_[k] ** 2) for k in range(2)) - mean**2
     assert_allclose(found.law[0], mean)
-    assert_allclose(found.std_error[0], np.sqrt(variance))
+    assert_allclose(found.std[0], np.sqrt(variance))
 
 
 # EM.
@@ -386,7 +386,7 @@ def test_the_truth_is_no_better_than_the_maximum():
 def test_criteria_find_the_number_of_states():
     X, _ = NORMAL.sample(1500, random_state=0)
     found = GaussianHMM(random_state=0).select(X, range(1, 4))
-    assert found.best == 2
+    assert found.n_components == 2
     model = found.best_model
     assert model.n_parameters() == 1 + 2 + 4 + 6
     assert found.table["bic"][1] == pytest.approx(-2 * model.score(X) + 13 * np.log(1500))
@@ -516,7 +516,7 @@ def test_a_missing_symbol_says_nothing():
 def test_smoothing_gives_symbols_that_training_did_not_show_a_chance():
     model = CategoricalHMM(symbols=[1, 2, 3], smoothing=0.5).fit([1, 1, 2], states=["H", "H", "C"])
     assert np.isfinite(model.log_likelihood([3]))
-    none = CategoricalHMM(symbols=[1, 2, 3]).fit([1, 1, 2], states=["H", "H", "C"])
+    none = CategoricalHMM(symbols=[1, 2, 3]).fit([1, 1, 2, 1], states=["H", "H", "C", "H"])
     assert none.log_likelihood([3]) == -np.inf
     with pytest.raises(DataError, match="probability zero"):
         none.predict([3])
@@ -526,7 +526,8 @@ def test_smoothing_gives_symbols_that_training_did_not_show_a_chance():
 
 
 def test_sequences_of_one_step_leave_transitions_as_they_were():
-    model = CategoricalHMM(random_state=0).fit([["a"], ["b"], ["a"]])
+    with pytest.warns(AssayWarning, match="no sequence goes on from states 0, 1"):
+        model = CategoricalHMM(random_state=0).fit([["a"], ["b"], ["a"]])
     assert_allclose(model.transmat_, 0.5)
     model = fitted(GaussianHMM(2, random_state=0), [[[0.0]], [[1.0]], [[5.0]], [[6.0]]])
     assert np.isfinite(model.means_).all()
@@ -544,10 +545,59 @@ def test_more_states_than_the_data_need_leave_no_nan_and_no_row_of_zeros():
 
 def test_a_singular_covariance_is_held_and_said():
     X = np.random.default_rng(0).normal(size=(50, 1)) * [[1.0, 2.0]]
-    with pytest.warns(AssayWarning, match="held at reg_covar") as caught:
+    words = r"states 0, 1 collapsed onto rows that do not vary in every direction: variances are held at reg_covar"
+    with pytest.warns(AssayWarning, match=words) as caught:
         model = GaussianHMM(2, random_state=0).fit(X)
     assert caught[0].filename == __file__
     assert np.isfinite(model.score(X))
+
+
+def test_a_state_that_explains_nothing_is_named():
+    X = np.random.default_rng(0).normal(size=(60, 1))
+    given = {"startprob_init": [1.0, 0.0], "transmat_init": [[1.0, 0.0], [0.5, 0.5]], "means_init": [[0.0], [50.0]]}
+    with pytest.warns(AssayWarning, match="state 1 explained no step of the training sequences") as caught:
+        model = GaussianHMM(2, random_state=0, **given).fit(X)
+    assert caught[0].filename == __file__
+    assert model.means_[1, 0] == pytest.approx(50.0)
+    with pytest.warns(AssayWarning, match="state 'C' explained no step"):
+        CategoricalHMM(state_names="HC").fit([3, 1, 3], states="HHH")
+    CategoricalHMM(state_names="HC", smoothing=1.0).fit([3, 1, 3], states="HHH")  # on purpose
+
+
+def test_a_known_state_that_is_never_left_is_named():
+    """Its row of the transition matrix is uniform, which no sequence says."""
+    with pytest.warns(AssayWarning, match="no sequence goes on from state 'C'") as caught:
+        model = CategoricalHMM().fit([[3, 1], [2, 2, 1]], states=[list("HC"), list("HHC")])
+    assert caught[0].filename == __file__
+    assert_allclose(model.transmat_, [[0.5, 0.5], [2 / 3, 1 / 3]])
+    CategoricalHMM(smoothing=0.5).fit([[3, 1], [2, 2, 1]], states=[list("HC"), list("HHC")])
+    CategoricalHMM(transmat_init=[[0.5, 0.5], [0.5, 0.5]]).fit([[3, 1], [2, 2, 1]], states=[list("HC"), list("HHC")])
+
+
+@pytest.mark.parametrize(
+    ("model", "X", "fails"),
+    [
+        (CategoricalHMM(2, random_state=0), [1, 2, 1, 1, 2, 3], lambda m: m.set_params(startprob_init=[1.0]).fit("ab")),
+        (GaussianHMM(2, random_state=0), np.arange(8.0)[:, None] ** 2, lambda m: m.fit(np.full((5, 2), np.nan))),
+        (
+            GaussianHMM(2, random_state=0),
+            np.arange(8.0)[:, None] ** 2,
+            lambda m: m.set_params(means_init=[[0.0]] * 2, startprob_init=[0.5, 0.4]).fit(np.ones((5, 1))),
+        ),
+    ],
+)
+def test_a_fit_that_fails_leaves_the_one_before(model, X, fails):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AssayWarning)
+        model.fit(X)
+    before = {name: value for name, value in vars(model).items() if name.endswith("_") or name.startswith("_")}
+    score = model.score(X)
+    with pytest.raises(AssayError):
+        fails(model)
+    after = vars(model)
+    assert all(after[name] is value for name, value in before.items())
+    model.set_params(startprob_init=None)
+    assert model.score(X) == score
 
 
 @pytest.mark.parametrize(

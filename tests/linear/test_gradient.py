@@ -174,3 +174,12 @@ def test_literal_steps_that_diverge_are_named():
         LinearRegression(solver="gradient", scale=False, learning_rate=1.1 * largest).fit(X, y)
     with pytest.raises(DivergenceError, match="raw"):
         LinearRegression(solver="sgd", scale=False, learning_rate=1.0).fit(X, y)
+
+
+@pytest.mark.parametrize("scale", [True, False])
+@pytest.mark.parametrize("solver", ["gradient", "sgd"])
+def test_a_tolerance_of_zero_makes_the_steps_asked_for(solver, scale):
+    """Without a warning: it is what was asked for."""
+    model = LinearRegression(solver=solver, tol=0, max_iter=7, scale=scale, random_state=0).fit(X / X.std(axis=0), Y)
+    assert model.n_iter_ == 7
+    assert not model.trace_.converged

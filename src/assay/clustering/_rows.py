@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import reduce
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -315,6 +316,10 @@ class DenseRows:
         """Which rows hold the same numbers."""
         return (self.X[row] == self.X).all(axis=1)
 
+    def distinct(self) -> int:
+        """How many different rows there are."""
+        return len(np.unique(self.X, axis=0))
+
 
 def _groups(C: Array) -> Array:
     """Centres that lie together, about `GROUP` in each: a few of Lloyd's iterations on the centres themselves."""
@@ -403,6 +408,12 @@ class SparseRows:
         """Which rows hold the same numbers."""
         return self.squared(self.take(row))[0] == 0.0
 
+    def distinct(self) -> int:
+        """How many different rows there are."""
+        X = self.X.copy()
+        X.eliminate_zeros()
+        return len({(X.indices[a:b].tobytes(), X.data[a:b].tobytes()) for a, b in pairwise(X.indptr)})
+
 
 def is_sparse(table: Any) -> bool:
     """Whether a clean table is sparse."""
@@ -413,5 +424,5 @@ def make_rows(X: Any, w: Array | None, n_jobs: int | None) -> DenseRows | Sparse
     """The rows of a clean table, dense or CSR."""
     w = np.ones(X.shape[0]) if w is None else w
     if is_sparse(X):
-        return SparseRows(sparse.csr_array(X), w, n_jobs)
+        return SparseRows(sparse.csr_array(X, dtype=np.float64), w, n_jobs)
     return DenseRows(X, w, n_jobs)

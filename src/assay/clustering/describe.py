@@ -8,7 +8,8 @@
 Columns that made the clusters differ between them by construction: k-means cuts where it separates most, also through
 a single cloud, so a test of those columns rejects whatever the truth is (double dipping), and an interval would be as
 wrong. They are described and not tested. Columns that had no part in it may be tested: Welch's analysis of variance for
-numbers, chi-square for categories (by permutation where cells are few), corrected for their number by Holm's method.
+numbers (eta^2 by permutation where a column does not vary in some cluster), chi-square for categories (by permutation
+where cells are few), corrected for their number by Holm's method.
 
 Kriegeskorte et al. (2009), Nature Neuroscience 12, 535-540; Cohen (1988); Welch (1951), Biometrika 38, 330-336.
 """
@@ -20,11 +21,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy import sparse, stats
 
-from assay.checks import fraction
-from assay.errors import DataError
+from assay.checks import fraction, sample
+from assay.errors import DataError, DataTypeError
 from assay.inference import adjust_pvalues
+from assay.levels import refuse_kind
 from assay.metrics import silhouette, silhouette_samples
 from assay.numbers import fmt
 from assay.results import Interval, Result, format_p
@@ -35,6 +37,8 @@ __all__ = ["ClusterPlane", "ClusterProfile", "Silhouettes", "cluster_plane", "de
 Array = np.ndarray
 SHOWN = 5000
 """Rows drawn in a picture, at most."""
+DRAWS, CELLS = 1999, 1 << 20
+"""Permutations of a test without a formula, and cells of their tables held at a time."""
 DOUBLE_DIPPING = (
     "Columns that made the clusters are described without tests or intervals: clusters are cut where these columns "
     "separate most, so that a test would reject even for a single cloud (double dipping)."
@@ -49,7 +53,7 @@ class ClusterProfile(Result):
     |-----------------------------|--------------------------------------------------------------------------------|
     | sizes                       | rows of each cluster                                                           |
     | columns, levels             | column, and level ("" for a column of numbers)                                 |
-    | overall, values             | mean or share, over all rows and per cluster                                   |
+    | overall, values             | mean or share, over all rows and per cluster (NaN for a cluster without rows)  |
     | effects                     | Cohen's d or h of each cluster against the other rows                          |
     | strength                    | eta^2 or Cramér's V of the column                                              |
     | left_out                    | whether the column had no part in making the clusters                          |
@@ -70,7 +74,7 @@ class ClusterProfile(Result):
     state: ClassVar[Specs] = {
         "sizes": ints("k"),
         "overall": floats("m"),
-        "values": floats("m", "k"),
+        "values": floats("m", "k", finite=False),
         "effects": floats("m", "k", finite=False),
         "strength": floats("m", finite=False),
         "left_out": bools("m"),
@@ -108,7 +112,7 @@ class ClusterProfile(Result):
             frame = pd.DataFrame({"column": [self.names()[i] for i in shown]})
             frame["overall"] = [fmt(self.overall[i], 3) for i in shown]
             for j in range(k):
-                frame[f"cluster {j}"] = [f"{fmt(self.values[i, j], 3)} ({self.effects[i, j]:+.2f})" for i in shown]
+                frame[f"cluster {j}"] = [_value(self.values[i, j], self.effects[i, j]) for i in shown]
             frame["strength"] = [f"{self.strength[i]:.2f}" for i in shown]
             if rows is out:
                 frame["adjusted p"] = [format_p(self.adjusted[i]) for i in shown]
@@ -119,6 +123,13 @@ class ClusterProfile(Result):
         if (~self.left_out).any():
             lines.append(DOUBLE_DIPPING)
         return "\n".join(lines)
+
+
+def _value(value: float, effect: float) -> str:
+    """A mean or share and its effect size, where there are such."""
+    if np.isnan(value):
+        return "-"
+    return fmt(value, 3) if np.isnan(effect) else f"{fmt(value, 3)} ({effect:+.2f})"
 
 
 def describe_clusters(X: Any, labels: Any, *, left_out: Any = None, alpha: float = 0.05) -> ClusterProfile:
@@ -142,8 +153,12 @@ def describe_clusters(X: Any, labels: Any, *, left_out: Any = None, alpha: float
     """
     alpha = fraction(alpha, "alpha")
     codes = np.asarray(labels)
-    if codes.ndim != 1 or codes.dtype.kind not in "iu" or (codes.size and codes.min() < 0):
-        raise DataError("labels are no cluster numbers", remedy="pass one whole number of at least 0 per row")
+    if codes.ndim != 1 or codes.dtype.kind not in "iu" or not codes.size or codes.min() < 0:
+        what = "labels must be cluster numbers, one per row"
+        raise DataError(what, remedy="pass whole numbers from 0 on, as labels_ of a clustering has them")
+    if codes.max() > codes.size:
+        what = f"labels reach {codes.max()}, but there are {codes.size} rows"
+        raise DataError(what, remedy="number them anew: labels = np.unique(labels, return_inverse=True)[1]")
     used = _entries(_frame(X, "X", len(codes)), codes, test=False)
     others = [] if left_out is None else _entries(_frame(left_out, "left_out", len(codes)), codes, test=True)
     entries = used + others
@@ -151,12 +166,11 @@ def describe_clusters(X: Any, labels: Any, *, left_out: Any = None, alpha: float
         raise DataError("X has no column that can be described", remedy="pass numbers or categories")
     p = np.array([entry.p_value for entry in entries])
     adjusted = np.full(len(p), np.nan)
-    firsts = [i for i, entry in enumerate(entries) if entry.first and np.isfinite(entry.p_value)]
-    if firsts:
+    tested = np.isfinite(p)
+    firsts = np.array([entry.first for entry in entries]) & tested
+    if firsts.any():
         holm = adjust_pvalues(p[firsts], method="holm", alpha=alpha).adjusted
-        by_column = {entries[i].column: value for i, value in zip(firsts, holm, strict=True)}
-        for i in range(len(used), len(entries)):
-            adjusted[i] = by_column.get(entries[i].column, np.nan)
+        adjusted[tested] = holm[np.cumsum(firsts)[tested] - 1]  # the levels of a column share its p-value
     return ClusterProfile(
         sizes=np.bincount(codes),
         columns=tuple(entry.column for entry in entries),
@@ -184,7 +198,10 @@ class _Entry:
 
 
 def _frame(X: Any, name: str, n: int) -> pd.DataFrame:
+    if sparse.issparse(X):
+        raise DataTypeError(f"{name} is sparse", remedy=f"pass {name}.toarray(), or a part of its rows and columns")
     frame = X.to_frame() if isinstance(X, pd.Series) else X if isinstance(X, pd.DataFrame) else pd.DataFrame(X)
+    frame = frame.infer_objects()  # columns of an array of numbers beside text
     if len(frame) != n:
         raise DataError(f"{name} has {len(frame)} rows, but there are {n} labels", remedy="pass one label per row")
     if not isinstance(X, pd.DataFrame | pd.Series):
@@ -200,6 +217,7 @@ def _entries(frame: pd.DataFrame, codes: Array, *, test: bool) -> list[_Entry]:
         if not there.any():
             continue
         kept, own = column[there], codes[there]
+        refuse_kind(column.dtype.kind, f"column {str(name)!r}")
         numeric = pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype)
         k = int(codes.max()) + 1
         make = _numbers if numeric else _categories
@@ -209,6 +227,9 @@ def _entries(frame: pd.DataFrame, codes: Array, *, test: bool) -> list[_Entry]:
 
 def _numbers(name: str, column: pd.Series, codes: Array, k: int, *, test: bool) -> list[_Entry]:
     x = column.to_numpy(dtype=np.float64)
+    if not np.isfinite(x).all():
+        what = f"column {name!r} contains inf in row {column.index[int(np.argmin(np.isfinite(x)))]}"
+        raise DataError(what, remedy="replace it by a finite number, or by NaN to leave it out")
     sizes = np.bincount(codes, minlength=k)
     overall, total = float(x.mean()), float(((x - x.mean()) ** 2).sum())
     means = np.bincount(codes, x - overall, minlength=k) / np.maximum(sizes, 1) + overall
@@ -222,11 +243,23 @@ def _numbers(name: str, column: pd.Series, codes: Array, k: int, *, test: bool) 
         pooled = np.sqrt(spread / max(x.size - 2, 1))
         effects[j] = (means[j] - mean) / pooled if pooled > 0 and sizes[j] else np.nan
     strength = 1.0 - float(inner.sum()) / total if total > 0 else 0.0
-    groups = [x[codes == j] for j in range(k) if sizes[j] > 1]
-    p = np.nan
-    if test and len(groups) > 1 and all(np.ptp(group) > 0 for group in groups):
-        p = float(stats.f_oneway(*groups, equal_var=False).pvalue)
-    return [_Entry(name, "", overall, means, effects, strength, p)]
+    p = _equal_means(x, codes) if test and total > 0 else np.nan
+    return [_Entry(name, "", overall, np.where(sizes > 0, means, np.nan), effects, strength, p)]
+
+
+def _equal_means(x: Array, codes: Array) -> float:
+    """The p-value of equal means in all clusters: Welch's, or by permutation where a cluster is constant."""
+    codes = np.unique(codes, return_inverse=True)[1]
+    groups = [x[codes == j] for j in range(int(codes.max()) + 1)]
+    if len(groups) < 2:
+        return np.nan
+    wide = [group for group in groups if group.size > 1]
+    if len(wide) > 1 and all(np.ptp(group) > 0 for group in wide):
+        return float(stats.f_oneway(*wide, equal_var=False).pvalue)
+    sizes, centred, rng = np.bincount(codes), x - x.mean(), np.random.default_rng(0)
+    between = [(np.bincount(codes, rng.permutation(centred)) ** 2 / sizes).sum() for _ in range(DRAWS)]
+    observed = float((np.bincount(codes, centred) ** 2 / sizes).sum())
+    return float((1 + np.count_nonzero(np.array(between) >= observed * (1 - 1e-9))) / (DRAWS + 1))
 
 
 def _categories(name: str, column: pd.Series, codes: Array, k: int, *, test: bool) -> list[_Entry]:
@@ -242,7 +275,7 @@ def _categories(name: str, column: pd.Series, codes: Array, k: int, *, test: boo
     ways = min(len(levels), int((sizes > 0).sum())) - 1
     strength = float(np.sqrt(chi2 / (n * ways))) if ways > 0 else 0.0
     p = _chi_square(counts[:, sizes > 0], held) if test and ways > 0 else np.nan
-    inside = counts / np.maximum(sizes, 1)
+    inside = np.where(sizes > 0, counts / np.maximum(sizes, 1), np.nan)
     outside = (counts.sum(axis=1)[:, None] - counts) / np.maximum(n - sizes, 1)
     effects = 2 * np.arcsin(np.sqrt(inside)) - 2 * np.arcsin(np.sqrt(outside))
     effects[:, (sizes == 0) | (sizes == n)] = np.nan
@@ -256,13 +289,12 @@ def _categories(name: str, column: pd.Series, codes: Array, k: int, *, test: boo
 def _chi_square(counts: Array, expected: Array) -> float:
     if expected.min() >= 5:
         return float(stats.chi2_contingency(counts, correction=False).pvalue)
-    rows, columns = (np.repeat(np.arange(len(m)), m.astype(int)) for m in (counts.sum(axis=1), counts.sum(axis=0)))
-    rng, observed, hits, draws = np.random.default_rng(0), float((counts**2 / expected).sum()), 0, 1999
-    for _ in range(draws):
-        table = np.zeros(counts.shape)
-        np.add.at(table, (rows, rng.permutation(columns)), 1.0)
-        hits += float((table**2 / expected).sum()) >= observed * (1 - 1e-12)
-    return (hits + 1) / (draws + 1)
+    law, rng = stats.random_table(counts.sum(axis=1), counts.sum(axis=0)), np.random.default_rng(0)
+    observed, hits, block = (counts**2 / expected).sum() * (1 - 1e-12), 0, max(1, CELLS // counts.size)
+    for first in range(0, DRAWS, block):
+        tables = law.rvs(min(block, DRAWS - first), random_state=rng)
+        hits += np.count_nonzero((tables**2 / expected).sum(axis=(1, 2)) >= observed)
+    return float((1 + hits) / (DRAWS + 1))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -339,8 +371,12 @@ def cluster_plane(X: Any, labels: Any, centres: Any, names: Any = None) -> Clust
     >>> cluster_plane([[0.0, 1.0], [2.0, 3.0]], [0, 1], [[0.0, 1.0], [2.0, 3.0]])
     2 rows and 2 centres along x0 and x1
     """
-    rows, C = np.asarray(X, dtype=np.float64), np.asarray(centres, dtype=np.float64)
-    names = [f"x{j}" for j in range(rows.shape[1])] if names is None else [str(name) for name in names]
+    (rows, known), (C, _), codes = sample(X, "X"), sample(centres, "centres"), np.asarray(labels)
+    if C.shape[1] != rows.shape[1] or codes.shape != (len(rows),):
+        what = f"X has {len(rows)} rows and {rows.shape[1]} columns, centres {C.shape[1]} columns, labels {codes.shape}"
+        raise DataError(what, remedy="pass one label per row, and centres of the same columns")
+    names = names if names is not None else known if isinstance(X, pd.DataFrame) else range(rows.shape[1])
+    names = [name if isinstance(name, str) else f"x{name}" for name in names]
     if rows.shape[1] == 1:
         rows, C = np.column_stack([rows, np.zeros(len(rows))]), np.column_stack([C, np.zeros(len(C))])
         names = [names[0], ""]
@@ -352,4 +388,4 @@ def cluster_plane(X: Any, labels: Any, centres: Any, names: Any = None) -> Clust
         rows, C = (rows - middle) @ V[:2].T, (C - middle) @ V[:2].T
         names = [f"principal axis {a + 1} ({share[a]:.0%} of the variance)" for a in range(2)]
     step = max(1, -(-len(rows) // SHOWN))
-    return ClusterPlane(rows[::step].copy(), np.asarray(labels).astype(np.int64)[::step], C, (names[0], names[1]))
+    return ClusterPlane(np.array(rows[::step]), codes.astype(np.int64)[::step], np.array(C), (names[0], names[1]))

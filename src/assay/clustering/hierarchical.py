@@ -37,7 +37,6 @@ from assay.clustering._linkage import LINKAGES, SQUARED
 from assay.clustering.dendrogram import Dendrogram, check_linkage, flat_clusters, inner_heights
 from assay.constraints import text
 from assay.errors import DataError, ParameterError
-from assay.levels import as_frame
 from assay.state import Specs, floats, ints, need, optional, several, size
 
 __all__ = ["HierarchicalClustering"]
@@ -179,22 +178,9 @@ class HierarchicalClustering(ClusterMixin, Estimator):
                 X = given(X)
             return given(self._gate(X, reset=reset, finite=False))
         if self._is("gower"):
-            return gower(self._frame(X, reset=reset), self.n_jobs)
+            return gower(self._gate_frame(X, reset=reset), self.n_jobs)
         points = self._gate(X, reset=reset)
         return by_function(points, self.metric) if callable(self.metric) else by_name(points, self.metric)
-
-    def _frame(self, X: Any, *, reset: bool) -> pd.DataFrame:
-        """A table of mixed columns, after the common checks of parameters, names and shapes."""
-        if reset:
-            self._check_parameters()
-        frame = as_frame(X, plain="iuf")
-        if frame is None:
-            values = self._gate(X, reset=reset, finite=False)
-            return pd.DataFrame(values, columns=X.columns if isinstance(X, pd.DataFrame) else None, copy=False)
-        self._match_columns(X if isinstance(X, pd.DataFrame) else frame.to_numpy(), reset=reset)
-        if frame.shape[1] == 0 or len(frame) == 0:
-            self._gate(np.empty(frame.shape), reset=reset)  # which says what is missing
-        return frame
 
     def _keep(self, Z: Array, names: list[str] | None) -> Self:
         self.linkage_, self.leaf_names_ = Z, names

@@ -21,11 +21,23 @@ import warnings
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
-from assay.base import Constraint, Estimator, array_like, integer, jobs, none, one_of, real, seed
+from assay.base import (
+    Constraint,
+    Estimator,
+    array_like,
+    instance_of,
+    integer,
+    jobs,
+    none,
+    one_of,
+    real,
+    seed,
+    unchanged_on_error,
+)
 from assay.clustering._lloyd import SMALL, Run, batch_step, lloyd, mini_batches
 from assay.clustering._results import ClusterVariation, Starts
 from assay.clustering._rows import DenseRows, SparseRows, is_sparse, make_rows
@@ -64,7 +76,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
     | init               | "k-means++" | "random", "random_partition", array, function | rows drawn far apart; rows at random; means of clusters drawn at random (the textbooks' start); k centres; or a function of X, k, random_state |
     | n_init             | "auto"      | from 1 on                            | starts, of which the best is kept; "auto": 1 for k-means++ or given centres, else 10 |
     | max_iter           | 300         | from 1 on                            | most iterations of a start; of mini-batches: passes over the rows |
-    | tol                | 1e-4        | from 0 on                            | ends when the centres move by less, squared and summed, in units of the mean variance |
+    | tol                | 1e-4        | from 0 on                            | ends when the centres move by less, squared and summed, in units of the mean variance; no part of mini-batches |
     | n_local_trials     | None        | from 1 on                            | candidates for each centre of k-means++; None: 2 + log k (greedy); 1: plain k-means++ |
     | algorithm          | "auto"      | "lloyd", "hamerly", "yinyang", "minibatch" | how; only "minibatch" changes the result |
     | batch_size         | 1024        | from 1 on                            | rows of a mini-batch                       |
@@ -101,7 +113,10 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
 
     constraints: ClassVar[dict[str, Constraint]] = {
         "n_clusters": integer(1, 2**31 - 1),
-        "init": one_of(*START_METHODS) | array_like | Constraint(callable, "a function of X, k and random_state"),
+        "init": one_of(*START_METHODS)
+        | array_like
+        | instance_of(pd.DataFrame, "a DataFrame")
+        | Constraint(callable, "a function of X, k and random_state"),
         "n_init": one_of("auto") | integer(1),
         "max_iter": integer(1),
         "tol": real(0),
@@ -164,6 +179,12 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the clusters; rows of weight 0 get a label and have no other part in it."""
         del y
+        with unchanged_on_error(self):
+            best, rows = self._fit(X, sample_weight)
+        self._warn(best, rows)
+        return self
+
+    def _fit(self, X: Any, sample_weight: Any) -> tuple[Run, KMeansRows]:
         table = self._table(X, reset=True)
         w = self._weights(sample_weight, table.shape[0])
         used = None if w is None or (w > 0).all() else w > 0
@@ -180,8 +201,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
             labels[used] = self.labels_
             labels[~used] = self._nearest(table[~used])
             self.labels_ = labels
-        self._warn(best, rows)
-        return self
+        return best, rows
 
     def _table(self, X: Any, *, reset: bool) -> Any:
         table: Any = self._gate(X, reset=reset, sparse="csr", dtype=[np.float64, np.float32], order="C")
@@ -234,7 +254,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
             return START_METHODS[self.init](rows, k, rng)
         if callable(self.init):
             drawn = np.random.RandomState(int(rng.integers(0, 2**31)))
-            return self._given(self.init(rows.X, k, random_state=drawn), rows.shape[1])
+            table = rows.X if unit == 1.0 else rows.X * unit
+            return self._given(self.init(table, k, random_state=drawn), rows.shape[1]) / unit
         return self._given(self.init, rows.shape[1]) / unit
 
     def _given(self, C: Any, columns: int) -> Array:
@@ -242,7 +263,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         try:
             centres = np.array(C, dtype=np.float64, order="C")
         except (TypeError, ValueError) as error:
-            raise DataTypeError("init holds something that is no number", remedy="give one row per centre") from error
+            what = "init is not an array of numbers"
+            raise DataTypeError(what, remedy="give one row of numbers per centre") from error
         if centres.shape != (self.n_clusters, columns):
             what = f"init has the shape {centres.shape}, expected {(self.n_clusters, columns)}"
             raise ParameterError(what, remedy="give one row per centre and one column per column of X")
@@ -267,56 +289,66 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         self.variation_ = ClusterVariation(sizes, best.weight, inertia)
         self.starts_ = Starts(totals, np.array([r.n_iter for r in runs]), np.array([r.converged for r in runs]))
         why = "no label changed, or the centres moved by less than tol"
+        if self.algorithm_ == "minibatch":
+            why = f"{self.max_no_improvement} mini-batches in a row did not lower the smoothed inertia"
         why = why if best.converged else f"max_iter = {self.max_iter} was reached"
         self.trace_ = Trace(objective, best.converged, why)
         self.__dict__.pop("counts_", None)
 
     def _warn(self, best: Run, rows: KMeansRows) -> None:
-        found = int(np.count_nonzero(best.weight > 0))
-        if found < self.n_clusters and self.algorithm_ != "minibatch":
-            warnings.warn(
-                AssayWarning(
-                    f"X has only {found} distinct rows, so {self.n_clusters - found} of {self.n_clusters} clusters are "
-                    f"empty; use n_clusters={found}"
-                ),
-                stacklevel=3,
-            )
-        elif not best.converged and self.algorithm_ != "minibatch":
-            warnings.warn(
-                ConvergenceWarning(
-                    f"KMeans stopped after max_iter = {self.max_iter} iterations; raise max_iter or tol"
-                ),
-                stacklevel=3,
-            )
+        """Say that clusters are empty, and why, or that it stopped early."""
+        batches = self.algorithm_ == "minibatch"
+        stopped = f"KMeans stopped after max_iter = {self.max_iter} iterations"
+        empty = int(np.count_nonzero(best.weight == 0))
+        if empty:
+            some, distinct = f"{empty} of {self.n_clusters} clusters are empty", rows.distinct()
+            if distinct < self.n_clusters:
+                what = f"X has only {distinct} distinct row{'s' if distinct > 1 else ''}, so {some}"
+                warnings.warn(AssayWarning(f"{what}; use n_clusters={distinct}"), stacklevel=3)
+            elif batches:
+                warnings.warn(AssayWarning(f"{some}; use fewer clusters, or algorithm='auto'"), stacklevel=3)
+            else:
+                warnings.warn(ConvergenceWarning(f"{stopped}, and {some}; raise max_iter"), stacklevel=3)
+        elif not best.converged and not batches:
+            warnings.warn(ConvergenceWarning(f"{stopped}; raise max_iter or tol"), stacklevel=3)
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Move the centres by one mini-batch, or start with it; the first batch needs at least k rows."""
+        """Move the centres by one mini-batch; they go on from `fit`, or start with the batch, which has k rows then."""
         del y
-        first = not hasattr(self, "counts_")
-        if first:
-            self.__dict__.pop("cluster_centers_", None)
+        with unchanged_on_error(self):
+            self._partial_fit(X, sample_weight)
+        return self
+
+    def _partial_fit(self, X: Any, sample_weight: Any) -> None:
+        first = not hasattr(self, "cluster_centers_")
         table = self._table(X, reset=first)
         w = self._weights(sample_weight, table.shape[0])
-        if w is not None:
-            table, w = table[w > 0], w[w > 0]
+        used = np.ones(table.shape[0], dtype=bool) if w is None else w > 0
+        kept = table if used.all() else table[used]
         if first:
-            self._refuse_too_many(table.shape[0])
-        rows = make_rows(table, w, self.n_jobs)
+            self._refuse_too_many(kept.shape[0])
+            unit = _unit_of(_largest(table))
+        else:
+            self._check_parameters()
+            if self.n_clusters != len(self.cluster_centers_):
+                what = f"n_clusters = {self.n_clusters}, but the centres so far are {len(self.cluster_centers_)}"
+                raise ParameterError(what, remedy="start anew, clone(model).partial_fit(X)")
+            unit = _unit_of(max(_largest(table), float(np.abs(self.cluster_centers_).max())))
+        rows = make_rows(kept if unit == 1.0 else kept / unit, None if w is None else w[used], self.n_jobs)
         if first:
             rng = np.random.default_rng(seed_sequence(self.random_state))
-            C, counts = self._start(rows, 1.0, rng), np.zeros(self.n_clusters)
+            C, counts = self._start(rows, unit, rng), np.zeros(self.n_clusters)
         else:
-            C, counts = np.array(self.cluster_centers_, dtype=np.float64), self.counts_
+            C = np.array(self.cluster_centers_, dtype=np.float64) / unit
+            counts = self.counts_ if hasattr(self, "counts_") else self.variation_.weight
         C, self.counts_, _ = batch_step(rows, C, counts)
-        self.cluster_centers_ = C.astype(table.dtype)
-        known = rows.start()
-        self.inertia_ = float(rows.one_pass(C, known).inertia.sum())
-        self.labels_ = known.labels
-        self.n_iter_ = getattr(self, "n_iter_", 0) + 1 if not first else 1
+        self.cluster_centers_ = (C * unit).astype(table.dtype)
+        self.inertia_ = float(rows.one_pass(C, rows.start()).inertia.sum()) * unit * unit
+        self.labels_ = self._nearest(table)
+        self.n_iter_ = 1 if first else self.n_iter_ + 1
         self.algorithm_ = "minibatch"
         for name in ("trace_", "starts_", "variation_"):
             self.__dict__.pop(name, None)
-        return self
 
     def describe(self, X: Any, left_out: Any = None, *, alpha: float = 0.05) -> ClusterProfile:
         """The clusters of these rows in words of the table (`describe_clusters`); columns left out are tested."""
@@ -338,16 +370,16 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         return len(self.cluster_centers_)
 
     def _nearest(self, table: Any) -> Array:
-        rows, C = self._scaled(table)
+        rows, C, _ = self._scaled(table)
         known = rows.start()
         rows.one_pass(C, known)
         return known.labels
 
-    def _scaled(self, table: Any) -> tuple[KMeansRows, Array]:
-        """Rows and centres in a unit in which their squares neither overflow nor vanish."""
+    def _scaled(self, table: Any, w: Array | None = None) -> tuple[KMeansRows, Array, float]:
+        """Rows and centres in a unit in which their squares neither overflow nor vanish, and the unit."""
         C = np.array(self.cluster_centers_, dtype=np.float64)
         unit = _unit_of(max(_largest(table), float(np.abs(C).max())))
-        return make_rows(table / unit if unit != 1.0 else table, None, self.n_jobs), C / unit
+        return make_rows(table / unit if unit != 1.0 else table, w, self.n_jobs), C / unit, unit
 
     def predict(self, X: Any) -> Array:
         """The cluster with the nearest centre, of several the first."""
@@ -355,13 +387,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
 
     def transform(self, X: Any) -> Array:
         """Distances of the rows to all centres, one column per cluster."""
-        check_is_fitted(self)
         table = self._table(X, reset=False)
-        return (
-            make_rows(table, None, self.n_jobs)
-            .distances(np.array(self.cluster_centers_, dtype=np.float64))
-            .astype(table.dtype, copy=False)
-        )
+        rows, C, unit = self._scaled(table)
+        return (rows.distances(C) * unit).astype(table.dtype, copy=False)
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
         """Fit, then distances of the same rows."""
@@ -375,9 +403,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         """Minus the inertia of the rows: greater is better."""
         del y
         table = self._table(X, reset=False)
-        rows = make_rows(table, self._weights(sample_weight, table.shape[0]), self.n_jobs)
-        C = np.array(self.cluster_centers_, dtype=np.float64)
-        return -float(rows.one_pass(C, rows.start()).inertia.sum())
+        rows, C, unit = self._scaled(table, self._weights(sample_weight, table.shape[0]))
+        return -float(rows.one_pass(C, rows.start()).inertia.sum()) * unit * unit
 
 
 def _largest(table: Any) -> float:

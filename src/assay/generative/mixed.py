@@ -23,7 +23,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 from scipy import special
-from sklearn.utils.validation import check_is_fitted
 
 from assay.base import Constraint, array_like, instance_of, integer, none, real
 from assay.constraints import one_of
@@ -33,7 +32,6 @@ from assay.generative._columns import KINDS, encode, infer, levels_of, named_kin
 from assay.generative._diagonal import chan
 from assay.generative._naive import LogOdds, NaiveBayes, log0
 from assay.labels import class_priors
-from assay.levels import as_frame
 from assay.state import Specs, bools, floats, labels, need, several
 
 __all__ = ["MixedNB"]
@@ -152,30 +150,13 @@ class MixedNB(LogOdds, NaiveBayes):
     # The table.
 
     def _table(self, X: Any, *, reset: bool) -> Array:
-        frame = self._frame(X, reset=reset)
+        frame = self._gate_frame(X, reset=reset)
         if reset:
             self._learn_kinds(frame)
         out = np.empty(frame.shape, order="F")
         for j, (kind, levels) in enumerate(zip(self.kinds_, self.levels_, strict=True)):
             out[:, j] = encode(frame.iloc[:, j], kind, levels, f"column {frame.columns[j]!r}")  # a number without names
         return out
-
-    def _frame(self, X: Any, *, reset: bool) -> pd.DataFrame:
-        """The table as columns, after the common checks of parameters, names and shapes."""
-        if reset:
-            self._check_parameters()
-        else:
-            check_is_fitted(self)
-        if hasattr(X, "to_pandas"):  # polars, pyarrow
-            X = X.to_pandas()
-        frame = as_frame(X, plain="iuf")
-        if frame is None:
-            values = self._gate(X, reset=reset, finite=False)
-            return pd.DataFrame(values, columns=X.columns if isinstance(X, pd.DataFrame) else None, copy=False)
-        self._match_columns(X if isinstance(X, pd.DataFrame) else frame.to_numpy(), reset=reset)
-        if frame.shape[1] == 0 or len(frame) == 0:
-            self._gate(np.empty(frame.shape), reset=reset)  # which says what is missing
-        return frame
 
     def _learn_kinds(self, frame: pd.DataFrame) -> None:
         p = frame.shape[1]
@@ -196,7 +177,7 @@ class MixedNB(LogOdds, NaiveBayes):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows to what is known; `classes` names all classes there will be, at the first call."""
         if hasattr(self, "classes_"):
-            frame = self._frame(X, reset=False)
+            frame = self._gate_frame(X, reset=False)
             for j, levels in enumerate(self.levels_):
                 if levels is not None:
                     known = set(levels)

@@ -202,7 +202,7 @@ class NextStep(Result):
     | steps     | how many steps ahead                                                                      |
     | states    | P(q_{T + steps} given X), one row per sequence                                            |
     | law       | symbols: their probabilities, one row per sequence; numbers: mean of each column          |
-    | std_error | of the prediction, for numbers: the standard deviation of each column; None for symbols   |
+    | std       | numbers: standard deviation of each column about that mean; None for symbols              |
     """
 
     steps: int
@@ -210,16 +210,16 @@ class NextStep(Result):
     states: Array
     columns: tuple[str, ...]
     law: Array
-    std_error: Array | None = None
+    std: Array | None = None
 
     def to_frame(self) -> pd.DataFrame:
         """One row per sequence: the states, then symbols or means and standard deviations."""
         parts = [pd.DataFrame(self.states, columns=[f"P(state {name})" for name in self.names])]
-        if self.std_error is None:
+        if self.std is None:
             parts.append(pd.DataFrame(self.law, columns=[f"P(symbol {name})" for name in self.columns]))
         else:
             parts.append(pd.DataFrame(self.law, columns=[f"mean {name}" for name in self.columns]))
-            parts.append(pd.DataFrame(self.std_error, columns=[f"sd {name}" for name in self.columns]))
+            parts.append(pd.DataFrame(self.std, columns=[f"sd {name}" for name in self.columns]))
         return pd.concat(parts, axis=1)
 
     def __str__(self) -> str:
@@ -229,9 +229,11 @@ class NextStep(Result):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StateChoice(Result):
-    """Information criteria over the number of states; the least is best. `models` holds the fitted models, in order.
+    """Information criteria over the number of states; the least is best.
 
-    Fits in which a state collapsed onto few rows are listed, but win only where there is no other.
+    `table` has one row per fit, `n_components` is the number that was chosen, `best_model` the fitted model with it,
+    `models` all of them by their number. Fits in which a state collapsed onto few rows are listed, but win only where
+    there is no other.
     """
 
     table: pd.DataFrame
@@ -239,16 +241,16 @@ class StateChoice(Result):
     models: Mapping[int, Any]
 
     @property
-    def best(self) -> int:
-        """The number of states with the least value of the criterion."""
+    def n_components(self) -> int:
+        """The number of states that was chosen."""
         sound = self.table[~self.table["collapsed"]]
         table = self.table if sound.empty else sound
         return int(table["n_components"].iloc[int(table[self.criterion].to_numpy().argmin())])
 
     @property
     def best_model(self) -> Any:
-        """The model with that number."""
-        return self.models[self.best]
+        """The fitted model with that number of states."""
+        return self.models[self.n_components]
 
     def to_frame(self) -> pd.DataFrame:
         """One row per number of states: log-likelihood, parameters, AIC, BIC, convergence."""
@@ -256,7 +258,7 @@ class StateChoice(Result):
 
     def __str__(self) -> str:
         table = self.table.to_string(index=False, float_format=lambda v: fmt(v, 7))
-        return f"{self.best} states have the least {self.criterion.upper()}\n{table}"
+        return f"{self.n_components} states have the least {self.criterion.upper()}\n{table}"
 
 
 def select_states(model: Any, X: Any, n_components: Any, lengths: Any, criterion: str) -> StateChoice:

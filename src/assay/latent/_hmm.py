@@ -9,12 +9,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from assay.base import Constraint, Estimator, array_like, boolean, integer, jobs, none, real, seed
+from assay.base import Constraint, Estimator, array_like, boolean, integer, jobs, none, real, seed, unchanged_on_error
 from assay.checks import choice, listed, whole
 from assay.errors import AssayWarning, DataError, ParameterError
 from assay.latent._chain import check_law, log_path, stationary_laws
 from assay.latent._chain_results import HiddenPath, NextStep, StateChoice, StateDiagram, StationaryLaws, select_states
 from assay.latent._em import EMTrace, best_of, warn_of
+from assay.latent._emissions import SymbolTable
 from assay.latent._hmm_kernels import walk
 from assay.latent._hmm_steps import ChainRules, ExpectedCounts, HMMParams, Steps
 from assay.latent._recursions import best_paths, expect, log_likelihoods
@@ -25,6 +26,9 @@ from assay.state import Specs, facts, labels, optional, part
 __all__ = ["HiddenMarkov", "shape_of"]
 
 Array = np.ndarray
+
+IDLE = 0.1
+"""A state with a smaller expected number of steps, in all sequences together, explains nothing."""
 
 UPDATES = Constraint(
     lambda v: isinstance(v, str) and 0 < len(v) == len(set(v)) and set(v) <= set("ste"),
@@ -105,6 +109,14 @@ class HiddenMarkov(Estimator):
     # Fitting.
 
     def _fit(self, X: Any, lengths: Any, states: Any) -> Self:
+        with unchanged_on_error(self):
+            self._learn(X, lengths, states)
+        warn_of(self.trace_, stacklevel=4)
+        self._warn_of_collapse()
+        self._warn_of_idle_states()
+        return self
+
+    def _learn(self, X: Any, lengths: Any, states: Any) -> None:
         observed, sequences = self._observe(X, lengths, reset=True)
         names, known = self._known(states, sequences)
         K = len(names)
@@ -118,21 +130,18 @@ class HiddenMarkov(Estimator):
             if observed.exact:
                 value = self._log_joint(steps, params, known).sum() / steps.size
                 trace = EMTrace(np.array([value]), True, "counted: every state is known", value)
-                return self._keep(params, sums, trace, [value * steps.size])
+                self._keep(params, sums, trace, [value * steps.size])
+                return
             starts = [lambda: params]
         else:
             seeds = seed_sequence(self.random_state).spawn(self.n_init)
             starts = [partial(self._begin, steps, K, chain, n, one) for n, one in enumerate(seeds)]
         fit = best_of(steps, starts, label=f"EM for {K} hidden states", **options)
         self._keep(fit.params, fit.summary[1], fit.trace, list(fit.objectives))
-        warn_of(fit.trace, stacklevel=4)
-        self._warn_of_collapse()
-        return self
 
-    def _keep(self, params: HMMParams, sums: ExpectedCounts, trace: EMTrace, starts: list[float]) -> Self:
+    def _keep(self, params: HMMParams, sums: ExpectedCounts, trace: EMTrace, starts: list[float]) -> None:
         self._params, self._sums, self.trace_, self.starts_ = params, sums, trace, starts
         self.__dict__.pop("_batches", None)
-        return self
 
     def _known(self, states: Any, sequences: Sequences) -> tuple[Array, Array | None]:
         """The names of the states, and the place of each known one among them (-1: unknown); None if none is given."""
@@ -225,15 +234,42 @@ class HiddenMarkov(Estimator):
         return True
 
     def _warn_of_collapse(self) -> None:
-        held = np.flatnonzero(self._params.held)
-        if held.size:
-            who = listed([str(self.states_[k]) for k in held])
+        """States whose rows do not vary enough for a covariance of their own."""
+        held = self._params.held
+        if held.any():
+            remedy = "use fewer states or covariance_type='tied', drop columns that repeat others, or raise reg_covar"
             warnings.warn(
-                f"the covariance of {who} is held at reg_covar: the rows of these states do not vary in every "
-                "direction; use fewer states, drop columns that repeat others, or use covariance_type='diag' or 'tied'",
+                f"{self._states(held)} collapsed onto rows that do not vary in every direction: variances are held at "
+                f"reg_covar = {getattr(self, 'reg_covar', 0.0):g} of the columns'; {remedy}",
                 AssayWarning,
                 stacklevel=4,
             )
+
+    def _warn_of_idle_states(self) -> None:
+        """States that explain no step, and states that are never left where nobody said what follows them."""
+        sums = self._sums
+        visits, left = sums.begun + sums.pairs.sum(axis=0), sums.pairs.sum(axis=1)
+        idle, on_purpose = visits < IDLE, self.smoothing > 0
+        if idle.any() and not (on_purpose and isinstance(self._params.law, SymbolTable)):
+            warnings.warn(
+                f"{self._states(idle)} explained no step of the training sequences and learned nothing from them; use "
+                "fewer states, more starts (n_init) or other start values",
+                AssayWarning,
+                stacklevel=4,
+            )
+        stuck = ~idle & (left == 0)
+        if stuck.any() and not on_purpose and self.transmat_init is None and "t" in self.params and len(stuck) > 1:
+            warnings.warn(
+                f"no sequence goes on from {self._states(stuck)}, so that all transitions from there are taken as "
+                "equally likely; pass transmat_init, or set smoothing above 0 to say so on purpose",
+                AssayWarning,
+                stacklevel=4,
+            )
+
+    def _states(self, which: Array) -> str:
+        """Some states by name, for a sentence."""
+        names = self.states_[which].tolist()
+        return f"state{'s' if len(names) > 1 else ''} {listed(names)}"
 
     def _partial_fit(self, X: Any, lengths: Any, states: Any, forgetting: float) -> Self:
         if not (isinstance(forgetting, float | int) and 0.5 < forgetting <= 1):

@@ -147,15 +147,16 @@ def density_of(model: GaussianMixture, columns: Any, X: Any) -> MixtureDensity:
 class MixtureSelection(Result):
     """Mixtures of several sizes and covariance types by BIC, ICL and AIC; lower is better.
 
-    `table` has one row per fit; `best` is the fitted winner. Fits in which a component collapsed are listed, but their
-    likelihood depends on `reg_covar` alone, so they win only where there is no other.
+    `table` has one row per fit, `n_components` and `covariance_type` are what was chosen, `best_model` is the fitted
+    mixture of that kind. Fits in which a component collapsed are listed, but their likelihood depends on `reg_covar`
+    alone, so they win only where there is no other.
     """
 
     table: pd.DataFrame
     criterion: str
-    best: Any
+    best_model: Any
     size: float
-    state: ClassVar[Specs] = {"best": part("latent.GaussianMixture")}
+    state: ClassVar[Specs] = {"best_model": part("latent.GaussianMixture")}
 
     @property
     def lowest(self) -> float:
@@ -166,12 +167,12 @@ class MixtureSelection(Result):
     @property
     def n_components(self) -> int:
         """The number of components that was chosen."""
-        return int(self.best.n_components)
+        return int(self.best_model.n_components)
 
     @property
     def covariance_type(self) -> str:
         """The covariance type that was chosen."""
-        return str(self.best.covariance_type)
+        return str(self.best_model.covariance_type)
 
     def to_frame(self) -> pd.DataFrame:
         """One row per fit: type, number, log-likelihood, free parameters, the criteria, and how the fit went."""

@@ -30,7 +30,7 @@ import numpy as np
 from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
-from assay.base import Constraint
+from assay.base import Constraint, unchanged_on_error
 from assay.checks import name_columns
 from assay.constraints import array_like, boolean, integer, jobs, none, one_of, real, seed
 from assay.errors import AssayWarning, CollinearityWarning, DataError, ParameterError
@@ -191,6 +191,12 @@ class GaussianMixture(DensityMixin, Gapped):
         return self.predict(X)
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
+        with unchanged_on_error(self):
+            self._learn(X, sample_weight)
+        warn_of(self.trace_, stacklevel=4)
+        self._warn_of_collapse(stacklevel=4)
+
+    def _learn(self, X: Any, sample_weight: Any) -> None:
         X, w = self._rows(X, sample_weight, reset=True)
         before = getattr(self, "_params", None) if self.warm_start else None
         frame: Frame = frame_of(X, self.covariance_type) if before is None else self._frame
@@ -208,8 +214,6 @@ class GaussianMixture(DensityMixin, Gapped):
         self.starts_ = [one / model.size * self._fit_size for one in fit.objectives]
         for name in ("_online", "_batches"):
             self.__dict__.pop(name, None)
-        warn_of(fit.trace, stacklevel=4)
-        self._warn_of_collapse(stacklevel=4)
 
     def _refuse_other_shape(self, params: MixtureParams, p: int) -> None:
         """To go on from earlier parameters, they must be of the kind that is asked for."""
@@ -481,7 +485,7 @@ class GaussianMixture(DensityMixin, Gapped):
         | covariance_type | all         | types to try                                                               |
         | criterion       | "bic"       | "icl" or "aic"; the lowest wins, among fits without a collapsed component  |
 
-        All other settings are those of this model, which stays as it is; `best` of the result is fitted.
+        All other settings are those of this model, which stays as it is; `best_model` of the result is fitted.
 
         >>> rng = np.random.default_rng(0)
         >>> X = np.concatenate([rng.normal(0, 1, (100, 2)), rng.normal(6, 1, (100, 2))])

@@ -300,6 +300,8 @@ def _unscale(problem: _Standard, solution: Solution, b: np.ndarray, a: np.ndarra
 def _trace(solver: str, objective: np.ndarray, converged: bool, tol: float, unit: str) -> Trace:
     if converged:
         return Trace(objective.copy(), True, f"every gradient is within tol = {tol:g} of zero")
+    if tol == 0:
+        return Trace(objective.copy(), False, f"made the {objective.size:,} {unit} asked for")
     message = f"solver={solver!r} made {objective.size} {unit} and some gradient is still above tol = {tol:g}"
     warnings.warn(f"{message}; raise max_iter or tol, or use solver='qr'", ConvergenceWarning, stacklevel=5)
     return Trace(objective.copy(), False, message)

@@ -94,8 +94,9 @@ class LinearRegression(LinearModel):
     | learning_rate | None        | > 0 or None                    | step of descent on standardised columns; None: |
     |               |             |                                | 1/L for gradient, 1/max w(1 + z'z) for sgd     |
     | max_iter      | None        | >= 1 or None                   | most steps (None: 100,000) or epochs (10,000)  |
-    | tol           | None        | > 0 or None                    | largest gradient left, in units of sd(y);      |
-    |               |             |                                | None: 1e-8 for gradient, 1e-3 for sgd          |
+    | tol           | None        | >= 0 or None                   | largest gradient left, in units of sd(y);      |
+    |               |             |                                | None: 1e-8 for gradient, 1e-3 for sgd;         |
+    |               |             |                                | 0: `max_iter` steps or epochs are made         |
     | scale         | True        | True, False                    | False: descent by the printed rules, on raw    |
     |               |             |                                | columns, the summed gradient, a constant step, |
     |               |             |                                | no averaging (100 epochs of sgd)               |
@@ -138,7 +139,7 @@ class LinearRegression(LinearModel):
         "covariance": one_of("classical", *ROBUST),
         "learning_rate": none | real(0, open_low=True),
         "max_iter": none | integer(1),
-        "tol": none | real(0, open_low=True),
+        "tol": none | real(0),
         "scale": boolean,
         "random_state": seed,
     }

@@ -20,6 +20,7 @@ from assay.errors import AssayWarning, ConvergenceWarning, DataError, ParameterE
 from assay.margin._dual import Dual, Solution, bias_and_gap, solve
 from assay.margin._finish import finish
 from assay.margin._gram import Gram
+from assay.margin._separable import warn_of_indefinite
 from assay.margin._trace import SolverTrace, trace_of
 from assay.margin.kernels import RBF, Kernel, Laplacian, Precomputed, Wrapped, named
 from assay.margin.kernels import Linear as LinearKernel
@@ -46,8 +47,10 @@ FEW = 2000
 """Up to this many rows the whole Gram matrix is made at once."""
 UNEVEN = 1e4
 """A column that varies this many times as much as another one hides it from the kernel."""
-RATED = ("rbf", "poly", "sigmoid", "laplacian")
+RATED = ("rbf", "poly", "polynomial", "sigmoid", "laplacian")
 """Kernels with a rate gamma; with gamma = "scale" a common factor of all cells changes nothing."""
+NAMES = ("linear", *RATED, "cosine", "chi2", "additive_chi2", "precomputed")
+"""Kernels that can be asked for by name."""
 HUGE = 1e50
 """Cells beyond this are refused where they cannot be rescaled."""
 SINGLE = 1e15
@@ -125,7 +128,7 @@ class KernelMachine(Estimator):
     """Parameters and steps that all machines with kernels share."""
 
     constraints: ClassVar[dict[str, Constraint]] = {
-        "kernel": one_of("linear", "poly", "rbf", "sigmoid", "laplacian", "cosine", "precomputed")
+        "kernel": one_of(*NAMES)
         | instance_of(Kernel, "a kernel of assay.margin.kernels")
         | Constraint(callable, "a function of two tables"),
         "degree": integer(1),
@@ -212,7 +215,10 @@ class KernelMachine(Estimator):
         if isinstance(self.kernel_, LinearKernel) and self.bias == "unpenalised" and isinstance(X, np.ndarray):
             self._mean = X.mean(axis=0)  # the sum of beta is fixed, so a shift moves the bias alone
             return Source.of(self.kernel_, np.ascontiguousarray(X - self._mean), centred=False)
-        return Source.of(self.kernel_, X, centred=still)
+        source = Source.of(self.kernel_, X, centred=still)
+        if not self._pairwise() and getattr(self, "C", 1.0) != np.inf:
+            warn_of_indefinite(source, self.kernel_, coupled=self.bias == "unpenalised")
+        return source
 
     # Duals.
 

@@ -8,19 +8,22 @@ proof: a point that belongs to both hulls. Scores y f > 1/2 on all rows, known t
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from assay.errors import DataError
+from assay.errors import AssayWarning, DataError
 from assay.numerics.separation import Overlap, Separation
 
-__all__ = ["refuse_indefinite", "refuse_inseparable"]
+__all__ = ["refuse_indefinite", "refuse_inseparable", "warn_of_indefinite"]
 
 Array = np.ndarray
 TOUCH = 1e-5
 """Hulls nearer than this share of the largest feature vector are too near for a margin, if scores do not show one."""
+SOME = 500
+"""Rows on which a kernel that may not be valid is looked at."""
 DOUBLE, SINGLE = 1e-15, 1e-7
 """Rounding of Gram matrices held whole, and of rows that are fetched."""
 
@@ -63,12 +66,38 @@ def refuse_inseparable(
 
 def refuse_indefinite(source: Any, kernel: Any) -> None:
     """Raise where a Gram matrix at hand has a negative eigenvalue: the dual of a hard margin has no maximum then."""
-    if kernel.valid or source.K is None:
-        return
-    values = np.linalg.eigvalsh(source.K)
-    if values[0] < -1e-7 * np.abs(values).max():
-        what = f"C = inf needs a valid kernel, but {kernel} has the eigenvalue {values[0]:.4g} on these rows"
+    least = _negative(source, kernel, source.n) if source.K is not None else None
+    if least is not None:
+        what = f"C = inf needs a valid kernel, but {kernel} has the eigenvalue {least:.4g} on these rows"
         raise DataError(what, remedy="pass a finite C, such as C=1.0, or a valid kernel")
+
+
+def warn_of_indefinite(source: Any, kernel: Any, *, coupled: bool) -> None:
+    """Say that the dual is not concave on these rows; some of them are enough, as a direction of theirs is all rows'.
+
+    A bias fixes the sum of beta, so that only directions whose sum is 0 matter.
+    """
+    least = _negative(source, kernel, SOME, centred=coupled)
+    if least is not None:
+        what = (
+            f"{kernel} is not a valid kernel: its {'centred ' if coupled else ''}Gram matrix has the eigenvalue "
+            f"{least:.4g} on these rows, so the dual may have several optima and the duality gap proves nothing; use a "
+            "valid kernel, such as 'rbf'"
+        )
+        warnings.warn(what, AssayWarning, stacklevel=5)
+
+
+def _negative(source: Any, kernel: Any, most: int, *, centred: bool = False) -> float | None:
+    """A negative eigenvalue of a kernel that is not valid by construction, on at most so many rows; None if none."""
+    if kernel.valid:
+        return None
+    rows = np.unique(np.linspace(0, source.n - 1, min(source.n, most)).astype(np.int64))
+    K = source.block(rows, rows, out=np.empty((rows.size, rows.size)))
+    top = float(np.abs(K).max(initial=0.0))
+    if centred:
+        K = K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean()
+    values = np.linalg.eigvalsh(K)
+    return float(values[0]) if values[0] < -1e-7 * max(np.abs(values).max(), top) else None
 
 
 def _twins(source: Any, positive: Array, negative: Array) -> tuple[int, int] | None:

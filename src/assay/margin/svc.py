@@ -66,9 +66,9 @@ class SVC(ClassifierMixin, KernelMachine):
     | parameter       | default       | range                               | meaning                                    |
     |-----------------|---------------|-------------------------------------|--------------------------------------------|
     | C               | 1.0           | above 0, inf                        | price of slack; inf: hard margin           |
-    | kernel          | "rbf"         | "linear", "poly", "sigmoid", "laplacian", "cosine", "precomputed", Kernel, function | k |
+    | kernel          | "rbf"         | "linear", "poly", "sigmoid", "laplacian", "cosine", "chi2", "additive_chi2", "precomputed", Kernel, function | k |
     | degree          | 3             | from 1 on                           | of "poly"                                  |
-    | gamma           | "scale"       | above 0, "auto"                     | rate of the kernel; 1/(p var X), or 1/p    |
+    | gamma           | "scale"       | above 0, "auto"                     | rate of the kernel; 1/(p var X), or 1/p; "chi2": 1 |
     | coef0           | 0.0           | finite                              | of "poly" and "sigmoid"                    |
     | shrinking       | True          | True, False                         | leave rows out that cannot move            |
     | probability     | False         | True, False                         | calibrate scores of 5 folds                |

@@ -75,9 +75,9 @@ class SVR(RegressorMixin, _OneDual):
 
     | parameter    | default       | range                               | meaning                                   |
     |--------------|---------------|-------------------------------------|-------------------------------------------|
-    | kernel       | "rbf"         | "linear", "poly", "sigmoid", "laplacian", "cosine", "precomputed", Kernel, function | k |
+    | kernel       | "rbf"         | "linear", "poly", "sigmoid", "laplacian", "cosine", "chi2", "additive_chi2", "precomputed", Kernel, function | k |
     | degree       | 3             | from 1 on                           | of "poly"                                 |
-    | gamma        | "scale"       | above 0, "auto"                     | rate of the kernel; 1/(p var X), or 1/p   |
+    | gamma        | "scale"       | above 0, "auto"                     | rate of the kernel; 1/(p var X), or 1/p; "chi2": 1 |
     | coef0        | 0.0           | finite                              | of "poly" and "sigmoid"                   |
     | tol          | 1e-3          | above 0                             | KKT violation at which to stop            |
     | C            | 1.0           | above 0                             | price of an error beyond epsilon          |
@@ -179,9 +179,9 @@ class OneClassSVM(OutlierMixin, _OneDual):
 
     | parameter    | default | range                        | meaning                                                 |
     |--------------|---------|------------------------------|---------------------------------------------------------|
-    | kernel       | "rbf"   | "linear", "poly", "sigmoid", "laplacian", "cosine", "precomputed", Kernel, function | k |
+    | kernel       | "rbf"   | "linear", "poly", "sigmoid", "laplacian", "cosine", "chi2", "additive_chi2", "precomputed", Kernel, function | k |
     | degree       | 3       | from 1 on                    | of "poly"                                               |
-    | gamma        | "scale" | above 0, "auto"              | rate of the kernel; 1/(p var X), or 1/p                 |
+    | gamma        | "scale" | above 0, "auto"              | rate of the kernel; 1/(p var X), or 1/p; "chi2": 1    |
     | coef0        | 0.0     | finite                       | of "poly" and "sigmoid"                                 |
     | tol          | 1e-3    | above 0                      | KKT violation at which to stop                          |
     | nu           | 0.5     | (0, 1]                       | largest share of rows outside, least of support vectors |

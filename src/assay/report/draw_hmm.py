@@ -197,11 +197,11 @@ def _choice(result: StateChoice, ax: Axes | None = None) -> Axes:
                 K, result.table[name], color=colour, marker="o", markersize=4, linewidth=width, label=name.upper()
             )
         axes.axvline(
-            result.best,
+            result.n_components,
             color=WARM,
             linewidth=1,
             linestyle="--",
-            label=f"{result.best} states, least {result.criterion.upper()}",
+            label=f"{result.n_components} states, least {result.criterion.upper()}",
         )
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set(xlabel="number of states", ylabel="criterion (lower is better)", title="How many hidden states")
@@ -252,11 +252,11 @@ def _next(result: NextStep, ax: Axes | None = None) -> Axes:
         at = np.arange(len(names))
         ahead = "the next step" if result.steps == 1 else f"{result.steps} steps ahead"
         many = len(result.law) > 1
-        if result.std_error is None:
+        if result.std is None:
             axes.bar(at, result.law[0], color=ACCENT, width=0.7)
             axes.set(ylabel="probability")
         else:
-            axes.errorbar(at, result.law[0], yerr=result.std_error[0], fmt="o", color=INK, ecolor=ACCENT, elinewidth=2)
+            axes.errorbar(at, result.law[0], yerr=result.std[0], fmt="o", color=INK, ecolor=ACCENT, elinewidth=2)
             axes.set(ylabel="mean and standard deviation")
             axes.set_xlim(-0.7, len(names) - 0.3)
         axes.set_xticks(at, names, rotation=90 if len(names) > 15 else 0)

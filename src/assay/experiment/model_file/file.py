@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from assay.checks import choice, whole
@@ -54,7 +55,7 @@ OBJECTS = ("pipeline", "calibration", "conformal")
 ARRAYS = ("residuals", "probabilities")
 WORDS = ("task", "target", "classes", "kinds", "schema", "features", "metadata")
 PARTS = (*OBJECTS, *ARRAYS, *WORDS)
-"""What a model file can hold; `pipeline`, `task` and `target` are always there."""
+"""What a model file can hold; `pipeline` is always there, `task` and `target` where the model has a target."""
 NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
@@ -70,7 +71,8 @@ def save_model(path: Any, parts: Mapping[str, Any], *, trust: Sequence[str] = ()
     | part          | meaning                                                                                 |
     |---------------|-----------------------------------------------------------------------------------------|
     | pipeline      | fitted pipeline of `Columns` and a learner, or a `SearchCV` around one (its choice)     |
-    | task, target  | "regression" or "classification", and the name of the target                            |
+    | task, target  | "regression" or "classification", and the name of the target; left out for models that  |
+    |               | have none: clusterings, components, mixtures, Markov models                             |
     | classes       | the labels                                                                              |
     | kinds, schema | what each column holds, and anything else about the columns, as JSON                    |
     | features      | names of the columns behind the preprocessing                                           |
@@ -170,13 +172,24 @@ def _check_parts(parts: Mapping[str, Any]) -> dict[str, Any]:
     for name in given:
         if name not in PARTS:
             raise ParameterError(f"a model file has no part {name!r}", remedy=f"its parts are {', '.join(PARTS)}")
-    for name in ("pipeline", "task", "target"):
-        if given.get(name) is None:
-            raise ParameterError(f"the part {name!r} is missing", remedy="a model file needs it")
+    if given.get("pipeline") is None:
+        raise ParameterError("the part 'pipeline' is missing", remedy="pass a fitted model or pipeline")
+    named = [name for name in ("task", "target") if given.get(name) is not None]
+    if not named and _has_no_target(given["pipeline"]):
+        return given
+    for name in ("task", "target"):
+        if name not in named:
+            raise ParameterError(f"the part {name!r} is missing", remedy="a model with a target needs it")
     choice(given["task"], "task", TASKS)
     if not hasattr(given["pipeline"], "predict"):
-        raise ParameterError("the part 'pipeline' has no predict", remedy="pass a fitted pipeline")
+        remedy = "pass a fitted pipeline, or leave 'task' and 'target' out if the model has no target"
+        raise ParameterError("the part 'pipeline' has no predict", remedy=remedy)
     return given
+
+
+def _has_no_target(model: Any) -> bool:
+    """Whether a model is fitted without y: clusterings, components, mixtures, Markov models, and pipelines with one."""
+    return hasattr(model, "fit") and not get_tags(model).target_tags.required
 
 
 def _numbers(values: Any, name: str) -> np.ndarray:
@@ -195,8 +208,8 @@ def _about(path: Path, content: bytes) -> dict[str, Any]:
     right = (
         isinstance(about, dict)
         and set(about) <= set(WORDS)
-        and about.get("task") in TASKS
-        and isinstance(about.get("target"), str)
+        and (about.get("task") in TASKS if "target" in about else "task" not in about)
+        and isinstance(about.get("target", ""), str)
     )
     if not right:
         raise refuse(path, "does not say what it predicts")
@@ -245,7 +258,6 @@ def _build(path: Path, members: dict[str, bytes], trusted: frozenset[str], versi
     objects = from_state(tree, arrays, guests.build)
     need(not members and guests.read == len(inside), "it holds members that nothing refers to")
     need(isinstance(objects, dict) and set(objects) <= set(OBJECTS) and "pipeline" in objects, "it holds no pipeline")
-    need(callable(getattr(type(objects["pipeline"]), "predict", None)), "its pipeline does not predict")
     _check_steps([step for _, step in getattr(objects["pipeline"], "steps", [("", objects["pipeline"])])])
     return objects
 
@@ -263,6 +275,8 @@ def _check_steps(steps: Sequence[Any]) -> None:
 def _check_together(found: Mapping[str, Any]) -> None:
     """That the parts belong to one model: classes, rows and columns."""
     model, schema = found["pipeline"], found["schema"]
+    predicts = callable(getattr(type(model), "predict", None))
+    need(predicts if found["task"] is not None else _has_no_target(model), "its pipeline does not predict")
     for name, dimensions in (("residuals", 1), ("probabilities", 2)):
         if found[name] is not None:
             good = found[name].ndim == dimensions and found[name].size > 0 and found[name].dtype.kind in "fiub"

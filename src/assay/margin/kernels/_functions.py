@@ -196,7 +196,7 @@ class Wrapped(Kernel):
     def _tile(self, a: _Table, b: _Table, out: Array) -> None:
         options = self.options or {}
         if isinstance(self.function, str):
-            given: Any = pairwise_kernels(_matrix(a.X), _matrix(b.X), metric=self.function, **options)
+            given: Any = self._of_name(_matrix(a.X), _matrix(b.X), options)
         elif self.pairs:
             given = [[self.function(x, z, **options) for z in _each(b.X)] for x in _each(a.X)]
         else:
@@ -210,6 +210,14 @@ class Wrapped(Kernel):
         if not np.isfinite(given).all():
             raise DataError(f"the kernel {self} gave NaN or inf", remedy="return finite numbers")
         out[:] = given
+
+    def _of_name(self, A: Any, B: Any, options: dict[str, Any]) -> Any:
+        """One of scikit-learn's, which refuses rows that it is not defined for."""
+        try:
+            return pairwise_kernels(A, B, metric=self.function, **options)
+        except (TypeError, ValueError) as error:
+            what = f"the kernel {self} cannot be computed: {' '.join(str(error).split()).rstrip('.')}"
+            raise DataError(what, remedy="pass rows that it is defined for, or use another kernel") from error
 
     def _diagonal(self, a: _Table) -> Array:
         out = np.empty(a.n)
@@ -250,7 +258,8 @@ def wrap(function: Any, *, pairs: bool = False, **options: Any) -> Kernel:
 def named(kernel: Any, *, gamma: float | str = "scale", degree: int = 3, coef0: float = 0.0, **options: Any) -> Kernel:
     """What an estimator's parameter `kernel` means: a kernel, a function of two tables, or scikit-learn's name for one.
 
-    `gamma`, `degree`, `coef0` belong to the names that have them, further `options` to wrapped functions.
+    `gamma`, `degree`, `coef0` belong to the names that have them ("chi2" takes a number as gamma, otherwise 1), further
+    `options` to wrapped functions.
 
     >>> print(named("poly", gamma=1.0, degree=2, coef0=1.0), "|", named("precomputed"))
     (<x, x'> + 1)^2 | K
@@ -264,6 +273,7 @@ def named(kernel: Any, *, gamma: float | str = "scale", degree: int = 3, coef0: 
             "laplacian": lambda: Laplacian(gamma),
             "sigmoid": lambda: Sigmoid(gamma, coef0),
             "cosine": Cosine,
+            "chi2": lambda: wrap("chi2", **({} if isinstance(gamma, str) else {"gamma": gamma}) | options),
             "precomputed": Precomputed,
         }
         if kernel in made:
