@@ -15,7 +15,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")  # before anything draws; subprocesse
 
 settings.register_profile("quick", deadline=None, derandomize=True, max_examples=50)
 settings.register_profile("long", settings.get_profile("quick"), max_examples=500)
-settings.load_profile("quick")  # `make test-all` asks for the long one
+settings.load_profile("quick")  # `make test-all` asks for the long one, which is loaded after this file
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -76,7 +76,8 @@ def sample(x: Any, name: str, *, least: int = 1, finite: bool = True) -> tuple[A
     if finite:
         refuse_non_finite(values, names, name)
     if values.shape[0] < least:
-        raise DataError(f"{name} holds {values.shape[0]} row", remedy=f"this method needs at least {least}")
+        rows = f"{values.shape[0]} row{'s' if values.shape[0] > 1 else ''}"
+        raise DataError(f"{name} holds {rows}", remedy=f"this method needs at least {least}")
     # Whole columns in a row: sums are then pairwise, and the same whatever the layout of the input.
     return np.asfortranarray(values), names
 

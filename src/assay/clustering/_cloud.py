@@ -181,13 +181,12 @@ def _exclusive(X: Array, few: list[int]) -> list[list[int]]:
 def _latent(observed: Array, hermite: Array) -> Array:
     """Correlations of the normal variables under those of the scores, by bisection over all pairs at once."""
     factorials = np.array([float(factorial(m)) for m in range(TERMS)])
-    terms = hermite[:, None, :] * hermite[None, :, :] / factorials
     low, high = np.full(observed.shape, -0.99), np.full(observed.shape, 0.99)
     for _ in range(30):
         middle = (low + high) / 2
         value = np.zeros(observed.shape)
         for m in range(TERMS - 1, 0, -1):
-            value = (value + terms[:, :, m]) * middle
+            value = (value + np.outer(hermite[:, m] / factorials[m], hermite[:, m])) * middle
         rising = value < observed
         low, high = np.where(rising, middle, low), np.where(rising, high, middle)
     R = (low + high) / 2

@@ -144,8 +144,10 @@ class KChoice(Result):
             frame[name] = [f"{value:.2f}" for value in getattr(self, name)]
         table = frame.to_string().splitlines()
         rule = "-" * max(len(line) for line in table)
-        notes = "Stable clusters are no evidence of clusters: one long cloud is cut in the same place every time."
-        return "\n".join([title, rule, test, last, rule, *(line.rstrip() for line in table), rule, notes])
+        notes = ["Stable clusters are no evidence of clusters: one long cloud is cut in the same place every time."]
+        if self.several and self.chosen == self.ks[-1]:
+            notes.append(f"k = {self.chosen} is the largest number tried: pass a larger k to see beyond it.")
+        return "\n".join([title, rule, test, last, rule, *(line.rstrip() for line in table), rule, *notes])
 
 
 def _limits(value: float, low: float, high: float) -> str:
@@ -286,12 +288,14 @@ def _one_cloud(X: Array, ks: Array, n: int, rng: np.random.Generator, n_jobs: in
     """The p-value of the test against one cloud: the larger of those along the columns and along principal axes."""
     X = _some_rows(X, TEST_ROWS, rng)
     X = X[:, X.std(axis=0) > 0]
+    if X.shape[1] == 0:  # what varies is so rare that these rows do not show it
+        return 1.0, 0.0
     tried = ks[(ks > 1) & (ks <= max(TEST_K, ks[ks > 1].min()))]
 
     def statistic(Z: Array, rng: np.random.Generator) -> Array:
         straight = straighten(Z, rng)
-        whole = np.log(((straight - straight.mean(axis=0)) ** 2).sum())
-        return np.asarray(whole - _log_inertia(straight, tried, 2, rng))
+        logs = _log_inertia(straight, np.append(1, tried), 2, rng)
+        return np.asarray(logs[0] - logs[1:])
 
     levels = any(few_levels(column) for column in X.T)
     wide = not levels and (X.shape[1] > WIDE or 2 * X.shape[1] > len(X))

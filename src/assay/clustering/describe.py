@@ -37,6 +37,8 @@ __all__ = ["ClusterPlane", "ClusterProfile", "Silhouettes", "cluster_plane", "de
 Array = np.ndarray
 SHOWN = 5000
 """Rows drawn in a picture, at most."""
+PRINTED, LEVELS = 20, 5
+"""Entries printed of each kind of columns, and levels of one column among them, at most."""
 DRAWS, CELLS = 1999, 1 << 20
 """Permutations of a test without a formula, and cells of their tables held at a time."""
 DOUBLE_DIPPING = (
@@ -98,9 +100,18 @@ class ClusterProfile(Result):
         """Columns, with their levels where they have some."""
         return [f"{c} = {v}" if v else c for c, v in zip(self.columns, self.levels, strict=True)]
 
+    def _shown(self, rows: Array) -> tuple[list[int], list[str]]:
+        """What is printed of some entries: levels by their effects, a few of each column; and what is left out."""
+        largest = np.max(np.nan_to_num(np.abs(self.effects)), axis=1)
+        rows = np.array(sorted(rows, key=lambda i: (-self.strength[i], self.columns[i], -largest[i])))
+        names = [self.columns[i] for i in rows]
+        few = [int(i) for at, i in enumerate(rows) if names[:at].count(names[at]) < LEVELS][:PRINTED]
+        left = len(rows) - len(few)
+        return few, [f"... and {left} more columns or levels: to_frame() has all"] if left else []
+
     def __str__(self) -> str:
         k = len(self.sizes)
-        title = f"{k} clusters of {', '.join(f'{size:,}' for size in self.sizes)} rows"
+        title = f"{k} cluster{'s' if k > 1 else ''} of {', '.join(f'{size:,}' for size in self.sizes)} rows"
         order = np.argsort(-np.nan_to_num(self.strength), kind="stable")
         made, out = order[~self.left_out[order]], order[self.left_out[order]]
         parts = [("columns that made the clusters", made), ("columns left out of the clustering, tested", out)]
@@ -108,7 +119,7 @@ class ClusterProfile(Result):
         for name, rows in parts:
             if not len(rows):
                 continue
-            shown = rows[:20]
+            shown, more = self._shown(rows)
             frame = pd.DataFrame({"column": [self.names()[i] for i in shown]})
             frame["overall"] = [fmt(self.overall[i], 3) for i in shown]
             for j in range(k):
@@ -117,7 +128,6 @@ class ClusterProfile(Result):
             if rows is out:
                 frame["adjusted p"] = [format_p(self.adjusted[i]) for i in shown]
             table = frame.to_string(index=False).splitlines()
-            more = [f"... and {len(rows) - 20} more: to_frame() has all"] if len(rows) > 20 else []
             lines += ["-" * max(len(line) for line in table), name, *table, *more]
         lines += ["Means or shares (effect: Cohen's d or h against the other rows); strength: eta^2 or Cramér's V."]
         if (~self.left_out).any():
@@ -232,7 +242,7 @@ def _numbers(name: str, column: pd.Series, codes: Array, k: int, *, test: bool) 
         raise DataError(what, remedy="replace it by a finite number, or by NaN to leave it out")
     sizes = np.bincount(codes, minlength=k)
     overall, total = float(x.mean()), float(((x - x.mean()) ** 2).sum())
-    means = np.bincount(codes, x - overall, minlength=k) / np.maximum(sizes, 1) + overall
+    means = np.bincount(codes, x, minlength=k) / np.maximum(sizes, 1)
     inner = np.bincount(codes, (x - means[codes]) ** 2, minlength=k)
     effects = np.empty(k)
     for j in range(k):
@@ -242,7 +252,7 @@ def _numbers(name: str, column: pd.Series, codes: Array, k: int, *, test: bool) 
         spread = inner[j] + (((others - mean) ** 2).sum() if others.size else 0.0)
         pooled = np.sqrt(spread / max(x.size - 2, 1))
         effects[j] = (means[j] - mean) / pooled if pooled > 0 and sizes[j] else np.nan
-    strength = 1.0 - float(inner.sum()) / total if total > 0 else 0.0
+    strength = max(0.0, 1.0 - float(inner.sum()) / total) if total > 0 else 0.0
     p = _equal_means(x, codes) if test and total > 0 else np.nan
     return [_Entry(name, "", overall, np.where(sizes > 0, means, np.nan), effects, strength, p)]
 

@@ -38,7 +38,7 @@ from assay.margin._ascent import coordinate_ascent, gather, pair_ascent
 from assay.margin._gram import Gram
 from assay.numerics.threads import halted
 
-__all__ = ["Dual", "Records", "Solution", "bias_and_gap", "solve"]
+__all__ = ["Dual", "Records", "Solution", "bias_and_gap", "gap_at", "solve"]
 
 Array = np.ndarray
 SET = 1024
@@ -178,10 +178,11 @@ def bias_and_gap(dual: Dual, beta: Array, e: Array) -> tuple[float, float, float
         left = max(0.0, top - bottom)
     else:
         bias, left = 0.0, max(0.0, top, -bottom)
-    return bias, _gap(dual, beta, e, bias), left
+    return bias, gap_at(dual, beta, e, bias), left
 
 
-def _gap(dual: Dual, beta: Array, e: Array, bias: float) -> float:
+def gap_at(dual: Dual, beta: Array, e: Array, bias: float) -> float:
+    """The duality gap at a bias."""
     f, r = dual.c - e, e - bias
     norm = float(beta @ f)
     with np.errstate(invalid="ignore"):

@@ -77,7 +77,8 @@ def _towards(K: Array, dual: Dual, beta: Array, e: Array, F: Array, side: Array)
 def _singular(KF: Array, r: Array, short: float | None) -> tuple[Array, float]:
     """The same where K_FF is singular: the shortest solution, or far along a direction in which D is linear."""
     m = r.size
-    scale = max(float(np.abs(KF).max()), 1e-300)
+    scale = float(np.abs(KF).max())
+    scale = scale if scale > 1e-100 else 1.0  # rows that are nothing to the kernel have no scale of their own
     if short is None:
         A, right = KF / scale, r / scale
     else:

@@ -17,7 +17,7 @@ from sklearn.utils import Tags
 
 from assay.base import Constraint, Estimator, boolean, instance_of, integer, none, one_of, real
 from assay.errors import AssayWarning, ConvergenceWarning, DataError, ParameterError
-from assay.margin._dual import Dual, Solution, bias_and_gap, solve
+from assay.margin._dual import Dual, Solution, bias_and_gap, gap_at, solve
 from assay.margin._finish import finish
 from assay.margin._gram import Gram
 from assay.margin._separable import warn_of_indefinite
@@ -252,6 +252,7 @@ class KernelMachine(Estimator):
         )  # fmt: skip
         if small and self.max_iter == -1:
             found = _ended(source, dual, found, shift)
+        found = _no_worse_than_nothing(dual, found)
         if self.bias == "augmented":
             bias = float(found.beta.sum())
             norm = float(found.beta @ (dual.c - found.e))
@@ -336,6 +337,22 @@ def _ended(source: Source, dual: Dual, found: Solution, shift: float) -> Solutio
     beta, e = (found.beta, dual.c - K @ found.beta) if exact is None else exact
     bias, gap, left = bias_and_gap(dual, beta, e)
     return Solution(beta, e, bias, dual.objective(beta, e), gap, left, found.converged, found.records)
+
+
+def _no_worse_than_nothing(dual: Dual, found: Solution) -> Solution:
+    """A solution that was not reached gives way to beta = 0, where that has the lower primal objective.
+
+    Steps in columns of wildly different sizes lose themselves in rounding; the warning says that they did.
+    """
+    if found.converged or dual.total or not np.isfinite(dual.hi).all():
+        return found
+    beta = np.zeros(dual.c.size)
+    bias, _, left = bias_and_gap(dual, beta, dual.c)
+    tried = (bias, *np.quantile(dual.c, [0.0, 0.5, 1.0])) if dual.coupled else (bias,)
+    gap, bias = min((gap_at(dual, beta, dual.c, float(b)), float(b)) for b in tried)
+    if found.gap + found.objective <= gap * (1.0 + 1e-9):  # the gap is P - D, and D is 0 at beta = 0
+        return found
+    return Solution(beta, dual.c.copy(), bias, 0.0, gap, left, False, found.records)
 
 
 def _check_gram(K: Array) -> None:
