@@ -152,3 +152,18 @@ def test_too_few_clouds_for_the_level():
 def test_one_cloud_is_seldom_taken_for_several(name):
     """Forty tables each at level .05: more than 8 claims have a probability of 1e-4 if the level is held."""
     assert sum(found.several for found in claims(CLOUDS[name], 40, 77)) <= 8
+
+
+def test_what_varies_in_few_rows_is_no_cluster():
+    """Clouds drawn from such a table may be constant, and so may the rows that the test looks at."""
+    for n in (200, 1998):
+        X = np.append(np.zeros(n), [1.0, 2.0])
+        assert choose_k(X, 2, n_bootstrap=19, n_references=5, n_resamples=3, n_init=1, random_state=0).chosen == 1
+
+
+def test_the_largest_number_tried_is_named_where_it_was_chosen():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 2)) + np.repeat([[0, 0], [9, 0], [0, 9], [9, 9]], 30, axis=0)
+    cheap = {"n_bootstrap": 19, "n_references": 5, "n_resamples": 3, "random_state": 0}
+    assert "k = 3 is the largest number tried: pass a larger k" in str(choose_k(X, 3, **cheap))
+    assert "largest number tried" not in str(choose_k(X, 6, **cheap))

@@ -279,9 +279,13 @@ def _fit(X: Array, k: int, n_init: int, rng: np.random.Generator) -> Run:
 
 
 def _log_inertia(X: Array, ks: Array, n_init: int, rng: np.random.Generator) -> Array:
-    """log W_k for each k; a table with fewer distinct rows than clusters has an inertia next to nothing."""
-    floor = 1e-12 * float(((X - X.mean(axis=0)) ** 2).sum()) + 1e-300
-    return np.log([max(_fit(X, k, n_init, rng).total, floor) for k in ks])
+    """log W_k for each k, 1 among them."""
+    return _logs([_fit(X, k, n_init, rng).total for k in ks])
+
+
+def _logs(inertia: Any) -> Array:
+    """log W_k of the W_k of a table; with no more distinct rows than clusters it is that of next to nothing."""
+    return np.log(np.maximum(inertia, 1e-12 * np.max(inertia) + 1e-300))
 
 
 def _one_cloud(X: Array, ks: Array, n: int, rng: np.random.Generator, n_jobs: int | None) -> tuple[float, float]:
@@ -339,7 +343,7 @@ def _gap(
     X: Array, ks: Array, inertia: Array, n: int, n_init: int, rng: np.random.Generator, n_jobs: int | None
 ) -> tuple[Array, Array]:
     logs = _reference(X, ks, n, n_init, len(X), rng, n_jobs)
-    gap = logs.mean(axis=0) - np.log(np.maximum(inertia, 1e-12 * inertia.max()))
+    gap = logs.mean(axis=0) - _logs(inertia)
     return gap, logs.std(axis=0) * np.sqrt(1 + 1 / n)
 
 
@@ -364,8 +368,7 @@ def _halves(
         rows = np.sort(mine.choice(len(X), size, replace=False))
         half = np.ascontiguousarray(X[rows])
         runs = [_fit(half, k, n_init, mine) for k in ks]
-        inertia = np.array([run.total for run in runs])
-        gap = logs.mean(axis=0) - np.log(np.maximum(inertia, 1e-12 * inertia.max()))
+        gap = logs.mean(axis=0) - _logs([run.total for run in runs])
         distances = squareform(pdist(half))
         widths = [_mean_silhouette(distances, run.labels) for run in runs]
         labels = np.array([cdist(X, run.centres, "sqeuclidean").argmin(axis=1) for run in runs])
