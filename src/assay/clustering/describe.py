@@ -100,32 +100,36 @@ class ClusterProfile(Result):
         """Columns, with their levels where they have some."""
         return [f"{c} = {v}" if v else c for c, v in zip(self.columns, self.levels, strict=True)]
 
-    def _shown(self, rows: Array) -> tuple[list[int], list[str]]:
-        """What is printed of some entries: levels by their effects, a few of each column; and what is left out."""
+    def strongest(self, most: int, *, left_out: bool = False) -> list[int]:
+        """At most so many entries of the columns that made the clusters, or were left out, to be printed or drawn.
+
+        The strongest columns come first, and of each at most five levels, those with the largest effects.
+        """
         largest = np.max(np.nan_to_num(np.abs(self.effects)), axis=1)
-        rows = np.array(sorted(rows, key=lambda i: (-self.strength[i], self.columns[i], -largest[i])))
+        rows = np.flatnonzero(self.left_out == left_out).tolist()
+        rows = sorted(rows, key=lambda i: (-self.strength[i], self.columns[i], -largest[i]))
         names = [self.columns[i] for i in rows]
-        few = [int(i) for at, i in enumerate(rows) if names[:at].count(names[at]) < LEVELS][:PRINTED]
-        left = len(rows) - len(few)
-        return few, [f"... and {left} more columns or levels: to_frame() has all"] if left else []
+        return [i for at, i in enumerate(rows) if names[:at].count(names[at]) < LEVELS][:most]
 
     def __str__(self) -> str:
         k = len(self.sizes)
         title = f"{k} cluster{'s' if k > 1 else ''} of {', '.join(f'{size:,}' for size in self.sizes)} rows"
-        order = np.argsort(-np.nan_to_num(self.strength), kind="stable")
-        made, out = order[~self.left_out[order]], order[self.left_out[order]]
-        parts = [("columns that made the clusters", made), ("columns left out of the clustering, tested", out)]
         lines = [title]
-        for name, rows in parts:
-            if not len(rows):
+        for name, out in (
+            ("columns that made the clusters", False),
+            ("columns left out of the clustering, tested", True),
+        ):
+            shown = self.strongest(PRINTED, left_out=out)
+            if not shown:
                 continue
-            shown, more = self._shown(rows)
+            left = int(np.count_nonzero(self.left_out == out)) - len(shown)
+            more = [f"... and {left} more columns or levels: to_frame() has all"] if left else []
             frame = pd.DataFrame({"column": [self.names()[i] for i in shown]})
             frame["overall"] = [fmt(self.overall[i], 3) for i in shown]
             for j in range(k):
                 frame[f"cluster {j}"] = [_value(self.values[i, j], self.effects[i, j]) for i in shown]
             frame["strength"] = [f"{self.strength[i]:.2f}" for i in shown]
-            if rows is out:
+            if out:
                 frame["adjusted p"] = [format_p(self.adjusted[i]) for i in shown]
             table = frame.to_string(index=False).splitlines()
             lines += ["-" * max(len(line) for line in table), name, *table, *more]
@@ -303,7 +307,7 @@ def _chi_square(counts: Array, expected: Array) -> float:
     observed, hits, block = (counts**2 / expected).sum() * (1 - 1e-12), 0, max(1, CELLS // counts.size)
     for first in range(0, DRAWS, block):
         tables = law.rvs(min(block, DRAWS - first), random_state=rng)
-        hits += np.count_nonzero((tables**2 / expected).sum(axis=(1, 2)) >= observed)
+        hits += int(np.count_nonzero((tables**2 / expected).sum(axis=(1, 2)) >= observed))
     return float((1 + hits) / (DRAWS + 1))
 
 

@@ -351,7 +351,11 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
             self.__dict__.pop(name, None)
 
     def describe(self, X: Any, left_out: Any = None, *, alpha: float = 0.05) -> ClusterProfile:
-        """The clusters of these rows in words of the table (`describe_clusters`); columns left out are tested."""
+        """The clusters of these rows in words of the table (`describe_clusters`); columns left out are tested.
+
+        X has the units of `fit`. Of a table that was standardised first, `describe_clusters(table, labels_)` describes
+        the columns in their own units.
+        """
         return describe_clusters(X, self.predict(X), left_out=left_out, alpha=alpha)
 
     def silhouettes(self, X: Any) -> Silhouettes:

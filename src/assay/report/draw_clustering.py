@@ -17,8 +17,8 @@ from assay.results import format_p
 
 __all__: list[str] = []
 
-MOST_ROWS = 30
-"""Rows of a heatmap that can still be read."""
+MOST_ROWS, MOST_LETTERS = 30, 40
+"""Rows of a heatmap that can still be read, and letters of a name beside it."""
 
 
 def _colour(cluster: int) -> Any:
@@ -118,11 +118,13 @@ def _plane(result: ClusterPlane, ax: Axes | None = None) -> Axes:
 @draw.register
 def _profile(result: ClusterProfile, ax: Axes | None = None) -> Axes:
     """Effect sizes as colours, means and shares as numbers."""
-    order = np.lexsort((-np.nan_to_num(result.strength), result.left_out))  # those left out below the others
-    first, last = order[~result.left_out[order]], order[result.left_out[order]]
-    order = np.concatenate([first[: max(MOST_ROWS // 2, MOST_ROWS - len(last))], last])[:MOST_ROWS]
+    last = result.strongest(MOST_ROWS, left_out=True)  # below the others
+    order = [*result.strongest(max(MOST_ROWS // 2, MOST_ROWS - len(last))), *last][:MOST_ROWS]
+    names = [name if len(name) <= MOST_LETTERS else f"{name[: MOST_LETTERS - 1]}…" for name in result.names()]
+    marks = ["" if not result.left_out[i] else f"  (left out, p {format_p(result.adjusted[i])})" for i in order]
+    labels = [names[i] + mark for i, mark in zip(order, marks, strict=True)]
     k, rows = len(result.sizes), len(order)
-    with canvas(ax, (2.8 + 1.0 * k, 1.8 + 0.3 * rows)) as axes:
+    with canvas(ax, (2.0 + 1.0 * k + 0.09 * max(map(len, labels)), 1.8 + 0.3 * rows)) as axes:
         effects = result.effects[order]
         top = max(0.8, float(np.nanmax(np.abs(effects), initial=0.0)))
         shown = axes.imshow(effects, cmap="RdBu_r", vmin=-top, vmax=top, aspect="auto")
@@ -133,9 +135,7 @@ def _profile(result: ClusterProfile, ax: Axes | None = None) -> Axes:
                     j, i, fmt(result.values[row, j], 3), ha="center", va="center", fontsize=8.5,
                     color="white" if dark else INK,
                 )  # fmt: skip
-        names = result.names()
-        marks = ["" if not result.left_out[i] else f"  (left out, p {format_p(result.adjusted[i])})" for i in order]
-        axes.set_yticks(range(rows), [names[i] + mark for i, mark in zip(order, marks, strict=True)])
+        axes.set_yticks(range(rows), labels)
         axes.set_xticks(range(k), [f"{j}\n{size:,} rows" for j, size in enumerate(result.sizes)])
         axes.grid(visible=False)
         more = f", the {rows} strongest of {len(names)}" if rows < len(names) else ""
