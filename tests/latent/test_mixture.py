@@ -244,9 +244,9 @@ def test_faithful_as_in_mclust():
     assert 2314.316 - 0.05 <= found.lowest <= 2314.316  # it stops a little before the maximum there
     assert -1126.326 <= found.best_model.log_likelihood_ <= -1126.326 + 0.025
     order = np.argsort(found.best_model.weights_)
-    assert_allclose(found.best_model.weights_[order], [0.1656784, 0.3563696, 0.4779520], atol=2e-3)
+    assert_allclose(found.best_model.weights_[order], [0.1656784, 0.3563696, 0.4779520], atol=6e-3)
     means = [[3.793066, 77.521051], [2.037596, 54.491158], [4.463245, 80.833439]]
-    assert_allclose(found.best_model.means_[order], means, rtol=2e-3)
+    assert_allclose(found.best_model.means_[order], means, rtol=4e-3)
     params = (model.weights_, model.means_, model.covariances_)
     for new, old in zip(naive.em_step(FAITHFUL.to_numpy(), params), params, strict=True):
         assert_allclose(new, old, rtol=1e-5)
