@@ -74,7 +74,7 @@ def test_rare_levels_are_tested_by_permutation():
 def test_labels_of_another_table_are_refused():
     with pytest.raises(DataError, match="X has 100 rows, but there are 3 labels; pass one label per row"):
         describe_clusters(X, [0, 1, 1])
-    with pytest.raises(DataError, match="labels are no cluster numbers"):
+    with pytest.raises(DataError, match="labels are not cluster numbers"):
         describe_clusters(X, ["a"] * 100)
 
 

@@ -36,8 +36,8 @@ Array = np.ndarray
 SHOWN = 5000
 """Rows drawn in a picture, at most."""
 DOUBLE_DIPPING = (
-    "Columns that made the clusters are described without tests or intervals: clusters are cut where these columns "
-    "separate most, so that a test would reject even for a single cloud (double dipping)."
+    "Columns used for the clustering are described without tests or intervals: clusters are cut where these columns "
+    "separate most, so a test would reject even for a single cluster (double dipping)."
 )
 
 
@@ -99,7 +99,7 @@ class ClusterProfile(Result):
         title = f"{k} clusters of {', '.join(f'{size:,}' for size in self.sizes)} rows"
         order = np.argsort(-np.nan_to_num(self.strength), kind="stable")
         made, out = order[~self.left_out[order]], order[self.left_out[order]]
-        parts = [("columns that made the clusters", made), ("columns left out of the clustering, tested", out)]
+        parts = [("columns used for the clustering", made), ("other columns, tested", out)]
         lines = [title]
         for name, rows in parts:
             if not len(rows):
@@ -143,7 +143,7 @@ def describe_clusters(X: Any, labels: Any, *, left_out: Any = None, alpha: float
     alpha = fraction(alpha, "alpha")
     codes = np.asarray(labels)
     if codes.ndim != 1 or codes.dtype.kind not in "iu" or (codes.size and codes.min() < 0):
-        raise DataError("labels are no cluster numbers", remedy="pass one whole number of at least 0 per row")
+        raise DataError("labels are not cluster numbers", remedy="pass one whole number of at least 0 per row")
     used = _entries(_frame(X, "X", len(codes)), codes, test=False)
     others = [] if left_out is None else _entries(_frame(left_out, "left_out", len(codes)), codes, test=True)
     entries = used + others

@@ -143,7 +143,7 @@ class HierarchicalClustering(ClusterMixin, Estimator):
         del y
         names = _names(X)
         if self._is("euclidean", "l2"):
-            points = self._gate(X)
+            points = self._validate(X)
             self._enough(len(points))
             Z = from_points(points, self.linkage, self._members(members, len(points)), self.n_jobs)
         else:
@@ -167,7 +167,7 @@ class HierarchicalClustering(ClusterMixin, Estimator):
         assert w is not None
         if (w == 0).any():
             row = int(np.argmin(w))
-            raise DataError(f"members is 0 in row {row}", remedy="drop rows that stand for nothing: X[members > 0]")
+            raise DataError(f"members is 0 in row {row}", remedy="drop those rows: X[members > 0]")
         return w
 
     def _distances(self, X: Any, *, reset: bool) -> Array:
@@ -177,10 +177,10 @@ class HierarchicalClustering(ClusterMixin, Estimator):
                 self._check_parameters()
             if np.ndim(X) == 1:
                 X = given(X)
-            return given(self._gate(X, reset=reset, finite=False))
+            return given(self._validate(X, reset=reset, finite=False))
         if self._is("gower"):
             return gower(self._frame(X, reset=reset), self.n_jobs)
-        points = self._gate(X, reset=reset)
+        points = self._validate(X, reset=reset)
         return by_function(points, self.metric) if callable(self.metric) else by_name(points, self.metric)
 
     def _frame(self, X: Any, *, reset: bool) -> pd.DataFrame:
@@ -189,11 +189,11 @@ class HierarchicalClustering(ClusterMixin, Estimator):
             self._check_parameters()
         frame = as_frame(X, plain="iuf")
         if frame is None:
-            values = self._gate(X, reset=reset, finite=False)
+            values = self._validate(X, reset=reset, finite=False)
             return pd.DataFrame(values, columns=X.columns if isinstance(X, pd.DataFrame) else None, copy=False)
         self._match_columns(X if isinstance(X, pd.DataFrame) else frame.to_numpy(), reset=reset)
         if frame.shape[1] == 0 or len(frame) == 0:
-            self._gate(np.empty(frame.shape), reset=reset)  # which says what is missing
+            self._validate(np.empty(frame.shape), reset=reset)  # which says what is missing
         return frame
 
     def _keep(self, Z: Array, names: list[str] | None) -> Self:
@@ -273,7 +273,7 @@ class HierarchicalClustering(ClusterMixin, Estimator):
         check_is_fitted(self)
         D = self._distances(X, reset=False)
         if len(D) != self.n_leaves_:
-            what = f"X has {len(D)} rows, but the tree {self.n_leaves_}"
+            what = f"X has {len(D)} rows, but the tree has {self.n_leaves_}"
             raise DataError(what, remedy="pass the rows of fit")
         np.fill_diagonal(D, 0.0)
         pairs, heights = squareform(D, checks=False), self.cophenetic_distances()

@@ -170,11 +170,11 @@ class MixedNB(LogOdds, NaiveBayes):
             X = X.to_pandas()
         frame = as_frame(X, plain="iuf")
         if frame is None:
-            values = self._gate(X, reset=reset, finite=False)
+            values = self._validate(X, reset=reset, finite=False)
             return pd.DataFrame(values, columns=X.columns if isinstance(X, pd.DataFrame) else None, copy=False)
         self._match_columns(X if isinstance(X, pd.DataFrame) else frame.to_numpy(), reset=reset)
         if frame.shape[1] == 0 or len(frame) == 0:
-            self._gate(np.empty(frame.shape), reset=reset)  # which says what is missing
+            self._validate(np.empty(frame.shape), reset=reset)  # which says what is missing
         return frame
 
     def _learn_kinds(self, frame: pd.DataFrame) -> None:
@@ -288,8 +288,8 @@ class MixedNB(LogOdds, NaiveBayes):
             centre = weight @ mean / weight.sum()
             overall = (square.sum() + weight @ (mean - centre) ** 2) / weight.sum()
         if not np.isfinite(overall):
-            what = f"{self._column(j)} spreads further than floating point reaches"
-            raise DataError(what, remedy="divide it by a constant")
+            what = f"{self._column(j)} has a range that overflows floating point"
+            raise DataError(what, remedy="rescale it")
         if overall == 0:
             return None
         seen = weight > 0
