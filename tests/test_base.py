@@ -26,12 +26,12 @@ class Toy(RegressorMixin, Estimator):
         self.mode = mode
 
     def fit(self, X, y=None, sample_weight=None):
-        self.X_, self.y_ = self._gate(X, y, sparse=self.takes)
+        self.X_, self.y_ = self._validate(X, y, sparse=self.takes)
         self.w_ = self._weights(sample_weight, self.X_.shape[0])
         return self
 
     def predict(self, X):
-        return self._gate(X, reset=False, sparse=self.takes)[:, 0]
+        return self._validate(X, reset=False, sparse=self.takes)[:, 0]
 
 
 class SparseToy(Toy):
@@ -205,25 +205,25 @@ def test_missing_values_in_nullable_columns():
 def test_text_names_the_column_that_holds_it():
     X = GOOD.astype(object)
     X[1, 1] = "tall"
-    assert "column 1 holds the text 'tall' in row 1" in str(refuse(X))
-    assert "column 'b' holds the text 'tall' in row 1" in str(refuse(pd.DataFrame(X, columns=["a", "b"])))
+    assert "column 1 contains the text 'tall' in row 1" in str(refuse(X))
+    assert "column 'b' contains the text 'tall' in row 1" in str(refuse(pd.DataFrame(X, columns=["a", "b"])))
     # numpy would turn the whole list into text and blame the first column
-    assert "column 1 holds the text 'tall' in row 1" in str(refuse(X.tolist()))
+    assert "column 1 contains the text 'tall' in row 1" in str(refuse(X.tolist()))
     frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": ["x", "y", "z"]})
-    assert "column 'b' holds the text 'x' in row 0" in str(refuse(frame))
-    assert "column 'b' holds the text 'x' in row 0" in str(refuse(frame.astype({"b": "category"})))
-    assert "column 0 holds the text" in str(refuse(np.array([["a"], ["b"], ["c"]])))
+    assert "column 'b' contains the text 'x' in row 0" in str(refuse(frame))
+    assert "column 'b' contains the text 'x' in row 0" in str(refuse(frame.astype({"b": "category"})))
+    assert "column 0 contains the text" in str(refuse(np.array([["a"], ["b"], ["c"]])))
 
 
 def test_dates_and_complex_numbers():
     frame = pd.DataFrame({"a": [1.0, 2.0, 3.0], "when": pd.date_range("2020", periods=3)})
     error = refuse(frame)
     assert isinstance(error, DataTypeError)
-    assert "column 'when' holds dates" in str(error)
+    assert "column 'when' contains dates" in str(error)
     assert "column 'when'" in str(refuse(frame.assign(when=frame.when - frame.when[0])))
     assert "column 'when'" in str(refuse(frame.assign(when=frame.when.dt.tz_localize("UTC"))))
     assert "column 'when'" in str(refuse(frame.assign(when=frame.when.dt.to_period("M"))))
-    assert "column 0 holds dates" in str(refuse(np.array([["2020-01-01"]] * 3, dtype="datetime64[D]")))
+    assert "column 0 contains dates" in str(refuse(np.array([["2020-01-01"]] * 3, dtype="datetime64[D]")))
     assert "Complex data not supported" in str(refuse(GOOD + 1j))
     assert "Complex data not supported" in str(refuse((GOOD + 1j).tolist()))
     assert "Complex data not supported" in str(refuse(sparse.csr_array(GOOD + 1j), kind=SparseToy))
@@ -286,15 +286,15 @@ def test_sparse_where_it_is_claimed_and_refused_where_not(kind):
         ([1.0, 2.0, None], "y contains NaN in row 2"),
         (np.array([1.0, 2.0, -np.inf], dtype=object), "y contains inf in row 2"),
         (pd.Series([1, pd.NA, 3], dtype="Int64"), "y contains NaN in row 1"),
-        (["a", "b", "c"], "y holds the text 'a' in row 0"),
+        (["a", "b", "c"], "y contains the text 'a' in row 0"),
         ([1.0, "b", 3.0], "'b' in row 1"),
         (np.array([1, 2, 3]) * 1j, "Complex data not supported"),
-        (pd.date_range("2020", periods=3), "y holds dates"),
+        (pd.date_range("2020", periods=3), "y contains dates"),
         ([1.0, 2.0], "inconsistent numbers of samples"),
         (np.ones((3, 2)), "1d array"),
         (sparse.csr_array(np.ones((3, 1))), "y is sparse"),
         (None, "requires y"),
-        (np.array([{}, {}, {}]), "y holds a dict in row 0"),
+        (np.array([{}, {}, {}]), "y contains a dict in row 0"),
         ([[1], [2, 3], [4]], "y"),
         (3.0, "y"),
     ],
@@ -371,7 +371,7 @@ def test_feature_names():
     assert Toy().fit(pd.DataFrame(GOOD, columns=["ä", "b c"]), [1, 2, 3])._feature_names() == ["ä", "b c"]
 
 
-def test_errors_at_the_gate_survive_pickling():
+def test_validation_errors_survive_pickling():
     error = refuse([[NAN]], [1.0])
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
 

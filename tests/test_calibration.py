@@ -376,7 +376,7 @@ def test_prefit_and_frozen_models_are_used_as_they_are():
         CalibratedClassifier(cv="prefit").fit(X, y)
     with pytest.raises(DataError, match="7 in row 1"):
         CalibratedClassifier(fitted, cv="prefit").fit(X[:3], [0, 7, 1])
-    with pytest.raises(DataError, match="class 1 is not among these rows"):
+    with pytest.raises(DataError, match="class 1 does not occur in these rows"):
         CalibratedClassifier(fitted, cv="prefit").fit(X[:3], [0, 0, 0])
 
 
@@ -484,7 +484,7 @@ def test_bad_tables_are_blamed_by_column_and_row():
         (lambda y: np.where(np.arange(100) == 3, None, y), "row 3"),
         (lambda y: np.column_stack([y, y]), r"\(100, 2\)"),
         (lambda y: sparse.csr_array(y[:, None]), "sparse"),
-        (lambda y: np.where(np.arange(100) == 3, 7, y), "class 7 is not among the training rows of fold"),
+        (lambda y: np.where(np.arange(100) == 3, 7, y), "class 7 does not occur in the training rows of fold"),
     ],
 )
 def test_bad_targets(y, words):
@@ -497,13 +497,13 @@ def test_bad_targets(y, words):
 def test_folds_that_do_not_fit():
     X, y = table(40, 3)
     order = np.argsort(y, kind="stable")
-    with pytest.raises(DataError, match="class 0 is not among the training rows of fold 0"):
+    with pytest.raises(DataError, match="class 0 does not occur in the training rows of fold 0"):
         CalibratedClassifier(cv=KFold(3)).fit(X[order], y[order])
-    with pytest.raises(DataError, match="no scored row in fold 0 is of class"):
+    with pytest.raises(DataError, match="no scored row in fold 0 has class"):
         CalibratedClassifier(cv=KFold(20), ensemble=True).fit(X[order], y[order])
     with pytest.raises(DataError, match="60 folds"):
         CalibratedClassifier(cv=60).fit(X, y)
-    with pytest.raises(DataError, match="fold 0 names a row beyond"):
+    with pytest.raises(DataError, match="fold 0 has a row number beyond"):
         CalibratedClassifier(cv=[([0, 99], [1])]).fit(X, y, sample_weight=np.arange(40))
     X, y = table(200, 4)
     with pytest.raises(DataError, match="6 columns for 4 classes"):
@@ -521,7 +521,7 @@ class Broken(LogisticRegression):
 
 def test_a_score_that_is_no_number_names_the_classifier_and_the_row():
     X, y = table(60)
-    with pytest.raises(DataError, match="the score of Broken holds NaN in row 2"):
+    with pytest.raises(DataError, match="the score of Broken contains NaN in row 2"):
         CalibratedClassifier(Broken()).fit(X, y)
 
 

@@ -101,7 +101,7 @@ def test_a_signal_while_modules_load(folder, name):
     until_it_listens(process)
     code, said = stop(process, number)
     assert code == 128 + number
-    assert said.strip() == "assay: stopped before anything was sealed; run the same command again."
+    assert said.strip() == "assay: interrupted before anything was saved; run the same command again."
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", *map(slow, ("SIGINT", "SIGHUP"))])
@@ -112,7 +112,7 @@ def test_a_signal_in_a_fit_that_never_ends(folder, name):
     code, said = stop(process, number)
     assert code == 128 + number
     study = os.listdir(folder / "home" / "studies")[0]
-    assert said.strip() == f"assay: stopped; what is finished is kept. Go on with: assay resume {study}"
+    assert said.strip() == f"assay: interrupted; finished work is saved. Continue with: assay resume {study}"
 
 
 @pytest.mark.slow
@@ -191,7 +191,7 @@ with interrupts.working():
 def test_a_library_that_logs_the_interrupt_adds_no_traceback():
     done = subprocess.run([sys.executable, "-c", INTERRUPTED_CLOSE], capture_output=True, text=True)
     assert done.returncode == 128 + signal.SIGTERM
-    assert done.stderr.strip() == "assay: stopped before anything was sealed; run the same command again."
+    assert done.stderr.strip() == "assay: interrupted before anything was saved; run the same command again."
 
 
 def test_the_cleaner_of_ended_workers_is_told_not_to_warn(monkeypatch):

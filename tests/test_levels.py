@@ -27,11 +27,11 @@ def test_whatever_float_takes_is_a_number():
 @pytest.mark.parametrize(
     ("cells", "kind", "error", "words"),
     [
-        ([1.5, None, "x"], object, DataError, "column 'a' holds the text 'x' in row 2, where numbers belong"),
-        ([1.5, [2]], object, DataTypeError, "column 'a' holds a list in row 1: .* convert the column to numbers"),
-        (["2020-01-01"], "datetime64[ns]", DataTypeError, "column 'a' holds dates or times; turn it into numbers"),
-        ([datetime.timedelta(1)], "duration[us][pyarrow]", DataTypeError, "column 'a' holds dates or times"),
-        ([1j], complex, DataError, "column 'a' holds complex numbers; pass real and imaginary parts"),
+        ([1.5, None, "x"], object, DataError, "column 'a' contains the text 'x' in row 2, expected a number"),
+        ([1.5, [2]], object, DataTypeError, "column 'a' contains a list in row 1: .* convert the column to numbers"),
+        (["2020-01-01"], "datetime64[ns]", DataTypeError, "column 'a' contains dates or times; convert it to numbers"),
+        ([datetime.timedelta(1)], "duration[us][pyarrow]", DataTypeError, "column 'a' contains dates or times"),
+        ([1j], complex, DataError, "column 'a' contains complex numbers; pass real and imaginary parts"),
     ],
 )
 def test_what_is_no_number_is_told_by_row(cells, kind, error, words):
@@ -47,7 +47,9 @@ def test_levels_are_sorted_and_mixed_ones_by_type():
 
 def test_a_level_is_text_a_number_or_a_truth_value():
     refuse_objects(pd.Series(["a", b"b", 1, 2.5, np.True_, None], dtype=object), "column 'a'")
-    with pytest.raises(DataTypeError, match="column 'a' holds a set in row 2: argument must be a string or a number"):
+    with pytest.raises(
+        DataTypeError, match="column 'a' contains a set in row 2: argument must be a string or a number"
+    ):
         refuse_objects(pd.Series(["a", None, {1}, [2]], dtype=object), "column 'a'")
 
 
@@ -59,7 +61,7 @@ def test_places_are_found_whatever_the_text_is_kept_in(kind):
 
 
 def test_a_number_where_text_was_is_told():
-    words = "column 'c' holds the number 3 in row 0, but text in training; pass it as text"
+    words = "column 'c' contains the number 3 in row 0, but text in training; pass it as text"
     with pytest.raises(DataError, match=words):
         as_places(pd.Series([3, 4]), np.array(["a", "b"], dtype=object), "column 'c'")
     assert np.isnan(as_places(pd.Series([np.nan]), np.array(["a"], dtype=object), "column 'c'")).all()
@@ -69,11 +71,11 @@ def test_a_column_is_named_or_numbered():
     names = [f"x{j}" for j in range(8)]
     assert [column_index(key, names, "kinds") for key in ("x3", np.int64(3), -5)] == [3, 3, 3]
     for key in ("y", 8, -9, True, 1.0):
-        with pytest.raises(ParameterError, match=r"kinds names .*, which is no column; the columns are .* \.\.\."):
+        with pytest.raises(ParameterError, match=r"kinds names the unknown column .*; the columns are .* \.\.\."):
             column_index(key, names, "kinds")
 
 
-def test_tables_of_plain_numbers_are_left_to_the_gate():
+def test_tables_of_plain_numbers_are_left_to_numeric_validation():
     truths = pd.DataFrame({"a": [True, False]})
     assert as_frame(truths, plain="biuf") is None
     assert as_frame(truths, plain="iuf") is truths

@@ -139,7 +139,7 @@ def test_an_attribute_that_nobody_declared_is_refused():
 def test_objects_that_hold_themselves_are_refused():
     model = Ridge()
     model.alpha = [model]
-    with pytest.raises(DataTypeError, match="holds itself"):
+    with pytest.raises(DataTypeError, match="contains itself"):
         to_state(model, no_guests)
 
 

@@ -71,7 +71,7 @@ def test_names_say_which_table_is_meant():
 
 
 def test_unknown_families_are_refused():
-    with pytest.raises(ParameterError, match=r"unknown family 'oaks'; choose among .*trees"):
+    with pytest.raises(ParameterError, match=r"unknown family 'oaks'; choose from .*trees"):
         warm.declared(["trees", "oaks"])
 
 
@@ -105,7 +105,7 @@ def test_a_worker_that_dies_keeps_nobody_waiting(toys):
     assert workers.wait_for_any([["toys.third", "toys.fourth"], ["toys.second"]]) == 1
     assert workers.wait_for_any([["toys.third", "toys.fourth"]]) == 0
     workers.close()
-    assert outcomes["toys.third"] == "the worker process ended"
+    assert outcomes["toys.third"] == "the worker process died"
     assert outcomes["toys.fourth"] is not None
     assert warm.pending(toys) == toys[1:]
 

@@ -4,9 +4,9 @@ A class declares its ranges once:
 
     constraints = {"alpha": real(0), "solver": one_of("qr", "gradient"), "max_iter": integer(1)}
 
-and its `fit` passes everything through the gate: parameters are checked against their ranges, X and y
+and its `fit` validates everything once: parameters are checked against their ranges, X and y
 become clean arrays, and anything wrong is refused in one sentence that names the column and the row.
-Behind the gate everything is trusted.
+After that everything is trusted.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ __all__ = [
     "weight_name",
 ]
 
-IMPUTE = "drop those rows or fill the gaps first, for instance with sklearn.impute.SimpleImputer"
-REPLACE = "replace it by a finite number or drop that row"
-RESCALE = "divide it by a constant, or correct it"
+IMPUTE = "drop those rows or impute the missing values first, for instance with sklearn.impute.SimpleImputer"
+REPLACE = "replace it with a finite number or drop that row"
+RESCALE = "rescale the column, or correct the value"
 NUMERIC = "convert the column first, for instance with pandas.to_numeric"
 ENCODE = "encode it as numbers first, for instance with sklearn.preprocessing.OneHotEncoder, or drop the column"
 
 LARGEST = np.float64(1e153)
-"""Beyond this a square overflows, and with it every sum of squares behind the gate."""
+"""Beyond this a square overflows, and with it every sum of squares after validation."""
 
 
 class Estimator(Stateful, BaseEstimator):
-    """Root of all estimators: scikit-learn's API, with `constraints` checked once, at the gate.
+    """Root of all estimators: scikit-learn's API, with `constraints` validated once.
 
     What a model file holds of an estimator is declared in `state` (see `assay.state`).
     """
@@ -76,7 +76,7 @@ class Estimator(Stateful, BaseEstimator):
                     remedy=f"it must be {constraint.words}",
                 )
 
-    def _gate(
+    def _validate(
         self,
         X: Any,
         y: Any = "no_validation",
@@ -135,14 +135,16 @@ class Estimator(Stateful, BaseEstimator):
         """
         if not hasattr(X, "shape"):
             array = from_lists(X)
-            X = self._gate(X, reset=reset) if array is None else array  # the gate says what is wrong with ragged lists
+            X = (
+                self._validate(X, reset=reset) if array is None else array
+            )  # the gate says what is wrong with ragged lists
         if len(X.shape) < 2:
             refuse_vector(X)
         if 0 in X.shape:
-            self._gate(np.empty(X.shape), reset=reset)  # which says what is missing
+            self._validate(np.empty(X.shape), reset=reset)  # which says what is missing
         return X
 
-    def _gate_frame(self, X: Any, *, reset: bool) -> pd.DataFrame:
+    def _validate_frame(self, X: Any, *, reset: bool) -> pd.DataFrame:
         """A table of numbers and categories as columns, after the common checks of parameters, names and shapes."""
         if reset:
             self._check_parameters()
@@ -152,11 +154,11 @@ class Estimator(Stateful, BaseEstimator):
             X = X.to_pandas()
         frame = as_frame(X, plain="iuf")
         if frame is None:
-            values = self._gate(X, reset=reset, finite=False)
+            values = self._validate(X, reset=reset, finite=False)
             return pd.DataFrame(values, columns=X.columns if isinstance(X, pd.DataFrame) else None, copy=False)
         self._match_columns(X if isinstance(X, pd.DataFrame) else frame.to_numpy(), reset=reset)
         if frame.shape[1] == 0 or len(frame) == 0:
-            self._gate(np.empty(frame.shape), reset=reset)  # which says what is missing
+            self._validate(np.empty(frame.shape), reset=reset)  # which says what is missing
         return frame
 
     def _match_columns(self, X: Any, *, reset: bool) -> None:
@@ -279,7 +281,7 @@ def _refuse_what_is_no_number(X: Any) -> None:
         return
     array = from_lists(X) if isinstance(X, list | tuple) else X
     if not isinstance(array, np.ndarray):
-        return  # ragged lists too: numpy raises on them, and the gate says so later
+        return  # ragged lists too: numpy raises on them, which is reported later
     if array.dtype.kind in "OUSMmc" and array.ndim == 2:
         for j in range(array.shape[1]):
             _refuse_column(pd.Series(array[:, j]) if array.dtype.kind != "c" else array[:, j], f"column {j}")
@@ -296,12 +298,12 @@ def _refuse_column(column: Any, where: str) -> None:
             raise DataError(f"X contains NaN in {where}, row {row}", remedy=IMPUTE)
         if isinstance(value, str | bytes):
             raise DataError(
-                f"{where} holds the text {value!r} in row {row}", remedy=NUMERIC if _reads(value) else ENCODE
+                f"{where} contains the text {value!r} in row {row}", remedy=NUMERIC if _reads(value) else ENCODE
             )
         try:
             float(value)
         except (TypeError, ValueError) as error:
-            what = f"{where} holds a {type(value).__name__} in row {row}: {error}"
+            what = f"{where} contains a {type(value).__name__} in row {row}: {error}"
             raise DataTypeError(what, remedy=ENCODE) from error
 
 
@@ -319,14 +321,14 @@ def check_target(y: Any) -> None:
         raise DataTypeError("y is sparse", remedy="pass y.toarray()")
     target = from_lists(y) if isinstance(y, list | tuple) else np.asarray(y)
     if target is None:
-        raise DataError("y is a ragged list: its rows differ in length", remedy="give one number per row")
+        raise DataError("y is a ragged list: its rows differ in length", remedy="pass one number per row")
     kind = target.dtype.kind
     if target.ndim == 0:
-        raise DataError("y is a single value", remedy="give one number per row")
+        raise DataError("y is a single value", remedy="pass one number per row")
     if kind == "c":
-        raise DataError("Complex data not supported: y holds complex numbers", remedy="pass a real target")
+        raise DataError("Complex data not supported: y contains complex numbers", remedy="pass a real target")
     if kind in "Mm":
-        raise DataTypeError("y holds dates or times", remedy="turn them into numbers first")
+        raise DataTypeError("y contains dates or times", remedy="convert it to numbers first")
     if kind not in "OUSf" or target.size == 0:
         return
     if kind == "f":
@@ -338,15 +340,13 @@ def check_target(y: Any) -> None:
         at = np.unravel_index(int(np.argmax(bad)), target.shape)
         value = target[at].item() if isinstance(target[at], np.generic) else target[at]
         if isinstance(value, str | bytes):
-            what = f"y holds the text {value!r} in row {at[0]} (Unknown label type)"
-            raise DataError(what, remedy="give one number per row")
+            what = f"y contains the text {value!r} in row {at[0]} (Unknown label type)"
+            raise DataError(what, remedy="pass one number per row")
         if not pd.api.types.is_scalar(value) or not (pd.isna(value) or isinstance(value, Real)):
-            what = f"y holds a {type(value).__name__} in row {at[0]}"
-            raise DataTypeError(what, remedy="give one number per row")
+            what = f"y contains a {type(value).__name__} in row {at[0]}"
+            raise DataTypeError(what, remedy="pass one number per row")
         what = "NaN" if pd.isna(value) else _word(float(value))
-        remedy = (
-            RESCALE if not pd.isna(value) and np.isfinite(float(value)) else "drop the rows without a usable target"
-        )
+        remedy = RESCALE if not pd.isna(value) and np.isfinite(float(value)) else "drop the rows without a valid target"
         raise DataError(f"y contains {what} in row {at[0]}", remedy=remedy)
 
 
@@ -372,14 +372,14 @@ def _one_line(error: Exception) -> str:
 
 
 _REMEDIES = {
-    "string names": "name all columns by strings, X.columns = X.columns.astype(str)",
+    "string names": "use strings as column names: X.columns = X.columns.astype(str)",
     "feature(s)": "pass a table with at least one column",
     "sample(s)": "pass more rows",
     "features, but": "pass the same columns as in fit",
     "feature names": "pass the columns of fit, in the same order",
     "inconsistent numbers of samples": "give X and y the same number of rows",
     "parse": "pass X.toarray(), or use an estimator that takes sparse input",
-    "y should be a 1d array": "give one number per row",
+    "y should be a 1d array": "pass one number per row",
     "y cannot be None": "pass the target as y",
     "y to be passed": "pass the target as y",
 }

@@ -66,7 +66,7 @@ def sample(x: Any, name: str, *, least: int = 1, finite: bool = True) -> tuple[A
     else:
         values = _floats(x, name)
         if values.ndim == 0:
-            raise DataError(f"{name} is one number, not a sample", remedy=f"pass {name} as a list or an array")
+            raise DataError(f"{name} is a single number, not a sample", remedy=f"pass {name} as a list or an array")
         if values.ndim > 2:
             raise DataError(f"{name} has {values.ndim} dimensions", remedy="pass one column, or a table of columns")
         names = () if values.ndim == 1 else tuple(str(j) for j in range(values.shape[1]))
@@ -77,7 +77,7 @@ def sample(x: Any, name: str, *, least: int = 1, finite: bool = True) -> tuple[A
         refuse_non_finite(values, names, name)
     if values.shape[0] < least:
         rows = f"{values.shape[0]} row{'s' if values.shape[0] > 1 else ''}"
-        raise DataError(f"{name} holds {rows}", remedy=f"this method needs at least {least}")
+        raise DataError(f"{name} has {rows}", remedy=f"this method needs at least {least}")
     # Whole columns in a row: sums are then pairwise, and the same whatever the layout of the input.
     return np.asfortranarray(values), names
 
@@ -95,12 +95,12 @@ def _floats(x: Any, name: str) -> Array:
     text = raw.dtype.kind == "O" and any(isinstance(value, str | bytes) for value in raw.flat)
     if raw.dtype.kind not in "biufO" or text:
         kind = "text" if text or raw.dtype.kind in "US" else str(raw.dtype)
-        raise DataTypeError(f"{name} holds {kind}, not numbers", remedy="convert it to numbers first")
+        raise DataTypeError(f"{name} contains {kind}, not numbers", remedy="convert it to numbers first")
     try:
         # A None or pandas NA in an object column is a gap and is reported as one, with its row.
         return raw.astype(np.float64, copy=False) if raw.dtype.kind != "O" else _objects(raw)
     except (TypeError, ValueError) as error:
-        raise DataTypeError(f"{name} holds objects that are not numbers", remedy="convert it first") from error
+        raise DataTypeError(f"{name} contains objects that are not numbers", remedy="convert it first") from error
 
 
 def _objects(raw: Array) -> Array:
@@ -115,7 +115,7 @@ def refuse_non_finite(values: Array, names: tuple[str, ...], name: str) -> None:
     row, column = (int(part) for part in np.argwhere(~finite)[0])
     what = "NaN" if np.isnan(values[row, column]) else "infinity"
     where = f"column {names[column]!r} of {name}" if names else name
-    raise DataError(f"{where} holds {what} in row {row}", remedy=FILL)
+    raise DataError(f"{where} contains {what} in row {row}", remedy=FILL)
 
 
 def from_lists(rows: Any) -> Array | None:
@@ -185,7 +185,7 @@ def row_weights(weights: Any, rows: int, name: str = "sample_weight", *, all_zer
     if rows and not (w.min() >= 0 and w.max() < np.inf):
         row = int(np.argmax(~(np.isfinite(w) & (w >= 0))))
         value = "NaN" if np.isnan(w[row]) else f"{w[row]:g}"
-        raise DataError(f"{name} holds {value} in row {row}", remedy="give each row a finite weight of zero or more")
+        raise DataError(f"{name} contains {value} in row {row}", remedy="give each row a finite weight of zero or more")
     with np.errstate(over="ignore"):
         total = w.sum()
     if not np.isfinite(total):
@@ -202,12 +202,12 @@ def _weight_column(weights: Any, name: str, remedy: str) -> Array:
     try:
         array = np.asarray(weights)
     except ValueError as error:
-        raise DataError(f"{name} holds a list where a number belongs, which is not a number", remedy=remedy) from error
+        raise DataError(f"{name} contains a list, which is not a number", remedy=remedy) from error
     kind = array.dtype.kind
     if kind in "biuf":
         return np.ascontiguousarray(array, dtype=np.float64).reshape(array.shape)
     if kind not in "OUS":
-        raise DataError(f"{name} holds {array.dtype} values, which is not a number per row", remedy=remedy)
+        raise DataError(f"{name} has dtype {array.dtype}, which is not a number per row", remedy=remedy)
     for at, value in enumerate(array.flat):
         try:
             right = not isinstance(value, str | bytes) and np.isfinite(float(value))
@@ -216,7 +216,7 @@ def _weight_column(weights: Any, name: str, remedy: str) -> Array:
         if not right:
             where, shown = f" in row {at}" if array.ndim else "", repr(value)
             shown = shown if len(shown) < 40 and "\n" not in shown else f"a {type(value).__name__}"
-            raise DataError(f"{name} holds {shown}{where}, which is not a number", remedy=remedy)
+            raise DataError(f"{name} contains {shown}{where}, which is not a number", remedy=remedy)
     return np.ascontiguousarray(array, dtype=np.float64).reshape(array.shape)
 
 
@@ -229,9 +229,7 @@ def non_negative(values: Any, name: str, size: int | None, per: str) -> Array:
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ParameterError(
-            f"{name} holds something that is not a number", remedy=f"pass one number per {per}"
-        ) from error
+        raise ParameterError(f"{name} contains a non-numeric value", remedy=f"pass one number per {per}") from error
     if array.ndim != 1 or (size is not None and array.size != size):
         wanted = "a plain list" if size is None else f"{size} numbers, one per {per}"
         raise ParameterError(f"{name} has shape {array.shape}", remedy=f"pass {wanted}")
@@ -261,9 +259,7 @@ def probabilities(
     try:
         values = np.array(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ParameterError(
-            f"{name} holds something that is not a number", remedy=f"pass numbers of shape {shape}"
-        ) from error
+        raise ParameterError(f"{name} contains a non-numeric value", remedy=f"pass numbers of shape {shape}") from error
     if values.shape != shape:
         known = f" in the order {listed(labels)}" if labels else ""
         what = f"{name} has shape {values.shape}, expected {shape}"
@@ -292,7 +288,7 @@ def refuse_improbable(
             what = f"{name} of class {labels[at[0]]!r} is {p[at]:g}" if labels else f"{name}[{at[0]}] = {p[at]:g}"
         else:
             column = f" (column {at[-1]})" if p.shape[-1] > 1 else ""
-            what = f"{name} holds {p[at]:g} in row {at[0]}{column}"
+            what = f"{name} contains {p[at]:g} in row {at[0]}{column}"
         raise error(f"{what}, which is not a probability", remedy=remedy)
     if tolerance is None:
         return
@@ -322,7 +318,7 @@ def describe(values: Array) -> tuple[Array, Array]:
     with np.errstate(over="ignore"):
         mean, spread = np.ldexp(mean, exponent), np.ldexp(spread, exponent)
     if np.isinf(spread).any():
-        raise DataError("the values spread further than floating point reaches", remedy="change their unit")
+        raise DataError("the range of the values overflows floating point", remedy="rescale them")
     return np.where(constant, low, mean), np.where(constant, 0.0, spread)
 
 
@@ -387,7 +383,7 @@ def choice(value: Any, name: str, options: tuple[str, ...]) -> str:
     """One of a few words."""
     if not isinstance(value, str) or value not in options:
         known = ", ".join(repr(option) for option in options)
-        raise ParameterError(f"{name} = {value!r} is unknown", remedy=f"choose one of {known}")
+        raise ParameterError(f"unknown {name} = {value!r}", remedy=f"choose one of {known}")
     return value
 
 

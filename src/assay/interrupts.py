@@ -133,9 +133,9 @@ def say() -> None:
         return
     _said = True
     if _command:
-        words = f"\nassay: stopped; what is finished is kept. Go on with: {_command}\n"
+        words = f"\nassay: interrupted; finished work is saved. Continue with: {_command}\n"
     else:
-        words = "\nassay: stopped before anything was sealed; run the same command again.\n"
+        words = "\nassay: interrupted before anything was saved; run the same command again.\n"
     with suppress(OSError):  # the terminal may be gone
         if os.isatty(2):
             os.write(2, SHOW_CURSOR)

@@ -1,4 +1,4 @@
-"""One class label per row: the gate of every classifier's target.
+"""One class label per row: validation of every classifier's target.
 
 Behind it labels are a clean vector of text, numbers or truth values, none of them missing; a fit counts classes from
 zero in sorted order, as scikit-learn does.
@@ -37,7 +37,7 @@ def class_codes(y: Any, n: int, w: Array | None = None) -> tuple[Array, Array]:
     counted = labels if w is None else labels[w > 0]
     classes = np.unique(counted)
     if classes.size < 2:
-        what = f"y holds one class only, {classes.tolist()[0]!r}, in n_samples = {counted.size} rows"
+        what = f"y has only one class, {classes.tolist()[0]!r}, in n_samples = {counted.size} rows"
         raise DataError(what, remedy="pass rows of at least two classes")
     # A row without weight may be of a class that no other row has; it counts for nothing, under any number.
     return classes, np.minimum(np.searchsorted(classes, labels), classes.size - 1)
@@ -66,7 +66,7 @@ def class_labels(y: Any, n: int) -> Array:
         raise DataTypeError("y is sparse", remedy="pass y.toarray()")
     raw = np.asarray(y)
     if raw.dtype.kind in "Mm":
-        raise DataTypeError("y holds dates or times", remedy="give one class per row")
+        raise DataTypeError("y contains dates or times", remedy="pass one class per row")
     if raw.ndim == 1 or (raw.ndim == 2 and raw.shape[1] == 1):
         _refuse_gaps(raw.ravel())
         if raw.dtype == object:
@@ -77,7 +77,7 @@ def class_labels(y: Any, n: int) -> Array:
         np.unique(labels)
     except (TypeError, ValueError) as error:
         what = " ".join(str(error).split()).split(". ")[0]
-        raise DataError(f"y cannot be used: {what}", remedy="give one class per row") from error
+        raise DataError(f"y cannot be used: {what}", remedy="pass one class per row") from error
     if labels.size != n:
         what = f"Found input variables with inconsistent numbers of samples: X has {n} rows but y has {labels.size}"
         raise DataError(what, remedy="give X and y the same number of rows")
@@ -110,7 +110,7 @@ def class_factors(asked: Any, classes: Array, codes: Array, w: Array | None = No
     for key, factor in asked.items():
         label = key.item() if isinstance(key, np.generic) else key
         if label not in known:
-            what = f"class_weight names {label!r}, which is no class of y"
+            what = f"class_weight names {label!r}, which is not a class of y"
             raise ParameterError(what, remedy=f"the classes are {listed(known)}")
         if not is_real(factor) or not 0 <= float(factor) < np.inf:
             what = f"class_weight of {label!r} is {factor!r}"

@@ -22,7 +22,7 @@ Array = np.ndarray
 
 
 def as_frame(X: Any, plain: str) -> pd.DataFrame | None:
-    """X as columns with dtypes; None where every column is of a `plain` kind, which the gate for numbers takes.
+    """X as columns with dtypes; None where every column is of a `plain` kind, which numeric validation takes.
 
     >>> as_frame([[1, "red"], [2, "blue"]], plain="iuf").dtypes[0]
     dtype('int64')
@@ -56,7 +56,7 @@ def column_index(key: Any, names: Sequence[str], parameter: str) -> int:
         return list(names).index(key)
     if isinstance(key, Integral) and not isinstance(key, bool) and -len(names) <= int(key) < len(names):
         return int(key) % len(names)
-    raise ParameterError(f"{parameter} names {key!r}, which is no column", remedy=f"the columns are {listed(names)}")
+    raise ParameterError(f"{parameter} names the unknown column {key!r}", remedy=f"the columns are {listed(names)}")
 
 
 # Numbers.
@@ -65,15 +65,15 @@ def column_index(key: Any, names: Sequence[str], parameter: str) -> int:
 def refuse_kind(kind: str, where: str) -> None:
     """Dates, times and complex numbers, by the letter of their dtype."""
     if kind in "Mm":
-        remedy = "turn it into numbers first, for instance days since a start"
-        raise DataTypeError(f"{where} holds dates or times", remedy=remedy)
+        remedy = "convert it to numbers first, for instance days since a fixed date"
+        raise DataTypeError(f"{where} contains dates or times", remedy=remedy)
     if kind == "c":
-        what = f"Complex data not supported: {where} holds complex numbers"
+        what = f"Complex data not supported: {where} contains complex numbers"
         raise DataError(what, remedy="pass real and imaginary parts as two columns")
 
 
 def as_numbers(
-    column: pd.Series, where: str, *, amiss: str = ", where numbers belong", remedy: str = "correct it"
+    column: pd.Series, where: str, *, amiss: str = ", expected a number", remedy: str = "correct it"
 ) -> Array:
     """A column of numbers with gaps; a text among them is refused with the words `amiss` and the remedy.
 
@@ -91,11 +91,11 @@ def as_numbers(
     for row in np.flatnonzero(~np.asarray(pd.isna(column))):
         value = cells[row]
         if isinstance(value, str | bytes):
-            raise DataError(f"{where} holds the text {value!r} in row {row}{amiss}", remedy=remedy)
+            raise DataError(f"{where} contains the text {value!r} in row {row}{amiss}", remedy=remedy)
         try:
             out[row] = float(value)
         except (TypeError, ValueError) as error:
-            what = f"{where} holds a {type(value).__name__} in row {row}: {error}"
+            what = f"{where} contains a {type(value).__name__} in row {row}: {error}"
             raise DataTypeError(what, remedy="convert the column to numbers") from error
     return out
 
@@ -110,7 +110,7 @@ def refuse_objects(column: pd.Series, where: str) -> None:
     strange = [kind for kind in set(map(type, cells[there])) if not issubclass(kind, str | bytes | Real | np.bool_)]
     if strange:
         row = next(row for row in np.flatnonzero(there).tolist() if type(cells[row]) in strange)
-        what = f"{where} holds a {type(cells[row]).__name__} in row {row}: argument must be a string or a number"
+        what = f"{where} contains a {type(cells[row]).__name__} in row {row}: argument must be a string or a number"
         raise DataTypeError(what, remedy="convert it to text or numbers")
 
 
@@ -138,7 +138,7 @@ def as_places(column: pd.Series, levels: Array, where: str) -> Array:
     text = len(levels) > 0 and all(isinstance(level, str) for level in levels)
     if text and not missing.all() and pd.api.types.is_numeric_dtype(values.dtype):
         row = int(np.argmin(missing))
-        what = f"{where} holds the number {values.iloc[row]} in row {row}, but text in training"
+        what = f"{where} contains the number {values.iloc[row]} in row {row}, but text in training"
         raise DataError(what, remedy="pass it as text, as in training")
     place = pd.Index(levels).get_indexer(pd.Index(values)).astype(np.float64)
     place[(place < 0) | missing] = np.nan

@@ -51,7 +51,7 @@ def declared(only: Sequence[str] = ()) -> dict[str, Warmup]:
     known = families()
     unknown = next((name for name in only if name not in known), None)
     if unknown is not None:
-        raise ParameterError(f"unknown family {unknown!r}", remedy=f"choose among {', '.join(known)}")
+        raise ParameterError(f"unknown family {unknown!r}", remedy=f"choose from {', '.join(known)}")
     return {
         f"{family}.{warmup.name}": warmup
         for family in only or known
@@ -188,7 +188,7 @@ def _ask(process: subprocess.Popen[bytes], name: str) -> str | None:
     try:
         process.stdin.write(f"{json.dumps(name)}\n".encode())
         answer = process.stdout.readline()
-        return json.loads(answer) if answer else "the worker process ended"
+        return json.loads(answer) if answer else "the worker process died"
     except (OSError, ValueError) as error:
         return str(error)
 

@@ -223,8 +223,8 @@ def test_densities_of_every_make():
     [
         (lambda: BayesRule([norm(0, 1)]), ParameterError, "two densities"),
         (lambda: BayesRule([norm(0, 1), 3]), DataTypeError, "no density"),
-        (lambda: BayesRule([norm(0, 1), stats.poisson(2)]), DataError, "one space"),
-        (lambda: BayesRule([norm(0, 1), stats.multivariate_normal([0, 0])]), DataError, "one space"),
+        (lambda: BayesRule([norm(0, 1), stats.poisson(2)]), DataError, "same space"),
+        (lambda: BayesRule([norm(0, 1), stats.multivariate_normal([0, 0])]), DataError, "same space"),
         (lambda: BayesRule([norm(0, 1), norm(1, 1)], [0.5, 0.6]), ParameterError, "adds up to 1.1"),
         (lambda: BayesRule([norm(0, 1), norm(1, 1)], [1.0]), ParameterError, r"expected \(2,\)"),
         (lambda: BayesRule([norm(0, 1), norm(1, 1)], cost=[[1, 2]]), ParameterError, "cost"),
@@ -232,8 +232,8 @@ def test_densities_of_every_make():
         (lambda: BayesRule([norm(0, 1), norm(1, 1)]).decide([np.nan]), DataError, "NaN"),
         (lambda: BayesRule([norm(0, 1), norm(1, 1)]).decide([[1.0, 2.0]]), DataError, "2 columns"),
         (lambda: neyman_pearson(norm(0, 1), norm(1, 1), 0), ParameterError, "alpha"),
-        (lambda: neyman_pearson(norm(0, 1), [1.0, 2.0], 0.1), ParameterError, "two of a kind"),
-        (lambda: minimax_test(norm(0, 1), norm(1, 1), [[1, 0], [0, 1]]), ParameterError, "dearer"),
+        (lambda: neyman_pearson(norm(0, 1), [1.0, 2.0], 0.1), ParameterError, "two samples or two densities"),
+        (lambda: minimax_test(norm(0, 1), norm(1, 1), [[1, 0], [0, 1]]), ParameterError, "costing more"),
     ],
 )
 def test_bad_input_gets_one_sentence(call, error, words):

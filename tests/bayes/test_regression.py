@@ -311,7 +311,7 @@ def test_tables_names_pictures_and_pickles():
         (lambda X, y: BayesianLinearRegression(sigma2=-1.0).fit(X, y), "sigma2"),
         (lambda X, y: BayesianLinearRegression(shape=1.0).fit(X, y), "only one of them is 0"),
         (lambda X, y: BayesianLinearRegression(prior_mean=[1.0]).fit(X, y), "prior_mean"),
-        (lambda X, y: BayesianLinearRegression(prior_covariance=[1.0, -1.0, 1.0]).fit(X, y), "no variance"),
+        (lambda X, y: BayesianLinearRegression(prior_covariance=[1.0, -1.0, 1.0]).fit(X, y), "not a variance"),
         (lambda X, y: BayesianLinearRegression(prior_covariance=-np.eye(3)).fit(X, y), "positive definite"),
         (lambda X, y: BayesianLinearRegression(prior_covariance=np.ones((2, 2))).fit(X, y), "3 x 3"),
         (lambda X, y: BayesianLinearRegression().fit(X[:1], y[:1]), "1 sample"),

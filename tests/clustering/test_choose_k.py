@@ -131,7 +131,7 @@ def test_units_do_not_change_it():
     [
         (np.ones((10, 2)), 3, "X has only 1 distinct row; there is nothing to choose"),
         (blobs(10), 8, "k = 8 exceeds half the number of rows, 5; use k=5 or less"),
-        (blobs(30), [1], "k names no number above 1"),
+        (blobs(30), [1], "k has no number above 1"),
         (np.full((9, 2), np.nan), 3, "NaN"),
     ],
 )
@@ -142,7 +142,7 @@ def test_what_cannot_be_chosen_is_said(X, k, words):
 
 def test_too_few_clouds_for_the_level():
     with pytest.raises(
-        ParameterError, match=r"n_bootstrap = 19 clouds cannot give a p-value of 0\.01; use n_bootstrap=99"
+        ParameterError, match=r"n_bootstrap = 19 simulated tables cannot give a p-value of 0\.01; use n_bootstrap=99"
     ):
         choose_k(blobs(), alpha=0.01, n_bootstrap=19)
 

@@ -129,7 +129,7 @@ def test_sparse_equals_dense_by_products_and_by_lanczos(shape, scale, monkeypatc
         assert_allclose(model.singular_values_, dense.singular_values_, rtol=1e-7)
         assert_allclose(model.transform(S), dense.transform(S.toarray()), atol=1e-6)
         assert_allclose(model.explained_variance_ratio_, dense.explained_variance_ratio_, rtol=1e-7)
-    with pytest.raises(ParameterError, match="needs all of its directions"):
+    with pytest.raises(ParameterError, match="needs all of its components"):
         PrincipalComponents(15).fit(S)
 
 

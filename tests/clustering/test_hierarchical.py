@@ -149,9 +149,9 @@ def test_the_dendrogram_of_the_lecture_notes():
     assert model.merge_height("A", "A") == 0.0
     with pytest.raises(ParameterError, match="no row is named 'F'"):
         model.merge_height("A", "F")
-    with pytest.raises(ParameterError, match="no row 5"):
+    with pytest.raises(ParameterError, match="unknown row 5"):
         model.merge_height(0, 5)
-    with pytest.raises(ParameterError, match="group of no rows"):
+    with pytest.raises(ParameterError, match="the group has no rows"):
         model.merge_height([], 1)
 
 
@@ -228,11 +228,11 @@ def test_linkage_matrices_go_out_to_scipy_and_come_in():
     [
         ([[0, 1, 1.0]], "4 columns"),
         ([[0, 3, 1.0, 2], [1, 2, 2.0, 2]], "merge 0 joins 0 and 3"),
-        ([[0, 1, 1.0, 2], [0, 2, 2.0, 2]], "merge 1 joins 0 and 2, of which one"),
+        ([[0, 1, 1.0, 2], [0, 2, 2.0, 2]], "merge 1 joins 0 and 2, one of which"),
         ([[0, 1, 1.0, 2], [2, 3, 2.0, 4]], "merge 1 has 4 rows, but its parts have 3"),
         ([[0, 1, -1.0, 2]], "merge 0 has the height -1"),
         ([[0, 1, np.nan, 2]], "merge 0 has the height nan"),
-        ([["a", 1, 1.0, 2]], "no number"),
+        ([["a", 1, 1.0, 2]], "non-numeric value"),
     ],
 )
 def test_a_wrong_linkage_matrix_is_refused(Z, words):
@@ -306,7 +306,7 @@ def test_distances_that_are_none_are_refused():
     refused("distance inf in row 0, column 4", at=(0, 4), value=np.inf)
     refused("distance 2 of row 2 from itself", at=(2, 2), value=2.0)
     refused("square array", D=np.ones((3, 4)))
-    refused("no condensed vector", D=np.ones(4))
+    refused("not a condensed vector", D=np.ones(4))
 
 
 @pytest.mark.parametrize("linkage", ["centroid", "median", "ward"])

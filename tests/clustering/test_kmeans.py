@@ -226,7 +226,7 @@ def test_more_clusters_than_rows():
 def test_a_start_of_the_wrong_shape():
     with pytest.raises(ParameterError, match=r"init has the shape \(2, 3\), expected \(4, 3\)"):
         KMeans(4, init=np.zeros((2, 3))).fit(cloud())
-    with pytest.raises(ParameterError, match="init holds NaN or inf in row 1, column 2"):
+    with pytest.raises(ParameterError, match="init contains NaN or inf in row 1, column 2"):
         KMeans(2, init=[[0, 0, 0], [0, 0, np.nan]]).fit(cloud())
 
 

@@ -107,7 +107,7 @@ def test_folds_that_all_say_the_same():
         (lambda: assess(judged(5), 0.2, alternative="below"), "alternative"),
         (lambda: assess(judged(5), 0.2, level=2), "level"),
         (lambda: assess(judged(Holdout()), 0.2, test="corrected_t"), "one test set"),
-        (lambda: assess(judged(5, "auc"), 0.2), "auc is no error"),
+        (lambda: assess(judged(5, "auc"), 0.2), "auc is not an error"),
         (lambda: assess(judged(5, "log_loss"), 0.2, test="binomial"), "counts errors"),
         (lambda: assess(judged(Folds(5, repeats=2)), 0.2, test="binomial"), "tested once"),
         (lambda: assess(judged(Holdout(), sample_weight=np.ones(150)), 0.2), "weights"),

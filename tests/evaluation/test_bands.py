@@ -93,7 +93,7 @@ def test_a_pipeline_is_resampled_by_rows():
     pipeline = make_pipeline(StandardScaler(), LinearRegression())
     plain = bootstrap_band(LinearRegression(), X, y, GRID, n_resamples=20)
     assert_allclose(bootstrap_band(pipeline, X, y, GRID, n_resamples=20).replicates, plain.replicates, rtol=1e-9)
-    with pytest.raises(DataTypeError, match="takes no weights"):
+    with pytest.raises(DataTypeError, match="does not support sample_weight"):
         bootstrap_band(pipeline, X, y, GRID, weights=True)
 
 
@@ -146,7 +146,7 @@ def test_bad_input_says_what_to_do():
         bootstrap_band(LinearRegression(), wide, y)
     with pytest.raises(DataError, match="but X has 2 columns"):
         bootstrap_band(LinearRegression(), wide, y, X)
-    with pytest.raises(ParameterError, match="classes have no residuals"):
+    with pytest.raises(ParameterError, match="classifiers have no residuals"):
         bootstrap_band(LogisticRegression(), X, y > 1, resample="residuals")
     with pytest.raises(ParameterError, match="pass label, one of"):
         bootstrap_band(LogisticRegression(), X, np.digitize(y, [0, 2]))

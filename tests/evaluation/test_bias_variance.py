@@ -277,11 +277,11 @@ def test_bad_input_says_what_to_do():
     X, y = sampler(np.random.default_rng(0))
     with pytest.raises(ParameterError, match="either X and y, or a sampler"):
         bias_variance(Poly())
-    with pytest.raises(ParameterError, match="belong together"):
+    with pytest.raises(ParameterError, match="passed together"):
         bias_variance(Poly(), X, y, parameter="degree")
     with pytest.raises(ParameterError, match="no parameter 'depth'"):
         bias_variance(Poly(), X, y, parameter="depth", values=[1])
-    with pytest.raises(ParameterError, match="truth belongs to a sampler"):
+    with pytest.raises(ParameterError, match="truth requires a sampler"):
         bias_variance(Poly(), X, y, truth=f)
     with pytest.raises(ParameterError, match="does not fit a target of numbers"):
         bias_variance(Poly(), X, y, loss="zero-one")

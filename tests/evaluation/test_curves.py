@@ -192,11 +192,11 @@ def test_jobs_change_nothing_and_the_learner_is_untouched():
 
 def test_bad_input_says_what_to_do():
     X, y = table()
-    with pytest.raises(ParameterError, match="mixes shares and counts"):
+    with pytest.raises(ParameterError, match="mixes fractions and counts"):
         learning_curve(Ridge(), X, y, sizes=[0.5, 20])
     with pytest.raises(ParameterError, match="the smallest training fold has 108"):
         learning_curve(Ridge(), X, y, sizes=[200])
-    with pytest.raises(ParameterError, match="no usable sizes"):
+    with pytest.raises(ParameterError, match="not a list of valid sizes"):
         learning_curve(Ridge(), X, y, sizes=[])
     with pytest.raises(ParameterError, match="no parameter 'depth'"):
         validation_curve(Ridge(), X, y, "depth", [1])

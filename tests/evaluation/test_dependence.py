@@ -241,7 +241,7 @@ def test_what_is_no_table_or_no_model(forest):
     model, X = forest
     with pytest.raises(DataError, match="no spread"):
         partial_dependence(model, X[:1], 0)
-    with pytest.raises(DataTypeError, match="no model"):
+    with pytest.raises(DataTypeError, match="not a model"):
         partial_dependence("forest", X, 0)
     with pytest.raises(ValueError, match="not fitted"):
         partial_dependence(Ridge(), X, 0)

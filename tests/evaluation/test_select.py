@@ -216,19 +216,19 @@ def test_real_validations_give_the_same_figures():
     ("call", "says"),
     [
         (lambda: select([]), "nothing to select"),
-        (lambda: select(3), "no list of results"),
-        (lambda: select([3]), "no validated learner"),
+        (lambda: select(3), "not a list of results"),
+        (lambda: select([3]), "not a result of cross_validate"),
         (lambda: select([TABLE[0], TABLE[0]]), "two results are named 'size 1'"),
         (lambda: select([TABLE[0], result("b", [1.0, 2.0])]), "different targets"),
-        (lambda: select([TABLE[0], result("b", [1.0] * 4, "mae")]), "judged by mse"),
+        (lambda: select([TABLE[0], result("b", [1.0] * 4, "mae")]), "scored by mse"),
         (lambda: select([result("a", [1.0, np.inf])]), "a has no finite mse on fold 1"),
         (lambda: select([result("a", [np.nan, np.nan])]), "a has no mse on any fold"),
         (lambda: select(TABLE, rule="two_se"), "rule = 'two_se'"),
         (lambda: select(TABLE, rule="within", percent=-1), "percent"),
         (lambda: select(TABLE, simplicity=["size 1"]), "'size 2' is missing"),
         (lambda: select(TABLE, simplicity=[*PATH, "size 9"]), "'size 9' is unknown"),
-        (lambda: select(TABLE, simplicity=[*PATH, "size 1"]), "'size 1' stands twice"),
-        (lambda: select(TABLE, simplicity="size 1"), "is no order"),
+        (lambda: select(TABLE, simplicity=[*PATH, "size 1"]), "'size 1' occurs twice"),
+        (lambda: select(TABLE, simplicity="size 1"), "is not a valid order"),
         (lambda: select(TABLE, simplicity=lambda r: np.nan), "one of them is NaN"),
         (lambda: select(TABLE, simplicity=lambda r: 1 if r.name == "size 1" else "x"), "cannot be put in order"),
     ],
@@ -570,11 +570,11 @@ def test_out_of_bag_needs_rows_out_of_bag_that_stand_for_themselves():
     one = RandomForestClassifier(n_estimators=1, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the forest says itself that some rows are never out of bag
-        with pytest.raises(DataError, match=r"is in the sample of every part of the ensemble.*raise n_estimators"):
+        with pytest.raises(DataError, match=r"is in the sample of every member of the ensemble.*raise n_estimators"):
             SearchCV(one, space, cv="oob").fit(XC, YC)
-    with pytest.raises(ParameterError, match="rows of one group stand on both sides"):
+    with pytest.raises(ParameterError, match="do not keep groups together"):
         SearchCV(RandomForestClassifier(), space, cv="oob").fit(XC, YC, groups=np.arange(YC.size) // 2)
-    with pytest.raises(ParameterError, match="cv = 'bag' is unknown"):
+    with pytest.raises(ParameterError, match="unknown cv = 'bag'"):
         SearchCV(RandomForestClassifier(), space, cv="bag").fit(XC, YC)
 
 
@@ -618,23 +618,23 @@ def test_parameters_named_like_figures_are_kept_apart():
     ("space", "options", "says"),
     [
         ({"alpa": [1]}, {}, "no parameter 'alpa'; did you mean 'alpha'"),
-        ({"alpha": 3.0}, {}, "'alpha' is to be tried at 3, which is no list"),
-        ({"alpha": "ab"}, {}, "which is no list"),
-        ({"alpha": []}, {}, "'alpha' has no value"),
-        ({"alpha": np.ones((2, 2))}, {}, "which is no list"),
+        ({"alpha": 3.0}, {}, "expected a list of values for 'alpha'.*, got 3"),
+        ({"alpha": "ab"}, {}, "expected a list of values"),
+        ({"alpha": []}, {}, "values for 'alpha' is empty"),
+        ({"alpha": np.ones((2, 2))}, {}, "expected a list of values"),
         ({"alpha": loguniform(1, 2)}, {}, "is a distribution"),
-        ([], {}, "no dict or list of dicts"),
-        ("alpha", {}, "no dict or list of dicts"),
+        ([], {}, "not a dict or a list of dicts"),
+        ("alpha", {}, "not a dict or a list of dicts"),
         ({"alpha": [1]}, {"method": "bayes"}, "method = 'bayes'"),
-        ({"alpha": [1]}, {"n_candidates": 3}, "no meaning for a grid"),
+        ({"alpha": [1]}, {"n_candidates": 3}, "does not apply to a grid"),
         ({"alpha": [1]}, {"n_candidates": 0, "method": "random"}, "n_candidates = 0"),
         ({"alpha": [1]}, {"rule": "one_se"}, "which candidates are simpler"),
-        ({"alpha": [1]}, {"rule": "one_se", "simplicity": ("alpha", "up")}, "is no order"),
-        ({"alpha": [1]}, {"rule": "one_se", "simplicity": ("beta", "low")}, "no parameter of Ridge"),
-        ({"alpha": [1]}, {"rule": "one_se", "simplicity": ("solver", "low")}, "neither low nor high"),
+        ({"alpha": [1]}, {"rule": "one_se", "simplicity": ("alpha", "up")}, "is not a valid order"),
+        ({"alpha": [1]}, {"rule": "one_se", "simplicity": ("beta", "low")}, "not a parameter of Ridge"),
+        ({"alpha": [1]}, {"rule": "one_se", "simplicity": ("solver", "low")}, "cannot be ordered"),
         ({"alpha": [1]}, {"metric": "auc"}, "auc needs classes"),
         ({"alpha": [1]}, {"cv": 500}, "500"),
-        ({"alpha": [1]}, {"nested": 3, "refit": False}, "must refit"),
+        ({"alpha": [1]}, {"nested": 3, "refit": False}, "needs refit=True"),
         ({"alpha": [1]}, {"n_jobs": 0}, "n_jobs = 0"),
         ({"alpha": [1]}, {"random_state": -1}, "random_state = -1"),
         ({"alpha": [1]}, {"sample_weight": np.ones(3)}, "sample_weight"),
@@ -657,7 +657,7 @@ def test_learners_that_cannot_be_set_are_refused():
 
     with pytest.raises(DataTypeError, match="no get_params"):
         search(Bare(), X, Y, {"a": [1]})
-    with pytest.raises(DataTypeError, match="no learner"):
+    with pytest.raises(DataTypeError, match="expected an estimator"):
         search(3, X, Y, {"a": [1]})
 
 

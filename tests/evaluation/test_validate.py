@@ -167,7 +167,7 @@ def test_folds_made_alike_do_not_hide_the_spread_of_the_rows():
 def test_classes_missing_in_a_training_fold_keep_their_column():
     labels = np.array(["a"] * 20 + ["b"] * 20 + ["c"])
     Z = np.random.default_rng(0).normal(size=(41, 2))
-    with pytest.warns(AssayWarning, match="class 'c' is tested in fold"):
+    with pytest.warns(AssayWarning, match="class 'c' occurs in the test rows of fold"):
         found = cross_validate(DummyClassifier(strategy="prior"), Z, labels, cv=5, metric=["log_loss", "error"])
     table = found.out_of_fold("probabilities")
     assert table.shape == (41, 3)
@@ -284,20 +284,20 @@ def test_a_learner_that_breaks_is_named_with_its_fold(how, kind, words):
         ({"y": np.c_[y, y]}, "2 columns"),
         ({"X": X[:0], "y": y[:0]}, "no rows"),
         ({"X": "table"}, "not a table"),
-        ({"estimator": Ridge}, "is no learner but a class"),
-        ({"estimator": "ridge"}, "is no learner"),
+        ({"estimator": Ridge}, "expected an estimator with fit and predict, got a class"),
+        ({"estimator": "ridge"}, "expected an estimator with fit and predict"),
         ({"cv": 91}, "91 folds need"),
         ({"cv": 1}, "not a whole number of at least 2"),
         ({"cv": "five"}, "cv"),
         ({"metric": "auc"}, "needs classes"),
-        ({"metric": "nonsense"}, "no metric named"),
+        ({"metric": "nonsense"}, "unknown metric"),
         ({"metric": []}, "empty"),
-        ({"metric": "silhouette"}, "judges clusters"),
+        ({"metric": "silhouette"}, "is a clustering metric"),
         ({"interval": "best"}, "unknown"),
         ({"level": 95}, "level"),
         ({"n_jobs": 0}, "n_jobs"),
-        ({"random_state": -1}, "no seed"),
-        ({"sample_weight": -np.ones(90)}, "sample_weight holds -1 in row 0"),
+        ({"random_state": -1}, "not a valid seed"),
+        ({"sample_weight": -np.ones(90)}, "sample_weight contains -1 in row 0"),
         ({"sample_weight": np.ones(3)}, "shape"),
         ({"groups": np.ones(90)}, "groups"),
         ({"groups": np.ones(9)}, "groups"),
@@ -306,7 +306,7 @@ def test_a_learner_that_breaks_is_named_with_its_fold(how, kind, words):
         ({"cv": [(np.arange(30.0), np.arange(30.0, 60))]}, "whole numbers"),
         ({"sample_weight": "a"}, "not a number"),
         ({"interval": "nested", "cv": 2}, "at least 3 folds"),
-        ({"interval": "nested", "metric": "r2"}, "no mean over rows"),
+        ({"interval": "nested", "metric": "r2"}, "not a mean over rows"),
         ({"interval": "nested", "nested_repeats": 0}, "nested_repeats"),
     ],
 )

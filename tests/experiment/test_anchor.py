@@ -31,14 +31,14 @@ def test_a_head_outside_the_ledger_is_found_in_it_until_it_is_rewritten(tmp_path
         done = call("verify", "--report", files[name])
         assert done.exit_code == 0, done.output
         said = " ".join(done.stdout.split())
-        assert re.search(r"is entry \d+ of \d+, since \d{4}-\d\d-\d\d: nothing up to it was changed", said)
+        assert re.search(r"is entry \d+ of \d+, from \d{4}-\d\d-\d\d: nothing up to it was changed", said)
     assert call("verify", "--head", first).exit_code == call("verify", "--head", first[:12]).exit_code == 0
 
     monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "other"))  # the same study, with a chain of its own
     assay.run(houses(), "price", learners=["least squares"], n_jobs=1)
     done = call("verify", "--report", files["report"])
     assert done.exit_code == 1
-    assert "is not in this ledger: it was rewritten, or belongs to another" in " ".join(done.stderr.split())
+    assert "is not in this ledger: the ledger was rewritten, or the head belongs" in " ".join(done.stderr.split())
     told = json.loads(call("verify", "--head", first, "--json").stdout)
     assert told["heads"] == [first]
     assert len(told["problems"]) == 1
@@ -48,10 +48,10 @@ def test_what_is_no_head_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
     (tmp_path / "page.html").write_text("<p>no report</p>")
     for args, words in (
-        ([], "nothing to verify was named"),
-        (["--head", "xyz"], "'xyz' is no head of a ledger"),
-        (["--report", str(tmp_path / "page.html")], "holds no head of a ledger"),
-        (["--report", "gone.html"], "there is no file 'gone.html'"),
+        ([], "nothing to verify"),
+        (["--head", "xyz"], "'xyz' is not a ledger head"),
+        (["--report", str(tmp_path / "page.html")], "records no ledger head"),
+        (["--report", "gone.html"], "no such file: 'gone.html'"),
     ):
         done = call("verify", *args)
         assert done.exit_code == 2

@@ -159,7 +159,7 @@ def test_constant_and_empty_columns():
     frame = clean(rng_of()).assign(one=1.0, none=np.nan)
     check = run(frame)["constant"]
     assert check.columns == ("one", "none")
-    assert "'one' holds one value only; 'none' holds nothing" in check.detail
+    assert "'one' has a single value; 'none' has no values" in check.detail
     frame["nearly"] = np.r_[1.0, np.zeros(N - 1)]
     assert run(frame)["near-constant"].columns == ("nearly",)
 
@@ -415,7 +415,7 @@ def test_bad_input_is_said():
         check_table(frame, kinds, "y", "regression", n_folds=1)
     with pytest.raises(DataError, match="missing in every row"):
         check_table(frame.assign(y=np.nan), kinds, "y", "regression", n_folds=5)
-    with pytest.raises(DataError, match="does not hold numbers"):
+    with pytest.raises(DataError, match="is not numeric"):
         check_table(frame.assign(y=words(["a"] * N)), kinds, "y", "regression", n_folds=5)
     with pytest.raises(DataError, match="no training rows"):
         check_table(frame.iloc[:0], kinds, "y", "regression", n_folds=5)

@@ -79,9 +79,9 @@ def test_only_dicts_are_kept(journal, value):
 
 
 def test_objects_are_refused(journal):
-    with pytest.raises(DataTypeError, match=r"\['x'\].* holds a object"):
+    with pytest.raises(DataTypeError, match=r"\['x'\].* contains a object"):
         journal.put("a", {"x": object()})
-    with pytest.raises(DataTypeError, match="holds a"):
+    with pytest.raises(DataTypeError, match="contains a"):
         journal.put("a", {"x": np.array([object()], dtype=object)})
     assert journal.keys() == []
 

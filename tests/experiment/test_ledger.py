@@ -100,7 +100,7 @@ def test_an_empty_ledger_has_a_head_and_no_problem(ledger):
 def test_equal_bytes_are_kept_once_and_missing_ones_are_said(ledger):
     first, second, third = ledger.append("a", {}, blob=b"x"), ledger.append("a", {}, blob=b"x"), ledger.append("a", {})
     assert first.blob == second.blob
-    with pytest.raises(LedgerError, match=r"entry 3 .* holds no bytes"):
+    with pytest.raises(LedgerError, match=r"entry 3 .* has no stored bytes"):
         ledger.blob(third)
 
 
@@ -356,7 +356,7 @@ def test_locked(tmp_path):
     ledger = filled(tmp_path / "l.db")
     other = sqlite3.connect(ledger.where, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(LedgerError, match=r"l\.db cannot be written because another process holds its lock; wait"):
+    with pytest.raises(LedgerError, match=r"l\.db cannot be written because another process has locked it; wait"):
         Ledger(ledger.where, timeout=0.1).append("note", {})
     assert len(Ledger(ledger.where, timeout=0.1).entries()) == 5  # readers do not wait
     other.execute("ROLLBACK")
@@ -368,7 +368,7 @@ def test_corrupt_files(tmp_path):
     path = tmp_path / "l.db"
     path.write_bytes(b"this is no database at all" * 100)
     before = path.read_bytes()
-    with pytest.raises(LedgerError, match="damaged or no ledger; move it away"):
+    with pytest.raises(LedgerError, match="damaged or not a ledger; move it away"):
         Ledger(path)
     assert path.read_bytes() == before
 
@@ -381,7 +381,7 @@ def test_damaged_pages_show(tmp_path):
     with open(ledger.where, "r+b") as file:
         file.seek(4096)
         file.write(np.random.default_rng(0).bytes(4 * 4096))
-    with pytest.raises(LedgerError, match="damaged or no ledger; move it away"):
+    with pytest.raises(LedgerError, match="damaged or not a ledger; move it away"):
         Ledger(ledger.where)
 
 
@@ -389,7 +389,7 @@ def test_full_disk(tmp_path):
     ledger = filled(tmp_path / "l.db")
     pages = sqlite3.connect(ledger.where).execute("PRAGMA page_count").fetchone()[0]
     event.listen(ledger.engine, "connect", lambda c, _: c.execute(f"PRAGMA max_page_count = {pages + 1}"))
-    with pytest.raises(LedgerError, match="because the disk is full; free some space"):
+    with pytest.raises(LedgerError, match="because the disk is full; free some disk space"):
         ledger.append("note", {}, blob=bytes(100_000))
     again = Ledger(ledger.where)
     assert len(again.entries()) == 5
@@ -432,9 +432,9 @@ def test_read_only_directory(tmp_path):
             up.chmod(mode)
         folder.chmod(0o755)
         os.chmod(ledger.where, 0o644)
-    assert "cannot be written because nothing can be written to its directory; make the directory writable" in said[0]
-    assert "cannot be opened because nothing can be written to its directory" in said[1]
-    assert "cannot be made (permission denied)" in said[2]
+    assert "cannot be written because its directory is not writable; make the directory writable" in said[0]
+    assert "cannot be opened because its directory is not writable" in said[1]
+    assert "(permission denied); choose a writable directory" in said[2]
     assert len(ledger.entries()) == 5
     assert ledger.verify() == []
 
@@ -449,7 +449,7 @@ def test_a_read_only_connection_says_so(tmp_path):
 
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:"])
 def test_a_ledger_in_memory_is_refused(url):
-    with pytest.raises(LedgerError, match="would be forgotten"):
+    with pytest.raises(LedgerError, match="would be lost"):
         Ledger(url)
 
 
@@ -521,12 +521,12 @@ def test_no_way_up_a_newer_file_and_a_foreign_one(tmp_path):
     with sqlite3.connect(new.where) as connection:
         connection.execute("INSERT INTO versions VALUES (7, '2099')")
     connection.close()
-    with pytest.raises(LedgerError, match=r"written by a newer assay \(schema 7"):
+    with pytest.raises(LedgerError, match=r"written by a newer version of assay \(schema 7"):
         Ledger(new.where)
     with sqlite3.connect(tmp_path / "other.db") as connection:
         connection.execute("CREATE TABLE songs (title TEXT)")
     connection.close()
-    with pytest.raises(LedgerError, match="not a ledger of assay"):
+    with pytest.raises(LedgerError, match="not an assay ledger"):
         Ledger(tmp_path / "other.db")
 
 

@@ -265,7 +265,7 @@ def test_a_class_that_only_test_rows_have_is_refused_before_any_fold():
     late = equal_classes(60).assign(when=np.arange(60))
     late.loc[55:, "y"] = "new"
     study = Study(late, "y", time="when", cv=3, learners=["logistic"])
-    with pytest.raises(DataError, match="class 'new' is in the test rows only"):
+    with pytest.raises(DataError, match="class 'new' occurs only in the test rows"):
         study.finish()
     assert not list((home() / "studies").glob("*"))
 
@@ -289,7 +289,7 @@ def test_the_only_column_is_used_although_it_counts_the_rows():
     study = run(pd.DataFrame({"x": np.arange(60), "y": y}), "y", learners=["least squares"], n_jobs=1, open_test=False)
     assert study.plan.kinds["x"] == "number"
     assert study.select().name == "least squares"
-    note = "'x' looks like a row number, but no other column varies, so learners use it as a number"
+    note = "'x' looks like a row number, but no other column varies, so it is used as a number"
     assert note in study.notes
 
 
@@ -299,20 +299,20 @@ def test_a_table_of_identifiers_alone_is_refused_with_the_command_that_uses_them
     done = CliRunner().invoke(app, ["run", str(tmp_path / "table.csv"), "-t", "y"])
     assert done.exit_code == 2
     said = " ".join(done.stderr.split())
-    assert "nothing is left to learn from: 'patient_id' is taken for an identifier" in said
+    assert "no columns are left to learn from: 'patient_id' looks like an identifier" in said
     assert said.endswith("-t y --kind patient_id=number")
 
 
 def test_a_missing_file_is_called_by_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     numeric(60).to_csv("houses.csv", index=False)
-    assert "there is no file 'housse.csv'; did you mean 'houses.csv'?" in refused("run", "housse.csv", "-t", "y")
-    assert "there is no file 'x.csv'; tables here: houses.csv" in refused("run", "x.csv", "-t", "y")
-    assert "there is no directory 'nowhere' either" in refused("run", "nowhere/x.csv", "-t", "y")
+    assert "no such file: 'housse.csv'; did you mean 'houses.csv'?" in refused("run", "housse.csv", "-t", "y")
+    assert "no such file: 'x.csv'; tables here: houses.csv" in refused("run", "x.csv", "-t", "y")
+    assert "its directory 'nowhere' does not exist either" in refused("run", "nowhere/x.csv", "-t", "y")
     study = run("houses.csv", "y", learners=["least squares"], n_jobs=1, open_test=False)
     rows = study.folder / "train.arrow"
     rows.rename(tmp_path / "elsewhere")
-    assert f"the file of the training rows is gone: {rows}" in refused("open", study.name)
+    assert f"the file of the training rows is missing: {rows}" in refused("open", study.name)
 
 
 def refused(*args):

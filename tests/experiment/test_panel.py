@@ -61,7 +61,7 @@ def test_a_learner_whose_matrices_would_not_fit_is_left_out_with_a_reason():
     frame = pd.DataFrame(rng.normal(size=(40, 8_000))).add_prefix("x").assign(y=["a", "b"] * 20)
     board = Study(frame, "y", cv=2, learners=["discriminant"]).leaderboard
     assert list(board.results) == ["baseline"]
-    assert "8,000 columns would take 4.29 GiB, more than 4" in board.failed["discriminant"]
+    assert "8,000 columns would need 4.29 GiB of memory, more than the limit of 4" in board.failed["discriminant"]
 
 
 def test_threads_reach_our_learners_and_leave_no_trace_in_the_model():

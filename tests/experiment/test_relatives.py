@@ -50,7 +50,7 @@ def test_a_look_is_remembered_under_other_columns(change):
     assert "recognised by the columns in common" in str(caught.value)
     told = Study(changed, target, learners=["least squares"]).finish(open_test=False).open("to see")
     assert told.look.beyond
-    assert any("were test rows of an earlier look" in note for note in told.notes)
+    assert any("were test rows in an earlier look" in note for note in told.notes)
 
 
 def test_unrelated_tables_and_coarse_columns_are_no_relatives():

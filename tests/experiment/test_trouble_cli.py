@@ -222,7 +222,7 @@ def test_results_that_cannot_be_written_are_refused_before_the_look(place, close
     before = len(Ledger().entries())
     name = study_of(place / "home")
     for args in ([*RUN, "--out", "shut/out"], ["open", name, "--out", "shut/out"], ["report", name, "--out", "shut"]):
-        refused(call(*args), "nothing can be written to", codes=(2,))
+        refused(call(*args), "is not writable", codes=(2,))
     (place / "odd" / "report.html").mkdir(parents=True)
     refused(call(*RUN, "--out", "odd"), "report.html is a directory", codes=(2,))
     assert len(Ledger().entries()) == before
@@ -237,7 +237,7 @@ def test_a_locked_ledger(place, monkeypatch):
     monkeypatch.setattr(Ledger.__init__, "__kwdefaults__", {"timeout": 0.2})
     with closing(sqlite3.connect(place / "home" / "ledger.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        refused(call(*OTHER, "--out", "out"), "another process holds its lock", codes=(1,))
+        refused(call(*OTHER, "--out", "out"), "another process has locked it", codes=(1,))
         assert call("history").exit_code == 0  # readers do not wait
         other.execute("ROLLBACK")
     intact(place / "home")
@@ -330,8 +330,8 @@ def test_a_ledger_put_back_to_an_older_copy_is_noticed(place):
         left.unlink()
     path.write_bytes(older)
     for args in (RUN, ["history"], ["show", study_of(place / "home")]):
-        refused(call(*args), "was cut or replaced", codes=(1,))
-    assert "whose work lies beside it" in call("doctor").stderr
+        refused(call(*args), "was truncated or replaced", codes=(1,))
+    assert "has a working folder but is not in the ledger" in call("doctor").stderr
 
 
 # Reading.

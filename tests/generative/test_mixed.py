@@ -206,13 +206,13 @@ def test_columns_far_from_zero_keep_their_digits():
 @pytest.mark.parametrize(
     ("change", "kinds", "words"),
     [
-        ({"visits": -1}, KINDS, "column 'visits' holds -1 in row 0, which is no count"),
+        ({"visits": -1}, KINDS, "column 'visits' contains -1 in row 0, which is not a count"),
         ({"income": np.inf}, None, "inf in column 'income', row 0"),
         ({"income": 1e200}, None, "too large to be squared, in column 'income'"),
-        ({"income": 3.0}, {"income": "binary"}, "column 'income' holds 3 in row 0, which is neither 0 nor 1"),
-        ({}, {"wages": "normal"}, "'wages', which is no column"),
+        ({"income": 3.0}, {"income": "binary"}, "column 'income' contains 3 in row 0, which is neither 0 nor 1"),
+        ({}, {"wages": "normal"}, "the unknown column 'wages'"),
         ({}, {"income": "text"}, "'text'"),
-        ({"town": "Köln"}, {"town": "normal"}, "column 'town' holds the text 'Köln' in row 0"),
+        ({"town": "Köln"}, {"town": "normal"}, "column 'town' contains the text 'Köln' in row 0"),
     ],
 )
 def test_what_a_kind_does_not_allow_is_told(change, kinds, words):
@@ -223,15 +223,15 @@ def test_what_a_kind_does_not_allow_is_told(change, kinds, words):
 
 def test_dates_and_objects_are_refused():
     frame, y, _ = people(gaps=0.0)
-    with pytest.raises(DataTypeError, match="'when' holds dates"):
+    with pytest.raises(DataTypeError, match="'when' contains dates"):
         MixedNB().fit(frame.assign(when=pd.Timestamp("2020")), y)
     strange = frame.assign(town=[["Ulm"]] * len(frame))
-    with pytest.raises(DataTypeError, match="'town' holds a list in row 0"):
+    with pytest.raises(DataTypeError, match="'town' contains a list in row 0"):
         MixedNB().fit(strange, y)
     model = MixedNB().fit(frame, y)
-    with pytest.raises(DataError, match="'town' holds the number 3 in row 0, but text in training"):
+    with pytest.raises(DataError, match="'town' contains the number 3 in row 0, but text in training"):
         model.predict(frame.assign(town=3))
-    with pytest.raises(DataError, match="'income' holds the text 'much' in row 0"):
+    with pytest.raises(DataError, match="'income' contains the text 'much' in row 0"):
         model.predict(frame.assign(income="much"))
 
 

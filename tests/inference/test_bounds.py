@@ -225,7 +225,7 @@ def test_bad_parameters(call):
     ("call", "words"),
     [
         (lambda: hoeffding_interval([0.1, 1.2]), "1.2 in row 1, outside"),
-        (lambda: hoeffding_interval(pd.DataFrame({"a": [0.5, -3]})), "column 'a' of x holds -3 in row 1"),
+        (lambda: hoeffding_interval(pd.DataFrame({"a": [0.5, -3]})), "column 'a' of x contains -3 in row 1"),
         (lambda: markov_interval([1.0, -2.0]), "never negative"),
         (lambda: empirical_bernstein_interval([0.1]), "at least 2"),
         (lambda: chernoff_interval(3, 2), "impossible"),

@@ -614,17 +614,17 @@ def test_a_fit_that_fails_leaves_the_one_before(model, X, fails):
         (lambda: CategoricalHMM(symbols=[1]).fit([1, 2]), "symbol 2 at position 1"),
         (lambda: CategoricalHMM(2).fit([1, 2, 3], states=list("abc")), "3 states are named"),
         (lambda: CategoricalHMM(3, state_names="ab").fit([1, 2, 3]), "2 states are named"),
-        (lambda: CategoricalHMM(state_names="aa").fit([1, 2, 3]), "different names"),
-        (lambda: CategoricalHMM(transmat_init=[[1, 0], [0.5, 0.4]]).fit([1, 2]), "row 1 of transmat_init adds"),
+        (lambda: CategoricalHMM(state_names="aa").fit([1, 2, 3]), "distinct names"),
+        (lambda: CategoricalHMM(transmat_init=[[1, 0], [0.5, 0.4]]).fit([1, 2]), "row 1 of transmat_init sums"),
         (lambda: CategoricalHMM(2, emissionprob_init=[[1.0], [1.0]]).fit([1, 2]), "emissionprob_init"),
         (lambda: CategoricalHMM(params="x").fit([1, 2]), "letters"),
         (lambda: CategoricalHMM(transmat_init=np.eye(2), emissionprob_init=np.eye(2)).fit([1, 2]), "sequence 0 has"),
-        (lambda: CategoricalHMM(transmat_init=np.eye(2)).fit([1, 2], states=[0, 1]), "gives probability zero"),
-        (lambda: GaussianHMM().fit(np.zeros((3, 1)), lengths=[2, 2]), "add up to 4, but there are 3"),
+        (lambda: CategoricalHMM(transmat_init=np.eye(2)).fit([1, 2], states=[0, 1]), "known states probability zero"),
+        (lambda: GaussianHMM().fit(np.zeros((3, 1)), lengths=[2, 2]), "sum to 4, but there are 3"),
         (lambda: GaussianHMM().fit([np.zeros((3, 1)), np.zeros((3, 2))]), "sequence 1 has 2 columns"),
         (lambda: GaussianHMM().fit([np.zeros((3, 1)), np.zeros((0, 1))]), "sequence 1 of X is empty"),
         (lambda: GaussianHMM().fit([[1.0, np.nan], [2.0, np.nan]]), "has no value in any row"),
-        (lambda: PoissonHMM().fit([[1.0], [-2.0]]), "column 0 holds -2 in row 1"),
+        (lambda: PoissonHMM().fit([[1.0], [-2.0]]), "column 0 contains -2 in row 1"),
         (lambda: PoissonHMM(rates_init=[[0.0], [1.0]]).fit([[1.0], [2.0]]), "positive"),
         (lambda: GaussianHMM.from_parameters([1.0], [[1.0]], [[0.0]], [[[0.0]]]), "positive definite"),
         (lambda: GaussianHMM(means_init=[[0.0], [1.0]]).select(np.zeros((5, 1))), "leave them out"),
@@ -658,7 +658,7 @@ def test_states_and_symbols_of_one_name_are_told_apart_in_the_next_step():
 ])  # fmt: skip
 def test_an_update_by_the_counts_of_another_model_is_refused(counts):
     model = GaussianHMM.from_parameters([1, 0], np.eye(2), [[0.0], [1.0]], [[[1.0]]] * 2)
-    with pytest.raises(DataError, match="pass what summarize of this model gives"):
+    with pytest.raises(DataError, match="pass the output of summarize of this model"):
         model.update(counts)
 
 

@@ -72,7 +72,7 @@ def test_a_missing_state_is_in_no_pair():
 
 
 def test_a_state_that_nobody_leaves_keeps_a_proper_row():
-    with pytest.warns(AssayWarning, match="no sequence goes on from 'end'"):
+    with pytest.warns(AssayWarning, match="no sequence continues after 'end'"):
         chain = MarkovChain().fit([["a", "a", "end"], ["a", "end"]])
     assert_allclose(chain.transmat_.sum(axis=1), 1.0)
 
@@ -166,7 +166,7 @@ def test_a_state_of_probability_zero_is_never_drawn():
         (lambda: MarkovChain().fit([["a"], "b"]), "entry 1 is 'b'"),
         (lambda: MarkovChain().fit([[["a"]], ["b"]]), "list at position 0"),
         (lambda: MarkovChain().fit(np.zeros((3, 2))), "(3, 2)"),
-        (lambda: MarkovChain().fit("abc", lengths=[2, 2]), "add up to 4, but there are 3"),
+        (lambda: MarkovChain().fit("abc", lengths=[2, 2]), "sum to 4, but there are 3"),
         (lambda: MarkovChain().fit("abc", lengths=[3, 0]), "lengths[1] = 0"),
         (lambda: MarkovChain().fit("abc", lengths=[1.5, 1.5]), "whole numbers"),
         (lambda: MarkovChain().fit([["a"]], lengths=[1]), "leave lengths out"),
@@ -191,8 +191,8 @@ def test_bad_input_gets_one_sentence(call, words):
 @pytest.mark.parametrize(
     ("start", "A", "words"),
     [
-        ([0.5, 0.4], np.eye(2), "startprob adds up to 0.9"),
-        ([0.5, 0.5], [[1, 0], [0.5, 0.4]], "row 1 of transmat adds up to 0.9"),
+        ([0.5, 0.4], np.eye(2), "startprob sums to 0.9"),
+        ([0.5, 0.5], [[1, 0], [0.5, 0.4]], "row 1 of transmat sums to 0.9"),
         ([0.5, 0.5], np.eye(3), "(3, 3), expected (2, 2)"),
         ([1.5, -0.5], np.eye(2), "startprob[0] = 1.5, which is not a probability"),
         ([0.5, "x"], np.eye(2), "not a number"),

@@ -415,11 +415,11 @@ def test_given_means_alone_draw_their_rows():
         ({"weights_init": [0.5, 0.6]}, "weights_init adds up to 1.1"),
         ({"weights_init": [1.0]}, r"weights_init has shape \(1,\), expected \(2,\)"),
         ({"means_init": [[1.0]]}, r"means_init has shape \(1, 1\); expected \(2, 3\)"),
-        ({"means_init": [["a"] * 3] * 2}, "means_init holds something that is no number"),
-        ({"means_init": np.full((2, 3), np.nan)}, "means_init holds NaN"),
+        ({"means_init": [["a"] * 3] * 2}, "means_init contains a non-numeric value"),
+        ({"means_init": np.full((2, 3), np.nan)}, "means_init contains NaN"),
         ({"covariances_init": -np.ones((2, 3, 3))}, "covariances_init is not positive definite"),
         ({"precisions_init": np.triu(np.ones((2, 3, 3)))}, "precisions_init is not symmetric"),
-        ({"covariances_init": [np.eye(3)] * 2, "precisions_init": [np.eye(3)] * 2}, "both given; give one of them"),
+        ({"covariances_init": [np.eye(3)] * 2, "precisions_init": [np.eye(3)] * 2}, "both given; pass one of them"),
     ],
 )
 def test_wrong_start_values_are_named(given, words):
@@ -461,7 +461,7 @@ def test_a_collapsed_component_is_started_anew():
         3, weights_init=[0.49, 0.49, 0.02], means_init=[[0, 0], [8, 8], [4, 4]],
         covariances_init=[np.eye(2), np.eye(2), 1e-4 * np.eye(2)],
     )  # fmt: skip
-    with pytest.warns(AssayWarning, match="was started anew from half of another"):
+    with pytest.warns(AssayWarning, match="was restarted from half of another"):
         model.fit(X)
     assert model.trace_.restarted
     assert not model._params.held.any()
@@ -599,7 +599,7 @@ def test_a_density_of_some_columns():
     assert part.points.shape == (150, 2)
     plane = model.density(X=table).plane()
     assert plane.means.shape == (2, 2)
-    with pytest.raises(ParameterError, match="names 'petal', which is no column"):
+    with pytest.raises(ParameterError, match="names the unknown column 'petal'"):
         model.density("petal")
     assert list(part.to_frame().columns) == ["weight", "mean of pl", "sd of pl", "mean of sl", "sd of sl"]
 

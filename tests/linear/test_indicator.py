@@ -67,7 +67,7 @@ def test_the_middle_of_three_classes_in_a_row_is_masked():
     y = np.repeat([0, 1, 2], 200)
     X = 4.0 * (y[:, None] - 1) + rng.normal(size=(600, 2))
     least, linear = LeastSquaresClassifier().fit(X, y), LinearDiscriminantAnalysis().fit(X, y)
-    assert np.mean(least.predict(X) == 1) < 0.02  # the class holds a third of the rows
+    assert np.mean(least.predict(X) == 1) < 0.02  # the class contains a third of the rows
     assert np.mean(linear.predict(X) != y) < 0.01
     squares = np.column_stack([X, X**2, X[:, :1] * X[:, 1:]])  # quadratic terms lift the mask
     assert np.mean(LeastSquaresClassifier().fit(squares, y).predict(squares) != y) < 0.02
@@ -82,7 +82,7 @@ def test_class_weights_and_sparse_rows():
     assert_allclose(balanced.coef_, by_hand.coef_, rtol=1e-10)
     named = LeastSquaresClassifier(class_weight={2: 2.5}).fit(X, y)
     assert_allclose(named.coef_, LeastSquaresClassifier().fit(X, y, sample_weight=np.where(y == 2, 2.5, 1)).coef_)
-    for wrong, words in (({7: 1.0}, "which y does not hold"), ({1: -1.0}, "class_weight of 1")):
+    for wrong, words in (({7: 1.0}, "which does not occur in y"), ({1: -1.0}, "class_weight of 1")):
         with pytest.raises(ParameterError, match=words):
             LeastSquaresClassifier(class_weight=wrong).fit(X, y)
     few = np.where(X < 2.0, 0.0, X)
@@ -93,7 +93,7 @@ def test_class_weights_and_sparse_rows():
 def test_repeated_columns_are_named():
     X, y = load_iris(return_X_y=True)
     table = pd.DataFrame(X, columns=list("abcd")).assign(e=X[:, 0] + 1)
-    with pytest.warns(CollinearityWarning, match="column 'e' repeats what others say"):
+    with pytest.warns(CollinearityWarning, match="column 'e' repeats others"):
         model = LeastSquaresClassifier().fit(table, y)
     assert_allclose(model.decision_function(table), LeastSquaresClassifier().fit(X, y).decision_function(X), atol=1e-9)
     LeastSquaresClassifier(alpha=0.1).fit(table, y)  # no warning: warnings are errors here

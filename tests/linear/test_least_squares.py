@@ -320,7 +320,7 @@ def test_a_row_of_leverage_one_leaves_robust_errors_undefined():
         model = LinearRegression(covariance=kind).fit(A, Y)
         assert model.leverage_[0] == pytest.approx(1.0)
         assert np.isfinite(model.std_errors_).all() == defined
-    assert "leverage one" in str(model.summary())
+    assert "leverage 1" in str(model.summary())
     assert np.isnan(model.loo_error_)
 
 
@@ -502,7 +502,7 @@ def test_diagnostics_keep_the_labels_of_the_table():
     assert found.to_frame().index.tolist() == X.index.tolist()
     assert "row r7 " in str(found)
     assert any("r7" in {text.get_text() for text in panel.texts} for panel in found.plot())
-    with pytest.raises(ParameterError, match="four pictures"):
+    with pytest.raises(ParameterError, match="four panels"):
         found.plot(ax=found.plot()[0])
 
 

@@ -682,7 +682,7 @@ def test_offsets_enter_predictions():
     o = np.random.default_rng(0).normal(size=200)
     model = LogisticRegression().fit(X, y, offset=o)
     np.testing.assert_allclose(model.decision_function(X, o), model.decision_function(X) + o)
-    with pytest.raises(DataError, match="offset holds NaN or inf in row 3"):
+    with pytest.raises(DataError, match="offset contains NaN or inf in row 3"):
         model.fit(X, y, offset=np.where(np.arange(200) == 3, np.nan, 0.0))
     with pytest.raises(DataError, match=r"offset.shape == \(3,\)"):
         model.fit(X, y, offset=[1, 2, 3])

@@ -268,7 +268,7 @@ def test_strings_through_their_gram_matrix():
     model = Perceptron(kernel=Precomputed()).fit(k(names), [0, 0, 0, 0, 1, 1, 1, 1])
     assert model.trace_.converged.all()
     assert model.predict(k(["joan", "pott"], names)).tolist() == [0, 1]
-    with pytest.raises(ParameterError, match=r"reads strings.*kernel=Precomputed\(\)"):
+    with pytest.raises(ParameterError, match=r"needs strings.*kernel=Precomputed\(\)"):
         Perceptron(kernel=k).fit(names, [0, 0, 0, 0, 1, 1, 1, 1])
 
 
@@ -341,13 +341,13 @@ def test_every_form_comes_back_from_its_state(settings):
 
 def test_bad_input():
     X, y = table(0)
-    with pytest.raises(DataError, match="one class only"):
+    with pytest.raises(DataError, match="only one class"):
         Perceptron().fit(X, np.zeros(len(X)))
     with pytest.raises(ParameterError, match="learning_rate"):
         Perceptron(learning_rate=0.0).fit(X, y)
     with pytest.raises(ParameterError, match="unknown kernel 'rbff'"):
         Perceptron(kernel="rbff").fit(X, y)
-    with pytest.raises(DataError, match="which the first call did not name"):
+    with pytest.raises(DataError, match="which was not passed in the first call"):
         Perceptron().partial_fit(X, y, classes=[0, 1]).partial_fit(X, y + 1)
     with pytest.raises(AttributeError, match="partial_fit"):
         _ = Perceptron("pocket").partial_fit

@@ -236,7 +236,7 @@ def test_hard_margin_says_why_there_is_none():
     with pytest.raises(DataError, match=r"no margin between 0 and 1 is wider than .*weighted means.*finite C"):
         SVC(kernel="poly", degree=2, gamma=1.0, C=np.inf).fit([[0.0], [1.0], [2.0], [-3.0]], [0, 1, 0, 1])
     twins = np.array([[0.0], [1.0], [1.0], [2.0]])
-    with pytest.raises(DataError, match="two rows with these labels are the same to the kernel"):
+    with pytest.raises(DataError, match="two rows with these labels are identical under the kernel"):
         SVC(C=np.inf).fit(twins, [0, 0, 1, 1])
     assert SVC(C=10.0).fit(twins, [0, 0, 1, 1]).predict(twins).shape == (4,)
 
@@ -251,7 +251,7 @@ def test_slack_budget_and_scalings():
         assert SVC(C=model.C_).fit(X, y).margins(X, y).total_slack == pytest.approx(budget, rel=1e-4)
         totals.append(model.C_)
     assert totals == sorted(totals, reverse=True)
-    with pytest.raises(DataError, match=r"no machine .* total slack of 0\.001; the least found"):
+    with pytest.raises(DataError, match=r"no fit .* total slack of 0\.001; the smallest found"):
         SVC(kernel="linear", slack_budget=0.001).fit(X, y)
     s = svm_scalings(50, lambda_mean=0.01)
     assert (s.C, s.lambda_) == (2.0, 0.25)
@@ -397,9 +397,9 @@ def test_precomputed_and_functions():
 @pytest.mark.parametrize(
     ("model", "X", "y", "words"),
     [
-        (SVC(), [[0.0], [1.0]], ["a", "a"], "one class only, 'a'"),
+        (SVC(), [[0.0], [1.0]], ["a", "a"], "only one class, 'a'"),
         (SVC(C=0.0), [[0.0], [1.0]], [0, 1], "C = 0.0 is out of range; it must be a number above 0, or inf"),
-        (SVC(), [["x"], ["y"]], [0, 1], "column 0 holds the text 'x' in row 0"),
+        (SVC(), [["x"], ["y"]], [0, 1], "column 0 contains the text 'x' in row 0"),
         (SVC(solver="dual_ascent"), [[0.0], [1.0]], [0, 1], "bias='augmented'"),
         (SVC(solver="smo", bias="none"), [[0.0], [1.0]], [0, 1], "solver='dual_ascent'"),
         (SVC(slack_budget=1.0), [[0.0], [1.0], [2.0]], [0, 1, 2], "slack_budget is for two classes"),
@@ -485,9 +485,9 @@ def test_a_budget_that_cannot_be_met_names_one_that_nearly_can():
     rng = np.random.default_rng(0)
     X = np.round(rng.normal(size=(150, 1)), 1)  # many equal rows of both classes
     y = rng.integers(0, 2, 150)
-    with pytest.raises(DataError, match="the least found is ") as caught:
+    with pytest.raises(DataError, match="the smallest found is ") as caught:
         SVC(slack_budget=1.0).fit(X, y)
-    least = float(str(caught.value).split("the least found is ")[1].split(";")[0])
+    least = float(str(caught.value).split("the smallest found is ")[1].split(";")[0])
     assert least <= SVC(C=1.0).fit(X, y).margins(X, y).total_slack
     model = SVC(slack_budget=1.05 * least).fit(X, y)
     assert model.margins(X, y).total_slack == pytest.approx(1.05 * least, rel=1e-3)

@@ -200,9 +200,9 @@ def test_classes_in_pieces():
     for part in (slice(0, 10), slice(10, 60)):
         pieces.partial_fit(X[part], upper[part], classes=["no", "yes"])
     np.testing.assert_allclose(pieces.coef_, whole.coef_, rtol=1e-12)
-    with pytest.raises(DataError, match="one class only"):
+    with pytest.raises(DataError, match="only one class"):
         SigmoidUnit().partial_fit(X[:1], upper[:1])
-    with pytest.raises(DataError, match="'perhaps' in row 1, which the first call did not name"):
+    with pytest.raises(DataError, match="'perhaps' in row 1, which was not passed in the first call"):
         pieces.partial_fit(X[:2], ["no", "perhaps"])
 
 

@@ -273,7 +273,7 @@ def test_zero_rows_under_cosine_are_at_distance_one():
     [
         (np.column_stack([np.arange(20.0), 2 * np.arange(20.0)]), "singular: column"),
         (np.column_stack([np.arange(20.0), np.ones(20)]), "column 1 is constant"),
-        (np.random.default_rng(0).normal(size=(8, 20)), "no more rows than columns"),
+        (np.random.default_rng(0).normal(size=(8, 20)), "there are too few rows"),
     ],
 )
 def test_singular_covariance(X, words):
@@ -284,9 +284,9 @@ def test_singular_covariance(X, words):
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ({"metric": "hamming", "algorithm": "kd_tree"}, "no boxes"),
-        ({"metric": "mahalanobis", "metric_params": {"V": np.eye(2)}}, "no covariance matrix of 3 columns"),
-        ({"metric_params": {"w": 1}}, "it may hold nothing"),
+        ({"metric": "hamming", "algorithm": "kd_tree"}, "does not support metric"),
+        ({"metric": "mahalanobis", "metric_params": {"V": np.eye(2)}}, "not a covariance matrix of 3 columns"),
+        ({"metric_params": {"w": 1}}, "it may have no entries"),
         ({"metric": "jaccard"}, "it must be 'euclidean' or"),
         ({"n_neighbors": "auto"}, "it must be a whole number of at least 1 or 'loo'"),
         ({"n_neighbors": "loo", "candidates": [0, 3]}, "whole numbers of at least 1"),

@@ -85,7 +85,7 @@ def test_errors_name_the_layer_and_both_shapes():
         Dense(3, "swish")
     with pytest.raises(ParameterError, match="kernel = 0"):
         Conv2D(3, 0)
-    with pytest.raises(ParameterError, match="numbers for one image"):
+    with pytest.raises(ParameterError, match="numbers per image"):
         Network([Conv2D(1, 2000, padding="same")], (4000, 4000, 1)).summary()
     with pytest.raises(ParameterError, match=r"layer 1 makes the network too large: 2,000,000 parameters"):
         Network([Conv2D(1_000_000, 1)], (1000, 1000, 1)).summary()

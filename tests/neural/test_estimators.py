@@ -212,9 +212,9 @@ def test_partial_fit_learns_from_parts():
             model.partial_fit(X[part], y[part])
     assert model.score(X, y) > 0.93
     assert model.trace_.n_epochs == model.n_iter_ == 91
-    with pytest.raises(DataError, match="the class 7, which the first call did not name"):
+    with pytest.raises(DataError, match="the class 7, which was not passed in the first call"):
         model.partial_fit(X, np.full(150, 7))
-    with pytest.raises(DataError, match="one class only"):
+    with pytest.raises(DataError, match="only one class"):
         NeuralNetworkClassifier().partial_fit(X[:10], y[:10])
 
 
@@ -246,13 +246,13 @@ def test_a_warm_start_goes_on():
 
 def test_settings_that_contradict_each_other():
     X, y = load_iris(return_X_y=True)
-    with pytest.raises(ParameterError, match="dropout is given beside layers; put Dropout"):
+    with pytest.raises(ParameterError, match="dropout cannot be combined with layers; put Dropout"):
         NeuralNetworkClassifier(layers=[Dense(3)], dropout=0.2).fit(X, y)
     with pytest.raises(ParameterError, match="without early_stopping"):
         NeuralNetworkClassifier(optimizer="gradient_descent", early_stopping=True).fit(X, y)
     with pytest.raises(ParameterError, match="'balanced' needs all rows at once"):
         NeuralNetworkClassifier(class_weight="balanced").partial_fit(X, y)
-    with pytest.raises(DataError, match="one class only"):
+    with pytest.raises(DataError, match="only one class"):
         NeuralNetworkClassifier().fit(X[:20], y[:20])
     with pytest.raises(DataError, match="too few"):
         NeuralNetworkRegressor(early_stopping=True).fit(X[:1], [1.0])

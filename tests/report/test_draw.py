@@ -87,7 +87,7 @@ def test_a_result_without_a_picture_says_so():
     class Silent(Result):
         pass
 
-    with pytest.raises(TypeError, match="Silent has no picture"):
+    with pytest.raises(TypeError, match="Silent cannot be plotted"):
         Silent().plot()
     with pytest.raises(AttributeError, match="Result has no table"):
         Result().to_frame()

@@ -55,7 +55,7 @@ def test_the_choice_of_k_is_four_pictures():
     panels = found.plot()
     assert len(panels) == 4
     panels[0].figure.canvas.draw()
-    with pytest.raises(ParameterError, match="four pictures"):
+    with pytest.raises(ParameterError, match="four panels"):
         found.plot(plt.subplots()[1])
 
 

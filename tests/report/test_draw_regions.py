@@ -63,13 +63,13 @@ def test_what_cannot_be_drawn():
     model = LogisticRegression(max_iter=500).fit(X, y)
     with pytest.raises(DataError, match="two columns"):
         draw_regions(model, np.ones((150, 3)), y)
-    with pytest.raises(ParameterError, match="no fitted classifier"):
+    with pytest.raises(ParameterError, match="not a fitted classifier"):
         draw_regions(LogisticRegression(), X, y)
     with pytest.raises(ParameterError, match="no classifier was given"):
         draw_regions([], X, y)
     with pytest.raises(ParameterError, match="fitted to 3 columns"):
         draw_regions(LogisticRegression().fit(np.eye(3), [0, 1, 1]), X, y)
-    with pytest.raises(ParameterError, match="name two"):
+    with pytest.raises(ParameterError, match="pass two names"):
         draw_regions(model, X, y, columns=["a"])
     many = pd.Series(np.arange(150) % 9).astype(str)
     with pytest.raises(DataError, match="there are 9 classes"):

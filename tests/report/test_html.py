@@ -23,7 +23,7 @@ from assay.errors import ReportWarning
 from assay.experiment.study import run
 from assay.experiment.table import read_table
 from assay.numbers import with_limits
-from assay.report._check_words import ABOUT
+from assay.report._about_checks import ABOUT
 from assay.report._embed import csv_uri, json_block, picture
 from assay.report.draw_experiment import pictures_of, plain
 from assay.report.html import _range, render, write_report
@@ -179,16 +179,16 @@ def test_the_sections_hold_what_was_found(regression, page):
     assert regression.sealed.seal.id in words
     assert regression.hashes["test rows"] in words
     heads = {entry.digest for entry in regression.ledger.entries()}  # other studies have been recorded since
-    assert re.search(r"Head of the ledger ([0-9a-f]{64})", words)[1] in heads
-    for title in ("Coefficients", "Which columns matter", "How predictions move with a column", "Residuals"):
+    assert re.search(r"Ledger head ([0-9a-f]{64})", words)[1] in heads
+    for title in ("Coefficients", "Column importance", "Partial dependence", "Residuals"):
         assert title in words
-    assert "had not seen" in words
+    assert "were left out of a refit" in words
 
 
 def test_figures_and_years_are_written_as_elsewhere(classification, class_page):
     words = "".join(Reader(class_page).text)
     chosen = classification.selected.name
-    part = words[words.rindex("What was selected") :]
+    part = words[words.rindex("Selected learner") :]
     assert classification.leaderboard.results[chosen].figure() in part[part.index("std error (points)") :][:600]
     assert _range(pd.Series([1987, 2015, 1999]), "number") == "1987 to 2015, median 1999"
 
@@ -246,12 +246,12 @@ def test_a_part_that_fails_is_a_sentence(regression, monkeypatch):
         raise RuntimeError("no <importance> today\nsecond line")
 
     monkeypatch.setattr(assay.report._inspection_section, "permutation_importance", broken)
-    with pytest.warns(ReportWarning, match="the report lacks 'Which columns matter'.*no <importance> today"):
+    with pytest.warns(ReportWarning, match="the report has no section 'Column importance'.*no <importance> today"):
         text = render(regression)
     assert not Reader(text).problems
-    assert "could not be made (RuntimeError: no &lt;importance&gt; today)" in text
+    assert "could not be produced (RuntimeError: no &lt;importance&gt; today)" in text
     assert "Coefficients" in text
-    assert "How predictions move with a column" not in text  # nothing says which columns lead
+    assert "Partial dependence" not in text  # nothing says which columns lead
 
 
 def test_classes_get_their_curves(classification, class_page):
@@ -314,7 +314,7 @@ def test_wide_tables_with_missing_categories_have_importances():
     frame["y"] = 3 * frame["x44"] + 2 * (frame["town"] == "Ulm") + rng.normal(size=200)
     study = run(frame, "y", learners=["lasso"], cv=3, open_test=False)
     words = "".join(Reader(render(study)).text)  # a part that fails would warn, and a warning is an error here
-    assert "Of 46 columns, the 40 most related to the predictions were tried." in words
+    assert "Of 46 columns, the 40 most related to the predictions are shown." in words
     leading = re.search(r"Average prediction against ([^\"]*)\"", render(study))[1]
     assert leading.startswith("x44")
 

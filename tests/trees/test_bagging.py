@@ -140,7 +140,7 @@ def test_rows_that_every_model_has_seen_are_named():
     with pytest.warns(AssayWarning, match=r"rows were drawn for every model.*raise n_estimators"):
         bag = BaggingRegressor(LinearRegression(), 3, oob_score=True, random_state=0).fit(X, y)
     assert_array_equal(np.isnan(bag.oob_prediction_), bag.oob_votes_ == 0)
-    with pytest.raises(ParameterError, match="every tree sees every row"):
+    with pytest.raises(ParameterError, match="every tree is fitted to every row"):
         BaggingRegressor(LinearRegression(), 3, oob_score=True, bootstrap=False).fit(X, y)
 
 
@@ -190,7 +190,7 @@ def test_samples_of_one_class_are_drawn_again():
     rare = (np.arange(30) < 2).astype(int)  # a sample misses both rows one time in seven
     bag = BaggingClassifier(LogisticRegression(), 60, random_state=0).fit(X, rare)
     assert all(np.unique(rare[rows]).size == 2 for rows in bag.estimators_samples_)
-    with pytest.raises(DataError, match="held one class only"):
+    with pytest.raises(DataError, match="had only one class"):
         BaggingClassifier(LogisticRegression(), 2, max_samples=1, random_state=0).fit(X, rare)
 
 
@@ -245,16 +245,16 @@ def test_our_own_tree_is_the_default_and_takes_tables_as_they_come():
 
 def test_bad_input_gets_one_sentence():
     X, y = numbers(20)
-    with pytest.raises(DataError, match="KNeighborsRegressor takes no weights"):
+    with pytest.raises(DataError, match="KNeighborsRegressor does not support them"):
         BaggingRegressor(KNeighborsRegressor(), 2, bootstrap=False).fit(X, y, sample_weight=np.ones(20))
     with pytest.raises(ParameterError, match=r"Perceptron has no predict_proba.*majority"):
         BaggingClassifier(Perceptron(), 2, vote="probability").fit(X, y > 0)
     BaggingClassifier(Perceptron(), 2).fit(X, y > 0)
-    with pytest.raises(DataError, match="one class only"):
+    with pytest.raises(DataError, match="only one class"):
         BaggingClassifier(PeerTree(), 2).fit(X, np.zeros(20))
     with pytest.raises(DataError, match="y contains NaN in row 0"):
         BaggingRegressor(PeerTreeRegressor(), 2).fit(X, np.full(20, np.nan))
-    with pytest.raises(DataError, match="sample_weight holds -1 in row 0"):
+    with pytest.raises(DataError, match="sample_weight contains -1 in row 0"):
         BaggingRegressor(PeerTreeRegressor(), 2).fit(X, y, sample_weight=-np.ones(20))
     with pytest.raises(DataError, match="2D"):
         BaggingRegressor(PeerTreeRegressor(), 2).fit(X[:, 0], y)

@@ -118,7 +118,7 @@ def test_a_sample_stands_for_large_tables_and_threads_change_nothing():
     np.testing.assert_array_equal(one.values, two.values)
     np.testing.assert_array_equal(one.bins.cuts, two.bins.cuts)
     share = np.bincount(one.values[:, 0], minlength=64)[:64] / len(X)
-    assert share.sum() == 1  # quantiles of 200,000 of 400,000 rows: each bin holds 1/64, give or take 6 deviations
+    assert share.sum() == 1  # quantiles of 200,000 of 400,000 rows: each bin contains 1/64, give or take 6 deviations
     assert 0 < np.abs(share - 1 / 64).max() < 6 * np.sqrt(2 / 64 / 200_000)
 
 

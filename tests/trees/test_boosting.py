@@ -627,7 +627,7 @@ def test_an_outlier_moves_robust_losses_little():
     [
         ({"monotonic_cst": [1, 2, 0, 0]}, "use 1 for rising"),
         ({"monotonic_cst": [1, 0]}, "2 entries for 4 columns"),
-        ({"monotonic_cst": {"nowhere": 1}}, "no column"),
+        ({"monotonic_cst": {"nowhere": 1}}, "unknown column"),
         ({"max_features": 9}, "more columns than the 4"),
         ({"max_bins": 1}, "max_bins"),
         ({"loss": "deviance"}, "loss"),
@@ -649,19 +649,19 @@ def test_impossible_data_are_refused():
     for kind in (GradientBoostingRegressor, GradientBoostingClassifier):
         with pytest.raises(DataError, match="NaN in row 7"):
             kind().fit(X, holes)
-        with pytest.raises(DataError, match="sample_weight holds -1 in row 3"):
+        with pytest.raises(DataError, match="sample_weight contains -1 in row 3"):
             kind().fit(X, np.arange(60) % 2, np.where(np.arange(60) == 3, -1.0, 1.0))
     with pytest.raises(DataError, match="negative value -2 in row 5"):
         GradientBoostingRegressor("poisson").fit(X, np.where(np.arange(60) == 5, -2.0, 1.0))
     with pytest.raises(DataError, match="every y is 0"):
         GradientBoostingRegressor("poisson").fit(X, np.zeros(60))
-    with pytest.raises(DataError, match="one class only"):
+    with pytest.raises(DataError, match="only one class"):
         GradientBoostingClassifier().fit(X, np.ones(60))
     with pytest.raises(DataError, match="two classes"):
         GradientBoostingClassifier("exponential").fit(X, np.arange(60) % 3)
     with pytest.raises(ParameterError, match="needs two classes"):
         GradientBoostingClassifier(monotonic_cst=[1, 0, 0, 0]).fit(X, np.arange(60) % 3)
-    with pytest.raises(ParameterError, match="no class"):
+    with pytest.raises(ParameterError, match="not a class"):
         GradientBoostingClassifier(class_weight={7: 1.0}).fit(X, np.arange(60) % 3)
     with pytest.raises(DataError, match="leaves one part empty"):
         GradientBoostingRegressor(early_stopping=True).fit(X[:5], y[:5])

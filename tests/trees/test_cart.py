@@ -489,7 +489,7 @@ def test_edge_cases_have_right_answers():
         (DecisionTreeRegressor(), [[1.0], [2.0]], [1.0, np.nan], "y contains NaN in row 1"),
         (DecisionTreeRegressor(), [[1.0], [np.inf]], [1.0, 2.0], "inf in column 0, row 1"),
         (DecisionTreeRegressor(), [[1.0], [2.0]], [[1.0, 2.0], [3.0, 4.0]], "y should be a 1d array"),
-        (DecisionTreeRegressor(criterion="poisson"), [[1.0], [2.0]], [1.0, -2.0], "negative target"),
+        (DecisionTreeRegressor(criterion="poisson"), [[1.0], [2.0]], [1.0, -2.0], "negative targets"),
         (DecisionTreeRegressor(criterion="poisson"), [[1.0], [2.0]], [0.0, 0.0], "zero in every row"),
         (DecisionTreeRegressor(monotonic_cst=[1, 1]), [[1.0], [2.0]], [0.0, 1.0], "2 entries for 1 columns"),
         (DecisionTreeRegressor(monotonic_cst=[2]), [[1.0], [2.0]], [0.0, 1.0], "monotonic_cst"),
@@ -498,7 +498,7 @@ def test_edge_cases_have_right_answers():
         (DecisionTreeRegressor(multiway=True, splitter="hist"), [[1.0], [2.0]], [0.0, 1.0], "exact"),
         (DecisionTreeRegressor(multiway=True, max_leaf_nodes=3), [[1.0], [2.0]], [0.0, 1.0], "max_leaf_nodes"),
         (DecisionTreeRegressor(criterion="gini"), [[1.0], [2.0]], [0.0, 1.0], "criterion"),
-        (DecisionTreeClassifier(), [[1.0], [2.0]], [1, 1], "one class only"),
+        (DecisionTreeClassifier(), [[1.0], [2.0]], [1, 1], "only one class"),
         (DecisionTreeClassifier(class_weight={0: -1.0}), [[1.0], [2.0]], [0, 1], "class_weight"),
         (DecisionTreeClassifier(class_weight={0: 0, 1: 0}), [[1.0], [2.0]], [0, 1], "fewer than two classes"),
         (DecisionTreeClassifier(monotonic_cst=[1]), [[1.0], [2.0], [3.0]], [0, 1, 2], "3 classes"),
@@ -511,7 +511,7 @@ def test_bad_input_gets_one_sentence(model, X, y, words):
 
 
 def test_bad_weights_and_parameters():
-    with pytest.raises(DataError, match="sample_weight holds -1 in row 1"):
+    with pytest.raises(DataError, match="sample_weight contains -1 in row 1"):
         DecisionTreeRegressor().fit([[1.0], [2.0]], [1.0, 2.0], sample_weight=[1.0, -1.0])
     for bad in ({"max_depth": 0}, {"min_samples_leaf": 0}, {"max_bins": 1}, {"max_features": "all"}, {"ccp_alpha": -1}):
         with pytest.raises(ParameterError):

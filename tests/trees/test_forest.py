@@ -167,9 +167,9 @@ def test_no_row_out_of_bag():
     X, y = numbers(40)
     forest = RandomForestRegressor(5, bootstrap=False).fit(X, y)
     assert not hasattr(forest, "oob_error_")
-    with pytest.raises(ParameterError, match=r"every tree sees every row.*bootstrap=True"):
+    with pytest.raises(ParameterError, match=r"every tree is fitted to every row.*bootstrap=True"):
         RandomForestRegressor(5, bootstrap=False, oob_score=True).fit(X, y)
-    with pytest.raises(DataError, match="none is out of bag"):
+    with pytest.raises(DataError, match="no row is out of bag"):
         forest.permutation_importance(X, y)
     part = RandomForestRegressor(20, bootstrap=False, max_samples=0.5, random_state=0).fit(X, y)
     assert all(np.unique(rows).size == rows.size == 20 for rows in part.estimators_samples_)
@@ -284,9 +284,9 @@ def test_importance_needs_the_rows_of_fit():
     forest = RandomForestRegressor(5, random_state=0).fit(X, y)
     forest.permutation_importance(X.copy(), y.tolist())
     for wrong in ((X[::-1], y), (X, y[::-1]), (X + 1, y), (X[:50], y[:50])):
-        with pytest.raises(DataError, match="not the rows, target and weights of fit"):
+        with pytest.raises(DataError, match="differ from those of fit"):
             forest.permutation_importance(*wrong)
-    with pytest.raises(DataError, match="not the rows"):
+    with pytest.raises(DataError, match="differ from those of fit"):
         forest.permutation_importance(X, y, np.ones(len(y)))
     with pytest.raises(ParameterError, match="level"):
         forest.permutation_importance(X, y, level=2)
@@ -349,11 +349,11 @@ def test_trees_can_be_added():
     assert_array_equal(whole.oob_decision_function_, grown.oob_decision_function_)
     with pytest.raises(ParameterError, match="n_estimators = 3, but warm_start keeps the 12 trees"):
         grown.set_params(n_estimators=3).fit(X, y)
-    with pytest.raises(DataError, match="know"):
+    with pytest.raises(DataError, match="already fitted have"):
         grown.set_params(n_estimators=14).fit(X, np.where(y == "mid", "low", y))
     other = grown.fit(X[:100], y[:100])
     assert not hasattr(other, "oob_error_")
-    with pytest.raises(DataError, match="not the rows"):
+    with pytest.raises(DataError, match="differ from those of fit"):
         other.permutation_importance(X[:100], y[:100])
 
 
@@ -416,7 +416,7 @@ def test_class_weights():
     forest = RandomForestClassifier(10, class_weight="balanced_subsample", max_depth=1, random_state=0).fit(X, y)
     assert_allclose(forest.nodes_.value[forest.nodes_.starts[:-1]], 1 / 3, atol=1e-9)
     for wrong, words in (
-        ({"none": 1.0}, "no class of y"),
+        ({"none": 1.0}, "not a class of y"),
         ({"low": -1}, "zero or more"),
         ({"low": 0, "mid": 0}, "two"),
     ):
@@ -540,13 +540,13 @@ def test_progress_is_told():
 def test_bad_input_gets_one_sentence():
     X, y = numbers(30)
     one = RandomForestClassifier(2)
-    with pytest.raises(DataError, match="one class only"):
+    with pytest.raises(DataError, match="only one class"):
         one.fit(X, np.zeros(30))
     gap = y.copy()
     gap[7] = np.nan
     with pytest.raises(DataError, match="y contains NaN in row 7"):
         RandomForestRegressor(2).fit(X, gap)
-    with pytest.raises(DataError, match="sample_weight holds -1 in row 3"):
+    with pytest.raises(DataError, match="sample_weight contains -1 in row 3"):
         RandomForestRegressor(2).fit(X, y, sample_weight=np.where(np.arange(30) == 3, -1.0, 1.0))
     with pytest.raises(ParameterError, match="max_features = 6, but X has 5 columns"):
         RandomForestRegressor(2, max_features=6).fit(X, y)

@@ -359,11 +359,11 @@ def test_one_row_or_column_on_its_own(model: Any) -> None:
 def test_bytes_are_not_text(model: Any) -> None:
     X, y, _ = table()
     coded = X.assign(shop=X["shop"].astype(str).str.encode("utf-8"))
-    assert "column 'shop' holds bytes in row 0, b'" in said(lambda: clone(model).fit(coded, y))
-    assert "column 0 holds bytes in row 0" in said(lambda: clone(model).fit(np.array([[b"u"], [b"v"]] * 120), y))
+    assert "column 'shop' contains bytes in row 0, b'" in said(lambda: clone(model).fit(coded, y))
+    assert "column 0 contains bytes in row 0" in said(lambda: clone(model).fit(np.array([[b"u"], [b"v"]] * 120), y))
     some = X.assign(shop=X["shop"].astype(object).where(X.index != 7, b"north"))
     assert "row 7, b'north'; decode" in said(lambda: clone(model).fit(some, y))
-    assert "column 'shop' holds bytes" in said(lambda: clone(model).fit(X, y).predict(coded))
+    assert "column 'shop' contains bytes" in said(lambda: clone(model).fit(X, y).predict(coded))
     assert "'size'" in said(lambda: clone(model).fit(X, y).predict(X.assign(size=b"1")))
 
 

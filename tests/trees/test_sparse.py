@@ -168,7 +168,7 @@ def test_shuffled_columns_out_of_bag(model, weighted, monkeypatch):
         assert thin.baseline == dense.baseline
     changed = S.tolil()
     changed[3, 5] = 1.0
-    with pytest.raises(DataError, match="not the rows"):
+    with pytest.raises(DataError, match="differ from those of fit"):
         forest.permutation_importance(changed, y, w)
 
 
@@ -377,7 +377,7 @@ def bad(kind: str) -> tuple[Any, type[AssayError], str]:
     if kind == "objects":
         thing = sparse.csr_array(np.eye(9))
         thing.data = thing.data.astype(object)
-        return thing, DataTypeError, "sparse and holds object"
+        return thing, DataTypeError, "sparse and contains object"
     if kind == "infinite":
         X[7, 3] = -np.inf
         X[9, 1] = np.inf
@@ -390,7 +390,7 @@ def bad(kind: str) -> tuple[Any, type[AssayError], str]:
         return sparse.coo_array(np.arange(9.0)), DataError, "Expected 2D array, got 1D array instead: 9 values"
     broken = sparse.csr_array(np.eye(9))
     broken.indices[3] = 4000
-    return broken, DataError, "do not fit its shape"
+    return broken, DataError, "do not match its shape"
 
 
 KINDS = ("complex", "objects", "infinite", "no rows", "no columns", "a vector", "broken")

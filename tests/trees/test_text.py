@@ -218,15 +218,15 @@ def test_bad_requests_say_what_to_do():
     nodes = tree(HITTERS)
     with pytest.raises(ParameterError, match=r"2 trees.*nodes\.tree\(0\)"):
         export_text(concatenate([nodes, nodes]), ["Years", "Hits"], [None, None])
-    with pytest.raises(ParameterError, match="show names 'rowz'"):
+    with pytest.raises(ParameterError, match="unknown item 'rowz' in show"):
         export_text(nodes, ["Years", "Hits"], [None, None], show=["rowz"])
     with pytest.raises(ParameterError, match="max_depth is -1"):
         export_text(nodes, ["Years", "Hits"], [None, None], max_depth=-1)
     with pytest.raises(ParameterError, match=r"decimals is 1\.5"):
         rules(nodes, ["Years", "Hits"], [None, None], decimals=1.5)
-    with pytest.raises(ParameterError, match="names has 1 entries, but the tree tests column 1"):
+    with pytest.raises(ParameterError, match="names has 1 entries, but the tree uses column 1"):
         rules(nodes, ["Years"], [None, None])
-    with pytest.raises(ParameterError, match="missing is no mask"):
+    with pytest.raises(ParameterError, match="missing is not a mask"):
         rules(nodes, ["Years", "Hits"], [None, None], missing=[True])
     second = concatenate([tree(("leaf", 1.0, 1)), nodes]).tree(1)
     assert export_text(second, ["Years", "Hits"], [None, None]) == export_text(nodes, ["Years", "Hits"], [None, None])

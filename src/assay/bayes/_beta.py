@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import special
 
-from assay.bayes._gates import counted, grouped, labels_of, plain
 from assay.bayes._stable import log_poisson
+from assay.bayes._validation import counted, grouped, labels_of, plain
 from assay.bayes.conjugate_model import BayesFactor, Conjugate, Names, Statistics
 from assay.bayes.count_laws import BetaBinomialLaw, log_beta_binomial
 from assay.bayes.laws import Beta
@@ -89,7 +89,7 @@ class BetaBinomial(Conjugate):
         """The law of the successes in the next trials: beta-binomial; its mean for one trial is their chance."""
         m = counted(trials, "trials")
         if (m != np.floor(m)).any():
-            raise DataError("trials holds a number with a fraction", remedy="pass whole numbers")
+            raise DataError("trials contains a number with a fraction", remedy="pass whole numbers")
         name = f"successes in {m:g} trials" if m.ndim == 0 else "successes"
         a, b = np.broadcast_arrays(self.a, self.b)
         return BetaBinomialLaw(m, a, b, names=self.names, n=self.n, quantity=name)
@@ -108,7 +108,7 @@ class BetaBinomial(Conjugate):
         wrong = (rows.values != 0) & (rows.values != 1)
         if wrong.any():
             row, column = (int(i) for i in np.argwhere(wrong)[0])
-            what = f"data holds {rows.values[row, column]:g} in row {row}, not 0 or 1"
+            what = f"data contains {rows.values[row, column]:g} in row {row}, not 0 or 1"
             raise DataError(what, remedy="pass outcomes, or counts to update_counts")
         n, k = rows.n, rows.sum(rows.values)
         return (n, k), -_log_choose(n, k), rows.names
@@ -119,7 +119,7 @@ class BetaBinomial(Conjugate):
 
     def _log_point(self, value: Array, statistics: Statistics) -> Array:
         if not ((value >= 0) & (value <= 1)).all():
-            raise ParameterError(f"{value} is no chance", remedy="pass a number from 0 to 1, or another prior")
+            raise ParameterError(f"{value} is not a probability", remedy="pass a number from 0 to 1, or another prior")
         n, k = statistics
         return _log_choose(n, k) + special.xlogy(k, value) + special.xlog1py(n - k, -value)
 
@@ -127,7 +127,7 @@ class BetaBinomial(Conjugate):
         if self.a > 1 and self.b > 1:
             return []
         if self.a == 1 and self.b == 1:
-            return ["no mode: every chance is equally likely"]
+            return ["no mode: every probability is equally likely"]
         if self.a < 1 and self.b < 1:
             return ["no mode: the density rises towards both ends"]
         return [f"the mode is the {'lower' if self.a < self.b else 'upper'} end: the density has no peak inside"]

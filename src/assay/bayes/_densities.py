@@ -91,7 +91,7 @@ class Density:
         elif hasattr(self.source, "sample"):
             points = _sampled(self.source, size, rng)
         else:
-            what = f"{self.name} can be evaluated but not drawn from, and it is not one-dimensional with a cdf"
+            what = f"{self.name} has no rvs, and is not one-dimensional with a cdf"
             raise DataTypeError(what, remedy="give it a method rvs(size, random_state)")
         return points.reshape(size) if self.dim == 1 else points.reshape(size, self.dim)
 
@@ -232,4 +232,6 @@ def agree(densities: Sequence[Density]) -> None:
     """Refuse densities that do not live in one space."""
     if len({(d.dim, d.discrete) for d in densities}) > 1:
         words = ", ".join(f"{d.name}: {d.dim}-dimensional {'counts' if d.discrete else 'density'}" for d in densities)
-        raise DataError(f"the densities do not live in one space ({words})", remedy="pass densities of one kind")
+        raise DataError(
+            f"the densities are not on the same space ({words})", remedy="pass densities of the same kind and dimension"
+        )

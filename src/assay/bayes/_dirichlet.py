@@ -13,8 +13,8 @@ import pandas as pd
 from scipy import special
 
 from assay.bayes._beta import BetaBinomial
-from assay.bayes._gates import counted, draws, grouped, plain
 from assay.bayes._stable import log_poisson
+from assay.bayes._validation import counted, draws, grouped, plain
 from assay.bayes.conjugate_model import BayesFactor, Conjugate, Names, Statistics
 from assay.bayes.count_laws import DirichletMultinomialLaw, cross, draw_dirichlet, log_dirichlet_multinomial
 from assay.bayes.laws import Beta
@@ -141,7 +141,7 @@ class DirichletMultinomial(Conjugate):
         codes = np.array([place.get(name, -1) for name in found])[inverse]
         if (codes < 0).any():
             row = int(np.argmax(codes < 0))
-            what = f"data holds {labels[row]!r} in row {row}, which is no category"
+            what = f"data contains {labels[row]!r} in row {row}, which is not a category"
             raise DataError(what, remedy=f"the categories are {', '.join(self.categories[:8])}")
         return codes
 
@@ -186,7 +186,9 @@ class DirichletMultinomial(Conjugate):
         """One category against all others, as a `BetaBinomial`."""
         j = self.categories.index(category) if category in self.categories else category
         if isinstance(j, str) or not 0 <= whole(j, "category", 0) < len(self.categories):
-            raise ParameterError(f"{category!r} is no category", remedy=f"choose from {', '.join(self.categories[:8])}")
+            raise ParameterError(
+                f"{category!r} is not a category", remedy=f"choose from {', '.join(self.categories[:8])}"
+            )
         first = None if self.prior is None else self.prior.marginal(j)
         seen = None if self.seen is None else (np.asarray(self.seen[0]), np.asarray(self.seen[1])[..., j])
         return BetaBinomial(self.alpha[..., j], _rest(self.alpha)[..., j], names=self.names, prior=first, seen=seen)
@@ -257,7 +259,7 @@ def _alpha(value: Any) -> Array:
     try:
         alpha = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ParameterError("alpha holds something that is no number", remedy="pass one per category") from error
+        raise ParameterError("alpha contains a non-numeric value", remedy="pass one per category") from error
     if alpha.ndim not in (1, 2) or alpha.size == 0 or alpha.shape[-1] < 2:
         what = f"alpha has shape {alpha.shape}"
         raise ParameterError(what, remedy="pass one number for each of at least two categories, a row per group")

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from assay.bayes._gates import counted, grouped, labels_of, plain
 from assay.bayes._stable import log_poisson
+from assay.bayes._validation import counted, grouped, labels_of, plain
 from assay.bayes.conjugate_model import BayesFactor, Conjugate, Names, Statistics
 from assay.bayes.count_laws import NegativeBinomialLaw, log_negative_binomial
 from assay.bayes.laws import Gamma
@@ -79,7 +79,7 @@ class GammaPoisson(Conjugate):
         """The law of the events in the next `exposure`: negative binomial."""
         e = counted(exposure, "exposure")
         if (e <= 0).any():
-            raise DataError("exposure holds 0, in which nothing can happen", remedy="pass numbers above 0")
+            raise DataError("exposure contains 0, in which no events can occur", remedy="pass numbers above 0")
         shape, rate = np.broadcast_arrays(self.shape, self.rate)
         name = f"events in exposure {e:g}" if e.ndim == 0 else "events"
         return NegativeBinomialLaw(shape, rate, e, names=self.names, n=self.n, quantity=name)
@@ -99,7 +99,7 @@ class GammaPoisson(Conjugate):
         wrong = (x < 0) | (x != np.floor(x))
         if wrong.any():
             row, column = (int(i) for i in np.argwhere(wrong)[0])
-            what = f"data holds {x[row, column]:g} in row {row}, which is no count"
+            what = f"data contains {x[row, column]:g} in row {row}, which is not a count"
             raise DataError(what, remedy="pass whole numbers of at least 0")
         e = np.ones(x.shape) if how.get("exposure") is None else _exposures(how["exposure"], x.shape)
         total, exposure = rows.sum(x), rows.sum(e)
@@ -117,7 +117,7 @@ class GammaPoisson(Conjugate):
 
     def _log_point(self, value: Array, statistics: Statistics) -> Array:
         if not (np.isfinite(value) & (value >= 0)).all():
-            raise ParameterError(f"{value} is no rate", remedy="pass a number of at least 0, or another prior")
+            raise ParameterError(f"{value} is not a rate", remedy="pass a number of at least 0, or another prior")
         _, total, exposure = statistics
         return log_poisson(total, value * exposure)
 
@@ -147,7 +147,7 @@ def _exposures(exposure: Any, shape: tuple[int, ...]) -> Array:
     e = e[:, None] if e.ndim == 1 and e.shape[0] == shape[0] else e
     if (e <= 0).any():
         row = int(np.argwhere(np.atleast_1d(e) <= 0)[0][0])
-        raise DataError(f"exposure holds 0 in row {row}", remedy="pass numbers above 0, or drop that row")
+        raise DataError(f"exposure is 0 in row {row}", remedy="pass numbers above 0, or drop that row")
     try:
         return np.broadcast_to(e, shape)
     except ValueError as error:

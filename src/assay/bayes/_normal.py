@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from assay.bayes._gates import counted, draws, grouped, labels_of
 from assay.bayes._stable import log_gamma_weight
+from assay.bayes._validation import counted, draws, grouped, labels_of
 from assay.bayes.conjugate_model import Conjugate, Names, Statistics
 from assay.bayes.laws import Gamma, InverseGamma, Law, Normal, StudentT
 from assay.checks import choice

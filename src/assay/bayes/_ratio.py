@@ -48,7 +48,9 @@ class Ratio:
 
     def _from_scores(self, f0: Any, f1: Any, arrays: list[bool]) -> None:
         if not all(arrays):
-            raise ParameterError("one hypothesis is a sample of scores, the other is not", remedy="pass two of a kind")
+            raise ParameterError(
+                "one hypothesis is a sample of scores, the other is not", remedy="pass two samples or two densities"
+            )
         self.scores = True
         parts = []
         for values, name in ((f0, "f0"), (f1, "f1")):

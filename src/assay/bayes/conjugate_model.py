@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from assay.bayes._gates import align, parameter, plain, share
+from assay.bayes._validation import align, parameter, plain, share
 from assay.bayes.laws import Law
 from assay.checks import fraction
 from assay.errors import DataError, ParameterError
@@ -141,7 +141,7 @@ class Conjugate(Result):
 
     def _log_point(self, value: Array, statistics: Statistics) -> Array:
         """Log of their density if the parameter were known."""
-        what = f"a single value is no hypothesis for a {type(self).__name__}"
+        what = f"a single value is not a valid hypothesis for a {type(self).__name__}"
         raise ParameterError(what, remedy="pass another prior")
 
     def log_marginal(self, data: Any, **how: Any) -> Any:
@@ -167,7 +167,7 @@ class Conjugate(Result):
             data, how = other_data
             mine, theirs, word = mine + constant, np.asarray(other.log_marginal(data, **how)), other._says()
         elif isinstance(other, Result):
-            what = f"a {type(other).__name__} is no prior for these data"
+            what = f"a {type(other).__name__} is not a prior for these data"
             raise ParameterError(what, remedy="pass a prior or a value")
         else:
             theirs, word = self._log_point(np.asarray(other, dtype=np.float64), statistics), self._value_says(other)

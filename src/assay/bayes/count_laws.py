@@ -20,8 +20,8 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from assay.bayes._gates import count_up, draws, plain
 from assay.bayes._stable import log_beta_weight, log_gamma_weight, log_poisson
+from assay.bayes._validation import count_up, draws, plain
 from assay.bayes.laws import Beta, Law
 from assay.checks import fraction
 from assay.errors import DataError

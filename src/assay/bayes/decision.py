@@ -63,7 +63,7 @@ class BayesRule:
     def __init__(self, densities: Any, priors: Any = None, cost: Any = None) -> None:
         pairs = list(densities.items()) if isinstance(densities, Mapping) else list(enumerate(densities))
         if len(pairs) < 2:
-            raise ParameterError("a decision needs at least two densities", remedy="pass one per class")
+            raise ParameterError("a decision rule needs at least two densities", remedy="pass one per class")
         self.classes = np.array([label for label, _ in pairs])
         self.densities = tuple(Density(source, f"density {label!r}") for label, source in pairs)
         agree(self.densities)
@@ -295,7 +295,7 @@ class LikelihoodRatioTest(Result):
         ]
         if self.size_interval is not None:
             lines.append(
-                f"size from draws, 95% sure of [{fmt(self.size_interval.lower)}, {fmt(self.size_interval.upper)}]"
+                f"size from draws, 95% interval [{fmt(self.size_interval.lower)}, {fmt(self.size_interval.upper)}]"
             )
         if self.risks is not None:
             lines.append(
@@ -357,7 +357,9 @@ def minimax_test(
     """
     values = _cost(cost, 2)
     if values.shape != (2, 2) or values[0, 1] <= values[0, 0] or values[1, 0] <= values[1, 1]:
-        raise ParameterError("cost must be 2 x 2 with each error dearer than the right decision", remedy="check cost")
+        raise ParameterError(
+            "cost must be 2 x 2, with each error costing more than the right decision", remedy="check cost"
+        )
     ratio = Ratio(f0, f1, whole(n_draws, "n_draws", 2), random_state)
     false_alarm, miss = values[0, 1] - values[0, 0], values[1, 0] - values[1, 1]
 

@@ -20,9 +20,9 @@ import pandas as pd
 from scipy import special
 
 from assay.bayes._beta_limits import beta_limits
-from assay.bayes._gates import count_up, draws, plain
 from assay.bayes._shortest import shortest
 from assay.bayes._stable import log_beta, log_beta_weight, log_gamma_weight
+from assay.bayes._validation import count_up, draws, plain
 from assay.checks import choice, fraction
 from assay.errors import ParameterError
 from assay.numbers import fmt
@@ -198,7 +198,7 @@ def _points(x: Any) -> Array:
 def _orders(q: Any) -> Array:
     values = np.asarray(q, dtype=np.float64)
     if not ((values >= 0) & (values <= 1)).all():
-        raise ParameterError("q holds a number outside [0, 1]", remedy="pass probabilities")
+        raise ParameterError("q contains a number outside [0, 1]", remedy="pass probabilities")
     return values
 
 

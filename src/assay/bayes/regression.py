@@ -136,7 +136,7 @@ class BayesianLinearRegression(RegressorMixin, Estimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Decompose the rows once, choose what was not given by maximum evidence, and keep the posterior."""
-        X, y = self._gate(X, y)
+        X, y = self._validate(X, y)
         w = self._weights(sample_weight, len(X))
         self._refuse_scales(X, y)
         if (self.shape == 0) != (self.rate == 0):
@@ -147,7 +147,7 @@ class BayesianLinearRegression(RegressorMixin, Estimator):
             y = y - X @ mean
         rows = decompose(X if root is None else X @ root, y, w, self.fit_intercept)
         if rows.m <= 0 and self.sigma2 is None and self.shape == 0:
-            what = f"{rows.weight:g} sample(s), counted by weight, leave nothing to learn the noise from"
+            what = f"{rows.weight:g} sample(s), counted by weight, are too few to estimate the noise"
             raise DataError(what, remedy="pass more rows, sigma2, or shape and rate")
         self._choose(rows)
         self._keep(rows, mean, root)
@@ -159,12 +159,12 @@ class BayesianLinearRegression(RegressorMixin, Estimator):
         if (top > HUGE).any():
             j = int(np.argmax(top > HUGE))
             row, name = int(np.argmax(np.abs(X[:, j]))), self._feature_names()[j]
-            what = f"X holds {X[row, j]:.3g} in column {name!r}, row {row}, too large for a variance"
-            raise DataError(what, remedy="divide the column by a constant")
+            what = f"X contains {X[row, j]:.3g} in column {name!r}, row {row}, too large for a variance"
+            raise DataError(what, remedy="rescale the column")
         most = float(np.abs(y).max())
         if 0 < most < TINY:
-            what = f"y holds nothing larger than {most:.3g}, too small to be squared"
-            raise DataError(what, remedy="multiply it by a constant")
+            what = f"the values of y are at most {most:.3g}, and their squares underflow"
+            raise DataError(what, remedy="rescale y")
 
     def _prior(self, p: int) -> tuple[Array, Array | None]:
         """m0 and a root R of C = R R' (None: identity)."""
@@ -176,11 +176,11 @@ class BayesianLinearRegression(RegressorMixin, Estimator):
             variances = _vector(self.prior_covariance, "prior_covariance", p)
             if not (variances > 0).all():
                 at = int(np.argmin(variances > 0))
-                what = f"prior_covariance[{at}] = {variances[at]:g} is no variance"
+                what = f"prior_covariance[{at}] = {variances[at]:g} is not a variance"
                 raise ParameterError(what, remedy="pass numbers above 0")
             return mean, np.diag(np.sqrt(variances))
         if C.shape != (p, p) or C.dtype.kind not in "iuf" or not np.isfinite(C).all() or not np.allclose(C, C.T):
-            what = f"prior_covariance is no symmetric matrix of {p} x {p} finite numbers"
+            what = f"prior_covariance is not a symmetric matrix of {p} x {p} finite numbers"
             raise ParameterError(what, remedy="pass one variance per column, or their covariance matrix")
         try:
             return mean, linalg.cholesky(C.astype(np.float64), lower=True)
@@ -267,7 +267,7 @@ class BayesianLinearRegression(RegressorMixin, Estimator):
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predictive means, with `return_std` also the standard deviations of new observations."""
-        X = self._gate(X, reset=False)
+        X = self._validate(X, reset=False)
         mean = X @ self.coef_ + self.intercept_
         if not return_std:
             return mean
@@ -283,7 +283,7 @@ class BayesianLinearRegression(RegressorMixin, Estimator):
         level = fraction(level, "level")
         choice(of, "of", ("observation", "mean"))
         names = tuple(map(str, X.index)) if isinstance(X, pd.DataFrame) else None
-        X = self._gate(X, reset=False)
+        X = self._validate(X, reset=False)
         estimate = X @ self.coef_ + self.intercept_
         variance = self.sigma2_ * (self._uncertainty(X) + (of == "observation"))
         reach = _quantile(level, self.df_) * np.sqrt(variance)
@@ -408,7 +408,7 @@ def _vector(values: Any, name: str, p: int) -> Array:
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ParameterError(f"{name} holds something that is no number", remedy="pass one per column") from error
+        raise ParameterError(f"{name} contains a non-numeric value", remedy="pass one per column") from error
     if array.shape != (p,) or not np.isfinite(array).all():
         raise ParameterError(f"{name} is not {p} finite numbers", remedy="pass one per column")
     return array

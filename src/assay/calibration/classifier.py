@@ -95,7 +95,7 @@ class CalibratedClassifier(ClassifierMixin, Estimator):
 
     constraints = {
         "estimator": none | LEARNER,
-        "method": one_of(*METHODS) | instance_of((IsotonicMap, LogisticMap), "a map of this room"),
+        "method": one_of(*METHODS) | instance_of((IsotonicMap, LogisticMap), "a calibration map of this family"),
         "cv": folds_constraint | one_of("prefit"),
         "ensemble": boolean,
         "n_jobs": jobs,
@@ -109,7 +109,7 @@ class CalibratedClassifier(ClassifierMixin, Estimator):
     def _check_state(self) -> None:
         need(self.classes_.size > 1 and len(self.estimators_) > 0)
         for model in self.estimators_:
-            need(hasattr(model, "predict_proba") or hasattr(model, "decision_function"), "a classifier gives no scores")
+            need(hasattr(model, "predict_proba") or hasattr(model, "decision_function"), "a classifier has no scores")
             need(np.array_equal(getattr(model, "classes_", self.classes_), self.classes_), "its classes differ")
 
     def __init__(
@@ -142,7 +142,7 @@ class CalibratedClassifier(ClassifierMixin, Estimator):
             return self._fit_prefit(X, y, w)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if self.classes_.size < 2:
-            what = f"y holds one class only, {self.classes_.tolist()[0]!r}, in n_samples = {y.size} rows"
+            what = f"y has only one class, {self.classes_.tolist()[0]!r}, in n_samples = {y.size} rows"
             raise DataError(what, remedy="pass rows of at least two classes")
         splits = self._splits(X, codes, pairs, kept)
         for k, (train, _) in enumerate(splits):
@@ -150,7 +150,7 @@ class CalibratedClassifier(ClassifierMixin, Estimator):
         base = self._base()
         name = None if w is None else weight_name(base)
         if w is not None and name is None:
-            what = f"{_label(base)} takes no sample_weight: the weights count for the map only"
+            what = f"{_label(base)} does not support sample_weight: the weights are used for the calibration map only"
             warnings.warn(what, AssayWarning, stacklevel=2)
         self._cross_fit(base, X, y, codes, w, name, splits)
         return self
@@ -176,7 +176,7 @@ class CalibratedClassifier(ClassifierMixin, Estimator):
         for (_, scores, known), (train, _) in zip(done, pairs, strict=True):
             where = "all rows" if train is None else "a fold"
             if known is not None and not np.array_equal(known, classes):
-                what = f"{_label(base)} fitted to {where} knows the classes {known.tolist()}, not {classes.tolist()}"
+                what = f"{_label(base)} fitted to {where} has the classes {known.tolist()}, not {classes.tolist()}"
                 raise DataError(what, remedy="pass rows of the same classes as it was fitted to")
             if scores is not None:
                 tables.append(score_table(scores, classes.size, f"the score of {_label(base)}"))
@@ -212,7 +212,7 @@ class CalibratedClassifier(ClassifierMixin, Estimator):
         seen = np.bincount(codes, minlength=self.classes_.size) > 0
         if not seen.all():
             missing = self.classes_.tolist()[int(np.argmin(seen))]
-            what = f"class {missing!r} is not among {where}, so nothing can be said of its scores"
+            what = f"class {missing!r} does not occur in {where}, so its scores cannot be calibrated"
             raise DataError(what, remedy="use fewer or stratified folds, pass more rows, or merge or drop that class")
 
     def _splits(self, X: Any, codes: Array, pairs: Sequence[Any] | None, kept: Array | None) -> list[Any]:
@@ -304,10 +304,10 @@ class CalibratedClassifier(ClassifierMixin, Estimator):
             raise
         except (TypeError, ValueError) as error:
             try:
-                self._gate(X, reset=reset, sparse=("csr", "csc") if get_tags(self).input_tags.sparse else False)
+                self._validate(X, reset=reset, sparse=("csr", "csc") if get_tags(self).input_tags.sparse else False)
             except AssayError as found:
                 said = " ".join(str(error).split()).split(". ")[0]
-                inside = "" if said in found.what else f" (the classifier says: {said})"
+                inside = "" if said in found.what else f" (from the classifier: {said})"
                 raise type(found)(f"{found.what}{inside}", remedy=found.remedy) from error
             raise
 

@@ -100,7 +100,7 @@ class IsotonicMap(_OneColumn):
     }
 
     def _check_state(self) -> None:
-        need(self.scores_.size > 0 and (np.diff(self.scores_) > 0).all(), "knots must rise")
+        need(self.scores_.size > 0 and (np.diff(self.scores_) > 0).all(), "knots must increase")
 
     def __init__(self, *, increasing: bool = True, interpolate: bool = True, ends: str = "laplace") -> None:
         self.increasing = increasing
@@ -332,7 +332,7 @@ def fit_maps(scores: Array, codes: Array, classes: Array, w: Array | None, metho
         event = (codes == k).astype(np.float64)
         if not 0 < event.sum() < event.size:
             missing = classes.tolist()[k if event.sum() == 0 else 1 - k]
-            what = f"no scored row{where} is of class {missing!r}, so its map cannot be fitted"
+            what = f"no scored row{where} has class {missing!r}, so its map cannot be fitted"
             raise DataError(what, remedy="use fewer folds, ensemble=False, or merge or drop that class")
         maps.append(map_of(method)._fit(np.ascontiguousarray(scores[:, column]), event, w))
     return tuple(maps)
@@ -388,7 +388,7 @@ def map_data(scores: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Arr
         s, target, w = s[w > 0], target[w > 0], w[w > 0]
     if target.min() == target.max() and target[0] in (0.0, 1.0):
         missing = "an event" if target[0] == 0 else "without the event"
-        raise DataError(f"no row is {missing}: y holds one class only", remedy="pass scores of rows of both classes")
+        raise DataError(f"no row is {missing}: y has only one class", remedy="pass scores of rows of both classes")
     return s, target, w
 
 

@@ -229,7 +229,7 @@ def calibrate(
         method = choice(method, "method", tuple(METHODS))
     codes, classes = encode(label_column(y, "y"), "y")
     if classes.size < 2:
-        raise DataError(f"y holds one class only, {classes.tolist()[0]!r}", remedy="pass rows of at least two classes")
+        raise DataError(f"y has only one class, {classes.tolist()[0]!r}", remedy="pass rows of at least two classes")
     table = score_table(scores, classes.size, "scores")
     same_rows(codes, table, "scores", "y")
     w = row_weights(sample_weight, codes.size)
@@ -239,7 +239,7 @@ def calibrate(
     if not np.all(tested == 1):
         row = int(np.argmax(tested != 1))
         what = f"cv tests row {row} {int(tested[row])} times, but each row needs one cross-fitted probability"
-        raise DataError(what, remedy="pass folds that share out the rows, such as cv=5")
+        raise DataError(what, remedy="pass folds that test each row once, such as cv=5")
     after = np.empty((codes.size, classes.size))
     for k, (train, test) in enumerate(splits):
         rows = train[kept[train]]

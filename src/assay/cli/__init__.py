@@ -26,7 +26,7 @@ BAD_INPUT = (DataError, DataTypeError, ParameterError, FileNotFoundError, IsADir
 
 
 def _without_types(params: list[Any]) -> list[Any]:
-    """Options as people read them: a flag has no value and an argument is a name, so neither shows a type."""
+    """Drop the types of flags and arguments, which only clutter the help."""
     for param in params:
         if getattr(param, "is_flag", False) and param.metavar is None:
             param.metavar = ""
@@ -36,7 +36,7 @@ def _without_types(params: list[Any]) -> list[Any]:
 
 
 class Command(TyperCommand):
-    """A command whose help is free of types."""
+    """A command whose help shows no types."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Arguments and options."""
@@ -83,7 +83,7 @@ class Commands(TyperGroup):
 
 
 def _failed(error: Exception, args: Sequence[str]) -> int:
-    """Say in a sentence what went wrong; the exit code."""
+    """Print what went wrong in one sentence; return the exit code."""
     words, code = _sentence(error)
     if not words:  # no arguments: the help has been shown
         return code
@@ -102,20 +102,18 @@ def _sentence(error: Exception) -> tuple[str, int]:
     if hasattr(error, "format_message"):  # a usage error; its class is click's or typer's own, by version
         context = getattr(error, "ctx", None)
         path = "assay" if context is None else context.command_path
-        said = error.format_message().rstrip(".?")
-        return said and f"{said}; {path} --help says what there is", 2
+        said = error.format_message().rstrip(".")
+        return said and f"{said}{'' if said.endswith('?') else ';'} see {path} --help", 2
     if isinstance(error, OSError):
         where = "" if error.filename is None else f"{error.filename}: "
         return f"{where}{(error.strerror or str(error)).lower()}", 2 if isinstance(error, BAD_INPUT) else 1
     if isinstance(error, MemoryError):
-        return (
-            f"out of memory; use fewer rows or columns, a smaller panel, or one worker: {live.again('n-jobs', '1')}",
-            1,
-        )
+        again = live.again("n-jobs", "1")
+        return f"out of memory; use fewer rows or columns, a smaller panel, or a single worker: {again}", 1
     if any(kind.__name__ == "BrokenProcessPool" for kind in type(error).__mro__):
         again = live.again("n-jobs", "1")
         return (
-            f"a worker process ended unexpectedly, perhaps for lack of memory; use fewer rows, or one worker: {again}",
+            f"a worker process died, probably out of memory; use fewer rows, or a single worker: {again}",
             1,
         )
     name = type(error).__name__
@@ -133,7 +131,9 @@ app = typer.Typer(cls=Commands, no_args_is_help=True, pretty_exceptions_enable=F
 
 @app.callback()
 def _entry(
-    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Say the version."),
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version and exit."
+    ),
 ) -> None:
     """From a table to a result you can defend.
 
@@ -164,5 +164,7 @@ def main() -> None:
     """The command line, for `assay.__main__`, which watches for signals first."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal that lacks a letter shows a mark, no traceback
+            stream.reconfigure(
+                errors="replace"
+            )  # a terminal that lacks a letter shows a question mark, not a traceback
     app(prog_name="assay")

@@ -40,12 +40,12 @@ _typed: list[str] = []
 
 
 class Live:
-    """One line that says which learner and fold it is, the best so far and about how long it takes; silent if asked.
+    """One line with the current learner and fold, the best so far and the estimated time left.
 
     | parameter | default         | range           | meaning                                   |
     |-----------|-----------------|-----------------|-------------------------------------------|
-    | quiet     | False           | True, False     | say nothing                               |
-    | console   | standard error  | a rich console  | silent too where it is no terminal        |
+    | quiet     | False           | True, False     | print nothing                             |
+    | console   | standard error  | a rich console  | also silent if not a terminal             |
 
     >>> live = Live(quiet=True)
     >>> with live:
@@ -114,7 +114,7 @@ class Live:
         self._show(f"{self.words}, fold {min(event.done + 1, event.total)} of {event.total}", event.done, event.total)
 
     def left(self, done: int, total: int) -> float:
-        """About how many seconds the folds to come take."""
+        """Estimated seconds for the remaining folds."""
         names = list(self.work)
         here = names.index(self.learner) if self.learner in names else len(names)
         ahead = sum(self.work[name] for name in names[here + 1 :])
@@ -145,13 +145,13 @@ def _seconds(seconds: float) -> str:
 
 
 COMPILING = (
-    "Compiling kernels, once for this machine: this run takes up to a minute longer than later ones. "
-    "(assay warm compiles all of them in advance.)"
+    "Compiling kernels, once on this machine: this run takes up to a minute longer than later ones. "
+    "(Compile all of them in advance with: assay warm)"
 )
 
 
 def announce_compiling(console: Console, quiet: bool = False) -> None:
-    """Say that kernels are being compiled, if nobody on this machine was told so yet."""
+    """Say that kernels are being compiled, if this was not announced on this machine yet."""
     from assay.numerics.jit import first_announcement
 
     if not quiet and first_announcement():
@@ -172,13 +172,13 @@ def compiling(console: Console, quiet: bool = False) -> Iterator[None]:
 
 @contextmanager
 def heard(quiet: bool = False) -> Iterator[None]:
-    """Collect warnings instead of letting them run over the screen; say the distinct ones at the end."""
+    """Collect warnings instead of letting them clutter the screen; print the distinct ones at the end."""
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("default")
         yield
     lost = [one for one in found if issubclass(one.category, ReportWarning)]
     told = list(dict.fromkeys(out.clean(str(one.message), 160) for one in found if one not in lost))
-    shown = told[:3] + ([f"{len(told) - 3} more of other kinds"] if len(told) > 3 else [])
+    shown = told[:3] + ([f"{len(told) - 3} other warnings"] if len(told) > 3 else [])
     shown += list(dict.fromkeys(out.clean(one.message) for one in lost))  # never left out
     for words in [] if quiet else shown:
         out.notices().print(f"warning: {words}", style="yellow", soft_wrap=True)

@@ -46,24 +46,24 @@ Trust = Annotated[
     typer.Option(
         "--trust",
         metavar="CLASS",
-        help="A class of another package, as module.Class, that the model may hold.",
+        help="Allow this class of another package (module.Class) in the model file.",
         rich_help_panel=OUTPUT,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.", rich_help_panel=OUTPUT)]
-Explain = Annotated[
-    bool, typer.Option("--explain", help="Add the reasoning and references of each step.", rich_help_panel=OUTPUT)
-]
+Explain = Annotated[bool, typer.Option("--explain", help="Explain each step, with references.", rich_help_panel=OUTPUT)]
 Config = Annotated[
     str | None,
     typer.Option(
         "--config",
         metavar="FILE",
-        help="Options from a file, such as the assay.toml that a run leaves; those given here come first.",
+        help="Read options from a file, such as the assay.toml that a run writes; the command line takes precedence.",
         rich_help_panel=OUTPUT,
     ),
 ]
-Id = Annotated[str, typer.Argument(metavar="ID", help="The study; its first letters do.", autocompletion=study_names)]
+Id = Annotated[
+    str, typer.Argument(metavar="ID", help="The study, or a unique prefix of its name.", autocompletion=study_names)
+]
 
 
 def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -127,5 +127,5 @@ def options_of(ctx: typer.Context, given: dict[str, Any]) -> dict[str, Any]:
 def needed(value: str | None, name: str) -> str:
     """A value that must come from the command line or from the configuration."""
     if value is None:
-        raise ParameterError(f"missing {name}", remedy="assay run --help says what there is")
+        raise ParameterError(f"missing {name}", remedy="see assay run --help")
     return value

@@ -1,7 +1,7 @@
-"""Where words go: results to standard output, the rest to standard error; hostile names cannot reach the terminal.
+"""Printing: results to standard output, the rest to standard error, without control characters from the data.
 
-Names and cells come from anybody's table, so what is printed is cleaned of control letters, cut, and never read as
-markup.
+Names and cells come from untrusted tables, so what is printed is cleaned of control characters, shortened, and never
+read as markup.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ __all__ = [
 
 BREAK = re.compile(r"[\t\n\v\f\r\x85\u2028\u2029]+")
 LONGEST = 600
-"""Letters of a sentence at most; a table may have names of any length."""
+"""Characters of a sentence at most; a table may have names of any length."""
 INDENT, BETWEEN = 2, 2
-"""Blanks before a table, and between its columns."""
+"""Spaces before a table, and between its columns."""
 FOLDED = 8
-"""Letters that a column of words keeps at least on a narrow screen."""
+"""Characters that a column of text keeps at least on a narrow screen."""
 
 
 def clean(words: Any, width: int = LONGEST) -> str:
-    """One line that a terminal may print, at most `width` letters.
+    """One line that is safe to print in a terminal, at most `width` characters.
 
     >>> clean("two\\nlines \\x1b[31mred"), clean("a" * 100, 10)
     ('two lines ?[31mred', 'aaaaaaa...')
@@ -53,13 +53,13 @@ def clean(words: Any, width: int = LONGEST) -> str:
     return plain if len(plain) <= width else plain[: width - 3] + "..."
 
 
-def count(number: int, noun: str) -> str:
-    """A number with its noun.
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """A number with its noun; `plural` where it is not formed with an s.
 
-    >>> count(1, "row"), count(1200, "row")
-    ('1 row', '1,200 rows')
+    >>> count(1, "row"), count(1200, "row"), count(2, "entry", "entries")
+    ('1 row', '1,200 rows', '2 entries')
     """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def results() -> Console:

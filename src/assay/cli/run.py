@@ -24,7 +24,7 @@ __all__ = ["convert", "demo", "open_", "predict", "resume", "run"]
 def run(
     ctx: typer.Context,
     table: Annotated[
-        str | None, typer.Argument(metavar="TABLE", help="CSV, TSV, Parquet or Arrow file, also compressed.")
+        str | None, typer.Argument(metavar="TABLE", help="CSV, TSV, Parquet or Arrow file; may be compressed.")
     ] = None,
     target: Annotated[
         str | None,
@@ -36,7 +36,7 @@ def run(
     explain: Explain = False,
     **given: Any,
 ) -> None:
-    """From a table to a result you can defend: seal, judge, compare, select, open once.
+    """From a table to a result you can defend: seal, evaluate, compare, select, open once.
 
     Example: assay run houses.csv --target price --panel standard
     """
@@ -50,7 +50,7 @@ def run(
 
 @takes("open_test", "reason", "despite", "n_jobs", "time_budget", "out", "trust")
 def resume(ctx: typer.Context, name: Id, *, json_: Json = False, explain: Explain = False, **given: Any) -> None:
-    """Go on with a study that was stopped; finished folds are not computed again.
+    """Continue a study that was stopped; finished folds are not computed again.
 
     A study begun with --no-open stays sealed; `assay open` opens it.
     """
@@ -67,10 +67,10 @@ def open_(ctx: typer.Context, name: Id, *, json_: Json = False, explain: Explain
 
 @takes("panel", "n_jobs", "out")
 def demo(ctx: typer.Context, *, json_: Json = False, explain: Explain = False, **given: Any) -> None:
-    """A whole study of real data: which of 569 tumours are malignant?
+    """Run a complete study on real data: which of 569 tumours are malignant?
 
-    30 measurements of cell nuclei (Street, Wolberg, Mangasarian 1993; the data ship with scikit-learn). The demo keeps
-    a ledger of its own, which is thrown away, so that it can be repeated.
+    30 measurements of cell nuclei (Street, Wolberg, Mangasarian 1993; the data ship with scikit-learn). The demo uses
+    a temporary ledger, so it can be run again and again.
     """
     from sklearn.datasets import load_breast_cancer
 
@@ -91,25 +91,28 @@ def demo(ctx: typer.Context, *, json_: Json = False, explain: Explain = False, *
 
 
 def predict(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="The model file that a study left.")],
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="The rows; the target need not be there.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="The model file of a study.")],
+    table: Annotated[
+        str, typer.Argument(metavar="TABLE", help="The rows to predict; the target column may be absent.")
+    ],
     output: Annotated[
-        str | None, typer.Option("-o", "--output", metavar="OUT", help="A .csv, .tsv or .parquet file; else printed.")
+        str | None,
+        typer.Option("-o", "--output", metavar="OUT", help="A .csv, .tsv or .parquet file (default: print)."),
     ] = None,
-    level: Annotated[float, typer.Option("--level", metavar="LEVEL", help="Coverage of limits and sets.")] = 0.9,
+    level: Annotated[
+        float, typer.Option("--level", metavar="LEVEL", help="Coverage of prediction intervals and sets.")
+    ] = 0.9,
     trust: Trust = None,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
-    """Predict the rows of a table, with probabilities and limits of stated coverage.
+    """Predict the rows of a table, with probabilities and prediction intervals of stated coverage.
 
-    In CSV and TSV, text that a spreadsheet would run as a formula gets an apostrophe in front; Parquet keeps it.
+    In CSV and TSV, text that a spreadsheet would run as a formula is prefixed with an apostrophe; Parquet is unchanged.
     """
     if not Path(model).is_file():
-        raise DataError(f"there is no model file {model!r}", remedy="name the model.assay that a study left")
+        raise DataError(f"no such model file: {model!r}", remedy="pass the model.assay of a study")
     if output is not None and Path(output).suffix not in (".csv", ".tsv", ".parquet"):
-        raise ParameterError(
-            f"unknown output format {Path(output).suffix!r} of {output}", remedy="use .csv, .tsv or .parquet"
-        )
+        raise ParameterError(f"unknown output format {Path(output).suffix!r}", remedy="use .csv, .tsv or .parquet")
     from assay.experiment.model_file.predict import predict_rows
     from assay.experiment.table.spreadsheet import inert_frame
 
@@ -127,25 +130,29 @@ def predict(
         inert_frame(found).to_csv(sys.stdout, index=False)
     else:
         rows = f"{out.count(len(found), 'prediction')} in {output}"
-        out.lines([f"{rows}; the column row counts the rows of {table} from 1."], indent=0)
-    said = ["No limits: the study kept no out-of-fold predictions." if made.coverage is None else f"{made.coverage}."]
+        out.lines([f"{rows}; the column 'row' is the row number in {table}, from 1."], indent=0)
+    said = [
+        "No prediction intervals: the model file has no out-of-fold predictions."
+        if made.coverage is None
+        else f"{made.coverage}."
+    ]
     for words in [*said, *(f"note: {note}." for note in made.notes)]:  # beside the table, not in it
         out.notices().print(out.clean(words[0].upper() + words[1:], 2 * out.LONGEST), soft_wrap=True)
 
 
 def convert(
-    old: Annotated[str, typer.Argument(metavar="OLD", help="A model file, of this version or an earlier one.")],
-    new: Annotated[str, typer.Argument(metavar="NEW", help="Where to write it in the present version.")],
+    old: Annotated[str, typer.Argument(metavar="OLD", help="A model file of any version up to the current one.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="Where to write it in the current version.")],
     trust: Trust = None,
 ) -> None:
-    """Write a model file anew, in the present version of the format."""
+    """Rewrite a model file in the current version of the format."""
     from assay.experiment.model_file import load_model, save_model
 
     trusted = tuple(trust or ())
     parts = load_model(old, trust=trusted)
     parts.pop("checksum")
     checksum = save_model(new, parts, trust=trusted)
-    out.lines([f"{new} written; its SHA-256 is {checksum}"], indent=0)
+    out.lines([f"wrote {new} (SHA-256 {checksum})"], indent=0)
 
 
 def _write_table(frame: Any, path: Path) -> None:

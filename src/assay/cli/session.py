@@ -1,4 +1,4 @@
-"""A study in a terminal: taken up, told step by step, its files written, and found again by its name."""
+"""A study in a terminal: run or resumed, printed step by step, its files written, and found again by its name."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def whole(
     *,
     again: str | None = None,
 ) -> None:
-    """A study from its table on, told while it goes."""
+    """Run a study from its table on, and print each step."""
     if options.get("out") is not None:
         options = {**options, "out": str(Path(options["out"]).absolute())}  # it may be resumed from elsewhere
     with shown:
@@ -53,13 +53,13 @@ def whole(
     with shown:
         try:
             study.seal()
-        except SealError as error:  # these rows cannot be parted as asked: the table or the options are at fault
+        except SealError as error:  # these rows cannot be split as asked: the table or the options are at fault
             raise DataError(error.what, remedy=error.remedy, option=error.option) from error
     finish(study, shown, quiet, explain, again=again)
 
 
 def finish(study: Any, shown: live.Live, quiet: bool, explain: bool, *, again: str | None = None) -> None:
-    """What is left of a sealed study, told step by step, and its files."""
+    """Run and print the remaining steps of a sealed study, and write its files."""
     from assay.cli import tell
     from assay.experiment.steps import STEPS
 
@@ -86,12 +86,12 @@ def finish(study: Any, shown: live.Live, quiet: bool, explain: bool, *, again: s
 
 
 def _say_stopped(name: str, left: Any) -> None:
-    """Why the test set was not opened, and how to go on; the study is kept, but not what was asked for."""
+    """Print why the test set was not opened and how to continue; the exit code is 1, although the study is saved."""
     first = left[0]
     codes = " ".join(f"--despite {check.code}" for check in left)
     more = f" and {len(left) - 1} more" if len(left) > 1 else ""
-    what = f"the test set was kept sealed, because a check is serious: {first.title} [{first.code}]{more}"
-    out.complain(f"{what}; {first.remedy}, or, if it is in order, go on with: assay open {name} {codes}")
+    what = f"the test set stays sealed because of a serious check: {first.title} [{first.code}]{more}"
+    out.complain(f"{what}; {first.remedy}, or open it anyway with: assay open {name} {codes}")
     raise typer.Exit(1)
 
 
@@ -102,7 +102,7 @@ def _publish(study: Any, folder: Any, *, lost: bool) -> None:
     except (DataError, StoreError) as error:
         if lost:
             raise
-        remedy = f"the study itself is kept, so write its files elsewhere with: assay report {study.name} --out DIR"
+        remedy = f"the study is saved; write its files elsewhere with: assay report {study.name} --out DIR"
         raise type(error)(error.what, remedy=remedy) from error
 
 
@@ -125,7 +125,7 @@ def load(name: str, shown: live.Live, **options: Any) -> Any:
 
 
 def full_name(name: str) -> str:
-    """The study that these first letters name."""
+    """The study whose name begins with `name`."""
     known = study_names()
     if name in known:
         return name
@@ -133,8 +133,8 @@ def full_name(name: str) -> str:
     if len(found) == 1:
         return found[0]
     if found:
-        raise ParameterError(f"{name!r} begins {len(found)} studies: {', '.join(found)}", remedy="type more letters")
-    raise ParameterError(f"there is no study {name!r}", remedy="assay history lists what there is")
+        raise ParameterError(f"{name!r} matches {len(found)} studies: {', '.join(found)}", remedy="type more letters")
+    raise ParameterError(f"unknown study {name!r}", remedy="list the studies with: assay history")
 
 
 def recall(name: str, shown: live.Live) -> Any:
@@ -151,7 +151,7 @@ def recall(name: str, shown: live.Live) -> Any:
 
 
 def refuse_unwritable(folder: str | None) -> None:
-    """Say before the work, not after it, that its results could not be written."""
+    """Fail before the work, not after it, where its results could not be written."""
     path = Path("out" if folder is None else folder).absolute()
     there = next(one for one in (path, *path.parents) if one.exists())
     blocked = next((one for one in (path / "model.assay", path / "report.html") if one.is_dir()), None)
@@ -160,4 +160,4 @@ def refuse_unwritable(folder: str | None) -> None:
     if not there.is_dir():
         raise DataError(f"{there} is a file, not a directory", remedy=OTHER, option=("out", "results"))
     if not os.access(there, os.W_OK | os.X_OK):
-        raise DataError(f"nothing can be written to {there}", remedy=OTHER, option=("out", "results"))
+        raise DataError(f"{there} is not writable", remedy=OTHER, option=("out", "results"))

@@ -23,13 +23,13 @@ PACKAGES = ("numpy", "scipy", "pandas", "pyarrow", "scikit-learn", "numba", "SQL
 LITTLE = 1 << 30
 """Bytes of free space below which the doctor warns."""
 ROWS, COLUMNS = 10_000, 20
-"""The table for which the cost of a fit is told."""
+"""The size of the table for which the cost of a fit is given."""
 
 Plain = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
 def history(json_: Plain = False) -> None:
-    """The studies of this ledger: when, what, how many looks, how they ended."""
+    """List the studies in the ledger: when, what, how many looks, and their results."""
     from assay.experiment.storage.ledger import trusted_ledger
 
     ledger = trusted_ledger(None)
@@ -39,7 +39,7 @@ def history(json_: Plain = False) -> None:
         out.document({"ledger": ledger.where, "head": ledger.head(), "studies": found})
         return
     if not found:
-        out.lines(["No study yet; begin with: assay run TABLE --target COLUMN"], indent=0)
+        out.lines(["No studies yet; start one with: assay run TABLE --target COLUMN"], indent=0)
         return
     titles = {
         "study": "whole",
@@ -63,11 +63,11 @@ def history(json_: Plain = False) -> None:
         for one in found
     ]
     out.table(titles, rows, cut=33)
-    out.lines([f"Ledger {ledger.where}, {out.count(len(entries), 'line')}, fingerprint {ledger.head()[:16]}"])
+    out.lines([f"Ledger {ledger.where}, {out.count(len(entries), 'entry', 'entries')}, head {ledger.head()[:16]}"])
 
 
 def _score(one: dict[str, Any]) -> str:
-    """The main figure of the test set, as the study itself tells it."""
+    """The main figure of the test set, formatted as in the study."""
     from assay.experiment.wording import called, figure
 
     if one["test"] is None:
@@ -112,7 +112,7 @@ def _studies(entries: list[Any]) -> list[dict[str, Any]]:
 
 
 def show(name: Id, json_: Json = False, explain: Explain = False) -> None:
-    """A study again, as `run` told it; a sealed test set stays sealed."""
+    """Print a study again, as `run` did; a sealed test set stays sealed."""
     with live.heard(json_):
         study = recall(name, live.Live(json_))
         if json_:
@@ -145,25 +145,27 @@ def report(ctx: typer.Context, name: Id, *, json_: Json = False, **given: Any) -
 def verify(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[ID]", help="The study; its first letters do.", autocompletion=study_names),
+        typer.Argument(metavar="[ID]", help="The study, or a unique prefix of its name.", autocompletion=study_names),
     ] = None,
     report: Annotated[
         str | None,
-        typer.Option("--report", metavar="FILE", help="A report.html, study.json or model.assay with a head."),
+        typer.Option(
+            "--report", metavar="FILE", help="A report.html, study.json or model.assay that records a ledger head."
+        ),
     ] = None,
     head: Annotated[
-        str | None, typer.Option("--head", metavar="HASH", help="A head of the ledger that somebody wrote down.")
+        str | None, typer.Option("--head", metavar="HASH", help="A ledger head that you wrote down earlier.")
     ] = None,
     json_: Json = False,
 ) -> None:
-    """Check a study: the ledger's chain, the hashes of its rows, and that a refit says the same.
+    """Verify a study: the ledger's chain, the hashes of its rows, and that a refit gives the same model.
 
-    Or look up a head of the ledger that lies outside of it: assay verify --report out/report.html
+    Or check that a ledger head recorded elsewhere is still in the ledger: assay verify --report out/report.html
     """
     from assay.experiment.storage import Ledger
 
     if name is None and report is None and head is None:
-        raise ParameterError("nothing to verify was named", remedy="pass a study, --report FILE or --head HASH")
+        raise ParameterError("nothing to verify", remedy="pass a study, --report FILE or --head HASH")
     if report is not None or head is not None:
         _verify_head(Ledger(), report, head, json_ and name is None)
     if name is None:
@@ -183,9 +185,11 @@ def verify(
         for words in problems:
             out.complain(words)
     else:
-        sentence = f"{full} holds: the ledger is whole, the sealed rows are the same, and a refit gives the same model."
+        sentence = (
+            f"{full} verified: the ledger is intact, the sealed rows are unchanged, and a refit gives the same model."
+        )
         out.lines(
-            [sentence, f"The ledger's fingerprint (its head) is now {now}; a report shows the one of its day."],
+            [sentence, f"The ledger's head is now {now}; a report records the head at the time it was written."],
             indent=0,
         )
     if problems:
@@ -210,23 +214,23 @@ def _verify_head(ledger: Any, report: str | None, head: str | None, json_: bool)
 
 def learners(
     task: Annotated[
-        str | None, typer.Option("--task", metavar="TASK", help="regression or classification; else both.")
+        str | None, typer.Option("--task", metavar="TASK", help="regression or classification (default: both).")
     ] = None,
     json_: Plain = False,
 ) -> None:
-    """The learners of the panels: the simplest first, what is tuned, what a fit costs."""
+    """List the learners of the panels, simplest first: what is tuned, and what a fit costs."""
     from assay.experiment.panel import TASKS
     from assay.experiment.panel import learners as declared
 
     if task is not None and task not in TASKS:
-        raise ParameterError(f"--task {task!r} is unknown", remedy=f"choose {' or '.join(TASKS)}")
+        raise ParameterError(f"unknown task {task!r}", remedy=f"choose {' or '.join(TASKS)}")
     found = [_learner(one) for one in declared(task)]
     if json_:
         out.document(found)
         return
-    titles = {"order": "right", "learner": "words", "cost": "right", "what it is and what each panel runs": "left"}
+    titles = {"order": "right", "learner": "words", "cost": "right", "description, and what each panel runs": "left"}
     for part in TASKS if task is None else (task,):
-        out.heading(f"{part.capitalize()}, the simplest first")
+        out.heading(f"{part.capitalize()}, simplest first")
         rows = [
             (
                 one["order"],
@@ -241,11 +245,10 @@ def learners(
     out.lines(
         [
             "",
-            f"Cost: multiply-adds of one fit to {ROWS:,} rows and {COLUMNS} columns. Parameters that are not named "
-            "have the estimator's defaults; --seed is their random_state.",
-            "Tuned values are tried inside each fold, by five inner folds or, where it says so, by out-of-bag "
-            "predictions.",
-            "* made by another package: its figures may change with its version.",
+            f"Cost: multiply-adds of one fit to {ROWS:,} rows and {COLUMNS} columns. All other parameters "
+            "have the estimator's defaults; random_state is set by --seed.",
+            "Values are tuned inside each fold, by five inner folds or, where stated, by out-of-bag predictions.",
+            "* from another package: its results may change with the version of that package.",
         ]
     )
 
@@ -284,7 +287,7 @@ def _learner(one: Any) -> dict[str, Any]:
 
 
 def doctor(json_: Plain = False) -> None:
-    """Versions, threads, kernels, ledger and free space: is this machine ready?"""
+    """Check this machine: versions, threads, kernels, ledger and free space."""
     found = {"versions": _versions(), **_threads(), **_kernels(), **_ledger()}
     problems = found["problems"]
     if json_:
@@ -296,11 +299,11 @@ def doctor(json_: Plain = False) -> None:
         blas = ", ".join(f"{one['library']} {one['threads']}" for one in found["blas"]) or "unknown"
         out.lines([f"{found['machine']}; {out.count(found['cores'], 'core')}; threads of BLAS and OpenMP: {blas}"])
         state = "all compiled" if found["kernels"]["warm"] else "not all compiled; compile the rest with: assay warm"
-        out.lines([f"kernels in {found['kernels']['directory'] or 'no directory that can be written'} ({state})"])
+        out.lines([f"kernels in {found['kernels']['directory'] or 'no writable directory'} ({state})"])
         out.heading("Ledger")
-        size = out.count(found["entries"] or 0, "line")
+        size = out.count(found["entries"] or 0, "entry", "entries")
         out.lines([f"home {found['home']} ({found['free'] / 1e9:.1f} GB free)"])
-        out.lines([f"ledger {found['ledger']}, {size}, {'in order' if not problems else 'NOT in order'}"])
+        out.lines([f"ledger {found['ledger']}, {size}, {'no problems' if not problems else 'PROBLEMS'}"])
         for words in problems:
             out.complain(words)
     if problems:
@@ -341,15 +344,15 @@ def _ledger() -> dict[str, Any]:
 
     place = home()
     free = shutil.disk_usage(place).free
-    problems = [] if os.access(place, os.W_OK) else [f"nothing can be written to {place}"]
+    problems = [] if os.access(place, os.W_OK) else [f"{place} is not writable"]
     if free < LITTLE:
-        problems.append(f"only {free / 1e6:.0f} MB are free in {place}")
+        problems.append(f"only {free / 1e6:.0f} MB free in {place}")
     found = {"home": str(place), "free": free, "ledger": None, "entries": None, "head": None}
     try:
         ledger = Ledger()
         found |= {"ledger": ledger.where, "entries": len(ledger.entries()), "head": ledger.head()}
         problems += ledger.verify()
-        problems += [f"the ledger does not know study {name}, whose work lies beside it" for name in forgotten(ledger)]
+        problems += [f"study {name} has a working folder but is not in the ledger" for name in forgotten(ledger)]
     except AssayError as error:
         problems.append(str(error))
     return {**found, "problems": problems}

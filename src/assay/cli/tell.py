@@ -1,4 +1,4 @@
-"""A study in words: what each step found, and with `explain` why it is done so and where that comes from."""
+"""Print a study: what each step found, and with `explain` why the step is there and where it comes from."""
 
 from __future__ import annotations
 
@@ -17,49 +17,49 @@ __all__ = ["AFTER", "columns", "files", "verdict"]
 OPTIONS = {"groups": "group", "time": "time"}
 """Checks whose remedy is an option with a column."""
 SHOWN = 12
-"""Columns told one by one; of a wider table only those that are no numbers."""
+"""Columns listed one by one; of a wider table only those that are not numeric."""
 
 WHY = {
     "columns": (
-        "Each column is taken for a number, a category, a date, text or an id by its cells; ids are not used. "
-        "Gaps are filled, categories coded and numbers scaled inside each fold, from its training part only, so that "
-        "no fold learns anything from the rows it is judged on.",
+        "The kind of each column (number, category, date, text or id) is guessed from its cells; ids are not used. "
+        "Missing values are imputed, categories encoded and numbers scaled inside each fold, from its training part "
+        "only, so that no fold learns anything from the rows it is evaluated on.",
         "Hastie, Tibshirani, Friedman (2009), The Elements of Statistical Learning, 7.10.2",
     ),
     "seal": (
-        "Before anything else is looked at, some rows are put away. A hash of its content decides on which side a row "
-        "falls, so the same row falls on the same side in every run, whatever the seed, and twins stay together. "
-        "Nothing below has seen those rows until the test set is opened.",
+        "Some rows are set aside as a test set before anything else is looked at. A hash of each row's content decides "
+        "on which side it falls, so a row falls on the same side in every run, whatever the seed, and duplicates stay "
+        "together. Nothing below sees those rows until the test set is opened.",
         "Hastie, Tibshirani, Friedman (2009), 7.2; Dwork et al. (2015), Science 349, 636-638",
     ),
     "checks": (
-        "The training rows are searched for what spoils a study without an error message: a column that gives the "
-        "target away, ids, twins, groups or an order in time that were not declared, classes too rare for the folds.",
+        "The training rows are searched for problems that spoil a study without raising an error: columns that leak "
+        "the target, ids, duplicates, undeclared groups or time order, classes too rare for the folds.",
         "Kaufman, Rosset, Perlich, Stitelman (2012), ACM TKDD 6, 15",
     ),
     "leaderboard": (
-        "Every learner is fitted several times, each time without one part of the training rows, and judged on that "
-        "part. The interval is for the mean over training sets of this size; it allows for the folds sharing rows. "
-        "Where a learner is tuned, the search runs inside each fold and so costs no honesty.",
+        "Every learner is fitted several times, each time without one fold of the training rows, and evaluated on that "
+        "fold. The interval is for the mean over training sets of this size; it allows for the folds sharing rows. "
+        "Where a learner is tuned, the search runs inside each fold, so it does not bias the score.",
         "Nadeau and Bengio (2003), Machine Learning 52, 239-281; Varma and Simon (2006), BMC Bioinformatics 7, 91",
     ),
     "comparisons": (
-        "Two learners are compared on the same folds, and the more pairs there are the more must be shown for each. "
-        "'No difference shown' does not say that they are equal: the interval says how far apart they may be.",
+        "Two learners are compared on the same folds, and the more pairs there are, the stronger the evidence each one "
+        "needs. 'No difference shown' does not mean that they are equal: the interval says how far apart they may be.",
         "Nadeau and Bengio (2003); Holm (1979), Scandinavian J. of Statistics 6, 65-70; Demsar (2006), JMLR 7, 1-30",
     ),
     "selection": (
-        "Of the learners whose distance to the best is within one standard error of that distance the simplest is "
-        "taken: more complicated ones have not shown that they earn their keep. A guess without features is taken "
-        "only if nobody is shown to beat it.",
+        "Among the learners whose difference from the best is within one standard error of that difference, the "
+        "simplest is selected: the more complex ones have not been shown to do better. The baseline, which uses no "
+        "features, is selected only if no learner is shown to beat it.",
         "Breiman, Friedman, Olshen, Stone (1984), Classification and Regression Trees, 3.4.3",
     ),
     "test": (
-        "The sealed rows are looked at once, by the selected model alone, and the look is written into the ledger "
-        "before the score exists. So the figure is not the best of many, and its interval keeps what it promises. "
-        "The main figure is the one whose interval keeps the promised confidence; the others stand beside it. A look "
-        "beyond the plan is answered through the Ladder: in steps, only if it is better than the best before, and "
-        "without an interval, so that many looks learn little.",
+        "The sealed rows are looked at once, by the selected model alone, and the look is recorded in the ledger "
+        "before the score is computed. So the score is not the best of many, and its interval has the stated coverage. "
+        "That coverage holds for the main figure; the others are given for information. A look "
+        "beyond the plan is answered through the Ladder: rounded to steps, only if it beats the best so far, and "
+        "without an interval, so that many looks reveal little.",
         "Blum and Hardt (2015), The Ladder, ICML; Dwork et al. (2015), Science 349, 636-638",
     ),
 }
@@ -71,8 +71,12 @@ def _explain(step: str, explain: bool, *more: str) -> None:
         out.lines([words, *(line for line in more if line), f"See {source}."], style="dim")
 
 
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}."
+
+
 def columns(table: Any, target: str, explain: bool = False) -> None:
-    """What each column was taken for."""
+    """The kind of each column."""
     height, width = table.frame.shape
     out.heading(f"{table.name}: {out.count(height, 'row')}, {out.count(width, 'column')}, target {target!r}")
     missing = dict(zip(table.frame.columns, table.frame.isna().to_numpy().sum(axis=0), strict=True))
@@ -80,29 +84,29 @@ def columns(table: Any, target: str, explain: bool = False) -> None:
     few = explain or width <= SHOWN
     shown = [name for name in kinds if few or name == target or kinds[name] != "number"][: 60 if explain else SHOWN]
     gaps = any(missing.values())
-    titles = {"column": "left", "kind": "left", **({"missing": "right"} if gaps else {}), "because": "left"}
+    titles = {"column": "left", "kind": "left", **({"missing": "right"} if gaps else {}), "reason": "left"}
     rows = [(name, kinds[name], *([missing[name] or ""] if gaps else []), table.reasons[name]) for name in shown]
     out.table(titles, rows, cut=60)
     if len(shown) < width:
         rest = Counter(kinds[name] for name in kinds if name not in set(shown))
         told = ", ".join(f"{number:,} {kind}" for kind, number in rest.most_common())
         out.lines([f"and {out.count(width - len(shown), 'more column')} ({told})"])
-    _explain("columns", explain, "Where a guess is wrong, say so: --kind COLUMN=category")
+    _explain("columns", explain, "Where a kind is wrong, set it: --kind COLUMN=category")
 
 
 def seal(study: Any, explain: bool = False) -> None:
-    """Which rows were put away, and how."""
-    out.heading("Test rows put away")
+    """Which rows were sealed, and how."""
+    out.heading("Test set sealed")
     seal, n = study.sealed.seal, len(study.rows) + study.n_test
     how = {
-        "content": "chosen by a fingerprint of each row's content",
-        "group": f"whole groups of {seal.key!r}, chosen by a fingerprint",
+        "content": "chosen by a hash of each row's content",
+        "group": f"whole groups of {seal.key!r}, chosen by a hash",
         "time": f"the latest by {seal.key!r}",
-        "file": "those of the test file",
+        "file": "the rows of the test file",
     }[seal.by]
-    since = f", the same rows as since {study.sealed.entry.created[:10]}" if study.sealed.shared else ""
+    since = f", the same rows as on {study.sealed.entry.created[:10]}" if study.sealed.shared else ""
     told = f"{study.n_test:,} of {n:,} rows are sealed as test rows: {how}{since}."
-    out.lines([f"{told} {len(study.rows):,} rows are left to learn from."])
+    out.lines([f"{told} {len(study.rows):,} rows are left for training."])
     out.lines(f"note: {note}" for note in study.notes)
     _explain("seal", explain, f"{study.sealed}.")
 
@@ -112,9 +116,9 @@ def checks(study: Any, explain: bool = False) -> None:
     found = study.checks.found
     rest = [check for check in study.checks if check not in found]
     passed = sum(check.status == "passed" for check in rest)
-    out.heading(f"Checks: {len(found) or 'nothing'} found, {passed} passed")
+    out.heading(f"Checks: {out.count(len(found), 'finding') if found else 'nothing found'}, {passed} passed")
     for check in found:
-        out.lines([f"{check.severity}: {check.title} [{check.code}]. {check.detail}."])
+        out.lines([f"{check.severity}: {check.title} [{check.code}]. {_sentence(check.detail)}"])
         if check.remedy:
             out.lines([f"Remedy: {check.remedy}."], indent=4)
         if check.code in OPTIONS:
@@ -148,7 +152,7 @@ def leaderboard(study: Any, explain: bool = False) -> None:
     for name, kinds in board.warnings.items():
         folds = max(kinds.values())
         where = f"in {out.count(folds, 'fold')}" if len(kinds) == 1 else f"in up to {out.count(folds, 'fold')}"
-        hint = "" if explain else " (--explain prints the words)"
+        hint = "" if explain else " (--explain shows them)"
         out.lines([f"{name}: {out.count(len(kinds), 'warning')} {where}{hint}"])
         if explain:
             out.lines([f"{words} ({out.count(number, 'fold')})" for words, number in kinds.items()], "dim", 4)
@@ -159,14 +163,14 @@ def leaderboard(study: Any, explain: bool = False) -> None:
 
 
 def comparisons(study: Any, explain: bool = False) -> None:
-    """The best against the others, and everyone against the baseline, in words."""
+    """The best against the others, and every learner against the baseline."""
     found = study.comparisons
     if found is None:
         return
     best = study.leaderboard.order[0]
     out.heading(
-        f"Comparisons: {best} with the others, sure to {100 * found.level:g}% for all "
-        f"{out.count(len(found.pairs), 'pair')} together"
+        f"Comparisons: {best} with the others, {100 * found.level:g}% confidence"
+        + (f" over all {len(found.pairs)} pairs" if len(found.pairs) > 1 else "")
     )
     rows = []
     for row in found.to_frame().to_dict("records"):
@@ -180,17 +184,26 @@ def comparisons(study: Any, explain: bool = False) -> None:
     place = {name: at for at, name in enumerate(study.leaderboard.order)}
     rows.sort(key=lambda row: place[row[0]])
     name = study.plan.metric
-    titles = {"other": "left", f"{called(name, short=True)} apart": "right", "interval": "left", "in words": "left"}
+    titles = {
+        "other": "left",
+        f"difference in {called(name, short=True)}": "right",
+        "interval": "left",
+        "verdict": "left",
+    }
     shown = [(one, *apart(name, gap, low, high), words) for one, gap, low, high, words in rows]
     out.table(titles, shown, cut=60)
     if any(low <= 0 <= high and words.endswith("better") for _, _, low, high, words in rows):
         out.lines(
-            ["The words can say more than the intervals, which are made wider so that all of them hold together."]
+            ["A verdict can be stronger than its interval: the intervals are widened so that all of them hold at once."]
         )
     beaten = [name for name in study.leaderboard.order if name != BASELINE and study.beats_baseline(name)]
     if BASELINE in found.names:
-        out.lines([f"Shown to be better than a guess without features: {', '.join(beaten) or 'none'}."])
-    whole = "" if study.plan.group is None else "Folds hold whole groups, so the test compares folds, not rows."
+        out.lines([f"Shown to beat the baseline, which uses no features: {', '.join(beaten) or 'none'}."])
+    whole = (
+        ""
+        if study.plan.group is None
+        else "Groups are never split between folds, so the test compares folds, not rows."
+    )
     caveats = " ".join(f"Caveat: {words}." for words in found.caveats)
     _explain(
         "comparisons",
@@ -207,7 +220,7 @@ def selection(study: Any, explain: bool = False) -> None:
     out.heading(f"Selected: {chosen.name}")
     out.lines([chosen.why.replace(" Simplicity: the order given.", "")])
     order = "Order of simplicity: " + ", ".join(study.plan.learners) + "."
-    warned = (f"Its fit to all training rows warned: {words}" for words in study.warned)
+    warned = (f"Warning from its fit to all training rows: {words}" for words in study.warned)
     _explain("selection", explain, order, *warned)
 
 
@@ -218,15 +231,16 @@ def opened(study: Any, explain: bool = False) -> None:
         left = study.unanswered()
         out.heading("Test set: still sealed")
         for check in left:
-            out.lines([f"A serious finding must be answered first: {check.title} [{check.code}]. {check.detail}."])
+            out.lines(
+                [f"A serious check must be resolved first: {check.title} [{check.code}]. {_sentence(check.detail)}"]
+            )
         codes = "".join(f" --despite {check.code}" for check in left)
-        how = "If it is in order all the same, open it with" if left else "Open it with"
+        how = "To open it anyway, run" if left else "To open it, run"
         out.lines([f"{how}: assay open {study.name}{codes}"])
         return
     out.heading(f"Test set: {str(found.look).splitlines()[0]}")
     if found.release is not None:
-        told = roughly(found.release)
-        out.lines([f"{told[0].upper()}{told[1:]}."])
+        out.lines([_sentence(roughly(found.release))])
     rows = [
         (
             called(name),
@@ -238,7 +252,7 @@ def opened(study: Any, explain: bool = False) -> None:
         for name, one in found.intervals.items()
     ]
     if rows:
-        titles = {"what": "left", "figure": "right", "interval": "left", "sure to": "right", "": "left"}
+        titles = {"metric": "left", "value": "right", "interval": "left", "confidence": "right", "": "left"}
         out.table(titles, rows, cut=70)
     out.lines(f"note: {note}" for note in found.notes)
     about = [
@@ -250,7 +264,7 @@ def opened(study: Any, explain: bool = False) -> None:
 
 
 def verdict(study: Any) -> None:
-    """The sentence to take away."""
+    """The conclusion in one sentence."""
     out.heading("Verdict")
     out.lines([study.verdict()], style="bold")
 

@@ -16,9 +16,11 @@ __all__ = ["warm"]
 
 def warm(
     family: Annotated[
-        list[str] | None, typer.Argument(metavar="[FAMILY]...", help="Such as linear or trees; all by default.")
+        list[str] | None, typer.Argument(metavar="[FAMILY]...", help="Such as linear or trees (default: all).")
     ] = None,
-    n_jobs: Annotated[int | None, typer.Option("--n-jobs", metavar="N", help="Workers, else all cores.")] = None,
+    n_jobs: Annotated[
+        int | None, typer.Option("--n-jobs", metavar="N", help="Number of workers (default: all cores).")
+    ] = None,
 ) -> None:
     """Compile the kernels of all or some families now, in parallel, instead of at their first use.
 
@@ -31,8 +33,8 @@ def warm(
     names = list(declared(family or ()))
     where = cache_directory()
     if where is None:
-        what = "no directory for compiled kernels can be written"
-        raise StoreError(what, remedy="name one in the environment variable NUMBA_CACHE_DIR")
+        what = "no writable directory for compiled kernels"
+        raise StoreError(what, remedy="set the environment variable NUMBA_CACHE_DIR to one")
     left = pending(names)
     failed: dict[str, str] = {}
     began = time.monotonic()
@@ -57,6 +59,6 @@ def warm(
     typer.echo(
         f"{ready} of {len(names)} warm-ups compiled, {len(left)} of them now in {time.monotonic() - began:.0f} s"
     )
-    typer.echo(f"kernels are kept in {where}")
+    typer.echo(f"kernels are cached in {where}")
     if failed:
         raise typer.Exit(1)

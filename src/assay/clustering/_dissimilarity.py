@@ -61,28 +61,28 @@ def by_function(X: Array, metric: Callable[[Array, Array], float]) -> Array:
             try:
                 D[i, j] = D[j, i] = float(d)
             except (TypeError, ValueError) as error:
-                what = f"metric gives a {type(d).__name__} for rows {i} and {j}"
+                what = f"metric returns a {type(d).__name__} for rows {i} and {j}"
                 raise DataTypeError(what, remedy="return one number") from error
-    return given(D, "metric gives")
+    return given(D, "metric returns")
 
 
-def given(X: Any, who: str = "X holds") -> Array:
+def given(X: Any, who: str = "X contains") -> Array:
     """Square or condensed distances as a square array of our own; what is no distance is refused by its place."""
     try:
         D = np.array(X, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"{who} something that is no number", remedy="pass distances") from error
+        raise DataError(f"{who} a non-numeric value", remedy="pass distances") from error
     if D.ndim == 1:
         n = round((1 + np.sqrt(1 + 8 * D.size)) / 2)
         if n * (n - 1) // 2 != D.size or D.size == 0:
-            what = f"{D.size} distances are no condensed vector: n rows have n (n - 1) / 2 pairs"
+            what = f"{D.size} distances are not a condensed vector: n rows have n (n - 1) / 2 pairs"
             raise DataError(what, remedy="pass scipy's pdist(X), or a square array")
         D = squareform(D, checks=False)
     if D.ndim != 2 or D.shape[0] != D.shape[1]:
         remedy = "pass one row and one column per observation"
-        raise DataError(f"precomputed distances are a square array, but this has the shape {D.shape}", remedy=remedy)
-    _refuse_entry(~np.isfinite(D), D, who, "replace it by a finite distance, or drop the row and its column")
-    _refuse_entry(D < 0, D, who, "distances are 0 or more; of similarities s pass for instance 1 - s")
+        raise DataError(f"precomputed distances must be a square array, got shape {D.shape}", remedy=remedy)
+    _refuse_entry(~np.isfinite(D), D, who, "replace it with a finite distance, or drop the row and its column")
+    _refuse_entry(D < 0, D, who, "distances must be at least 0; convert similarities s, for instance to 1 - s")
     near = 1e-8 * D.max(initial=0.0)
     own = np.abs(np.diag(D)) > near
     if own.any():
@@ -127,7 +127,7 @@ def mixed_columns(frame: pd.DataFrame) -> tuple[Array, Array]:
         if wild.any():
             row = int(np.argmax(wild))
             what = f"X contains {'inf' if np.isinf(values[row]) else format(values[row], '.4g')} in {where}, row {row}"
-            raise DataError(what, remedy="replace it by a finite number or by NaN")
+            raise DataError(what, remedy="replace it with a finite number or NaN")
         present = values[~np.isnan(values)]
         spread = np.ptp(present) if present.size else 0.0
         table[:, j] = (values - (present.min() if present.size else 0.0)) / (spread or 1.0)
@@ -166,10 +166,10 @@ def gower(frame: pd.DataFrame, n_jobs: int | None) -> Array:
     if lonely.any():
         if lonely.sum() == n * (n - 1):
             what = "no two rows share a column in which both have a value, so there is no distance"
-            raise DataError(what, remedy="drop the rows and columns without values, or fill them")
+            raise DataError(what, remedy="drop the rows and columns without values, or impute them")
         i, j = (int(at) for at in np.argwhere(lonely)[0])
         out[lonely] = out[~lonely & ~np.eye(n, dtype=bool)].mean()
         what = f"{lonely.sum() // 2:,} pairs of rows, such as {i} and {j}, share no column in which both have a value"
-        remedy = "they get the mean distance of the other pairs; fill or drop sparse rows to avoid it"
+        remedy = "they get the mean distance of the other pairs; impute or drop sparse rows to avoid it"
         warnings.warn(f"{what}; {remedy}", AssayWarning, stacklevel=4)
     return out

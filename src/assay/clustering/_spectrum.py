@@ -247,7 +247,7 @@ def _sparse_columns(X: Any, w: Array, k: int, scaled: bool) -> Spectrum:
 def _lanczos(table: _Centred, k: int) -> Spectrum:
     n, p = table.shape
     if k >= min(n, p):
-        what = f"n_components = {k} of a sparse table of {n:,} x {p:,} needs all of its directions"
+        what = f"n_components = {k} of a sparse table of {n:,} x {p:,} needs all of its components"
         raise ParameterError(what, remedy=f"ask for fewer, such as n_components={min(50, k - 1)}")
     products = {"matvec": table.times, "rmatvec": table.transposed_times}
     operator: Any = LinearOperator((n, p), dtype=np.float64, **products)

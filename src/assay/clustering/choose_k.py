@@ -126,10 +126,10 @@ class KChoice(Result):
     def __str__(self) -> str:
         used = "" if self.rows == self.n else f", of which {self.rows:,} drawn at random were used"
         title = f"Number of clusters in {self.n:,} rows and {self.n_columns} columns{used}"
-        verdict = "refused" if self.several else "not refused"
+        verdict = "rejected" if self.several else "not rejected"
         test = (
-            f"one cloud with the table's covariance: {verdict}, p = {format_p(self.p_value)} "
-            f"({self.n_bootstrap} clouds drawn)"
+            f"one normal cluster with the covariance of the data: {verdict}, p = {format_p(self.p_value)} "
+            f"({self.n_bootstrap} simulated tables)"
         )
         votes = ", ".join(f"{name} {k}" for name, k in self.choices.items())
         last = f"chosen  k = {self.chosen} (rule {self.rule!r}; {votes})"
@@ -145,7 +145,9 @@ class KChoice(Result):
             frame[name] = [f"{value:.2f}" for value in getattr(self, name)]
         table = frame.to_string().splitlines()
         rule = "-" * max(len(line) for line in table)
-        notes = ["Stable clusters are no evidence of clusters: one long cloud is cut in the same place every time."]
+        notes = [
+            "Stability is no evidence of clusters: a single elongated cluster is cut in the same place every time."
+        ]
         if self.several and self.chosen == self.ks[-1]:
             notes.append(f"k = {self.chosen} is the largest number tried: pass a larger k to see beyond it.")
         return "\n".join([title, rule, test, last, rule, *(line.rstrip() for line in table), rule, *notes])
@@ -200,7 +202,7 @@ def choose_k(
     n_bootstrap, n_references = whole(n_bootstrap, "n_bootstrap", 19), whole(n_references, "n_references", 5)
     n_resamples, n_init = whole(n_resamples, "n_resamples", 3), whole(n_init, "n_init", 1)
     if n_bootstrap + 1 < 1 / alpha:
-        what = f"n_bootstrap = {n_bootstrap} clouds cannot give a p-value of {alpha:g}"
+        what = f"n_bootstrap = {n_bootstrap} simulated tables cannot give a p-value of {alpha:g}"
         raise ParameterError(what, remedy=f"use n_bootstrap={int(np.ceil(1 / alpha)) - 1} or more")
     values, names = sample(X, "X", least=4)
     refuse_not_finite(values, names or None)
@@ -262,7 +264,7 @@ def _numbers(k: Any, rows: Array) -> Array:
     given = np.arange(1, whole(k, "k", 2) + 1) if np.ndim(k) == 0 else np.unique([1, *(whole(j, "k", 1) for j in k)])
     distinct = len(np.unique(rows, axis=0))
     if len(given) < 2:
-        raise ParameterError("k names no number above 1", remedy="pass the largest number to try, for instance k=8")
+        raise ParameterError("k has no number above 1", remedy="pass the largest number to try, for instance k=8")
     most = min(distinct - 1, len(rows) // 2)
     if distinct < 3:
         what = f"X has only {distinct} distinct row{'s' if distinct > 1 else ''}"

@@ -144,7 +144,7 @@ class PrincipalComponents(TransformerMixin, Estimator):
         return self
 
     def _rows(self, X: Any, sample_weight: Any, *, reset: bool) -> tuple[Any, Array]:
-        rows = self._gate(X, reset=reset, sparse=("csr",))
+        rows = self._validate(X, reset=reset, sparse=("csr",))
         w = self._weights(sample_weight, rows.shape[0])
         if w is None:
             return rows, np.ones(rows.shape[0])
@@ -154,7 +154,7 @@ class PrincipalComponents(TransformerMixin, Estimator):
         most, asked = min(n, p), self.n_components
         if isinstance(asked, float | np.floating):
             if self.solver == "randomized":
-                what = f"n_components = {asked} is a share, which needs all variances, but solver = 'randomized'"
+                what = f"n_components = {asked} is a fraction, which needs all variances, but solver = 'randomized'"
                 raise ParameterError(what, remedy='use solver="exact", or a whole number')
             return most
         if asked is not None and asked > most:
@@ -171,7 +171,7 @@ class PrincipalComponents(TransformerMixin, Estimator):
         with np.errstate(over="ignore"):
             variance, total = found.values**2 / divisor(weight), np.square(found.length) / divisor(weight)
         if not np.isfinite(total):
-            raise DataError("the variances of X overflow", remedy="divide its columns by a constant, or use scale=True")
+            raise DataError("the variances of X overflow", remedy="rescale its columns, or use scale=True")
         ratio = np.square(found.values / found.length) if found.length > 0 else np.zeros(variance.size)
         k = variance.size
         if self.n_components is None:
@@ -189,7 +189,7 @@ class PrincipalComponents(TransformerMixin, Estimator):
 
     def transform(self, X: Any) -> Array:
         """The rows' coordinates along the components."""
-        rows = self._gate(X, reset=False, sparse=("csr",))
+        rows = self._validate(X, reset=False, sparse=("csr",))
         directions = (self.components_ / self.scale_).T
         if self.whiten:
             directions = directions / self._deviations()
@@ -215,7 +215,7 @@ class PrincipalComponents(TransformerMixin, Estimator):
         try:
             scores = np.asarray(X, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise DataError("scores hold something that is no number", remedy="pass what transform gives") from error
+            raise DataError("scores contain a non-numeric value", remedy="pass the output of transform") from error
         if scores.ndim != 2 or scores.shape[1] != self.n_components_:
             what = f"scores have the shape {scores.shape}, but there are {self.n_components_} components"
             raise DataError(what, remedy="pass one row per observation and one column per component")

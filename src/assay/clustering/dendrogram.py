@@ -43,10 +43,10 @@ def check_linkage(Z: Any) -> Array:
     try:
         Z = np.array(Z, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
-        raise DataError("the linkage matrix holds something that is no number", remedy="pass scipy's Z") from error
+        raise DataError("the linkage matrix contains a non-numeric value", remedy="pass scipy's Z") from error
     if Z.ndim != 2 or Z.shape[1] != 4:
         remedy = "pass one row per merge: two clusters, the height, the number of rows"
-        raise DataError(f"a linkage matrix has 4 columns, but this has the shape {Z.shape}", remedy=remedy)
+        raise DataError(f"a linkage matrix has 4 columns, got shape {Z.shape}", remedy=remedy)
     n = len(Z) + 1
     sizes = [1.0] * n
     used = np.zeros(2 * n - 1, dtype=bool)
@@ -57,11 +57,11 @@ def check_linkage(Z: Any) -> Array:
         elif not (0 <= a < n + t and 0 <= b < n + t and a == int(a) and b == int(b)):
             wrong = f"joins {a:g} and {b:g}, but the clusters so far are 0 to {n + t - 1}"
         elif a == b or used[int(a)] or used[int(b)]:
-            wrong = f"joins {a:g} and {b:g}, of which one is part of another cluster already"
+            wrong = f"joins {a:g} and {b:g}, one of which is already part of another cluster"
         elif sizes[int(a)] + sizes[int(b)] != size:
             wrong = f"has {size:g} rows, but its parts have {sizes[int(a)] + sizes[int(b)]:g}"
         if wrong:
-            raise DataError(f"merge {t} {wrong}", remedy="pass the matrix as scipy.cluster.hierarchy.linkage makes it")
+            raise DataError(f"merge {t} {wrong}", remedy="pass a matrix as returned by scipy.cluster.hierarchy.linkage")
         used[int(a)] = used[int(b)] = True
         sizes.append(size)
     return Z
@@ -173,7 +173,7 @@ class Dendrogram(Result):
     def _rows(self, key: Any) -> list[int]:
         if isinstance(key, list | tuple | set | np.ndarray | pd.Index | pd.Series):
             if not len(key):
-                raise ParameterError("a group of no rows merges with nothing", remedy="pass at least one row")
+                raise ParameterError("the group has no rows", remedy="pass at least one row")
             return [row for one in key for row in self._rows(one)]
         if isinstance(key, str):
             places = [row for row, name in enumerate(self.names) if name == key]
@@ -184,7 +184,7 @@ class Dendrogram(Result):
             raise ParameterError(what, remedy=known)
         if isinstance(key, Integral) and not isinstance(key, bool) and -self.n <= int(key) < self.n:
             return [int(key) % self.n]
-        raise ParameterError(f"there is no row {key!r}", remedy=f"rows are numbered from 0 to {self.n - 1}")
+        raise ParameterError(f"unknown row {key!r}", remedy=f"rows are numbered from 0 to {self.n - 1}")
 
     def cophenetic_distances(self) -> Array:
         """The height at which each pair of rows merges, as scipy's condensed vector: (0, 1), (0, 2), ..."""
@@ -205,7 +205,7 @@ class Dendrogram(Result):
         if self.n > 1:
             lines.append(f"heights  {fmt(self.heights.min())} to {fmt(self.heights.max())}")
         if self.n > 1 and self.inversions:
-            lines.append(f"{self.inversions} merges lie below one of their parts (inversions)")
+            lines.append(f"{self.inversions} merges are lower than one of their parts (inversions)")
         lines.append("last merges (height: rows + rows)")
         sizes = np.r_[np.ones(self.n), self.linkage[:, 3]].astype(int)
         for a, b, height, _ in self.linkage[:-6:-1]:

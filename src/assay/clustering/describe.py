@@ -42,8 +42,8 @@ PRINTED, LEVELS = 20, 5
 DRAWS, CELLS = 1999, 1 << 20
 """Permutations of a test without a formula, and cells of their tables held at a time."""
 DOUBLE_DIPPING = (
-    "Columns that made the clusters are described without tests or intervals: clusters are cut where these columns "
-    "separate most, so that a test would reject even for a single cloud (double dipping)."
+    "Columns used for the clustering are described without tests or intervals: clusters are cut where these columns "
+    "separate most, so a test would reject even for a single cluster (double dipping)."
 )
 
 
@@ -116,8 +116,8 @@ class ClusterProfile(Result):
         title = f"{k} cluster{'s' if k > 1 else ''} of {', '.join(f'{size:,}' for size in self.sizes)} rows"
         lines = [title]
         for name, out in (
-            ("columns that made the clusters", False),
-            ("columns left out of the clustering, tested", True),
+            ("columns used for the clustering", False),
+            ("other columns, tested", True),
         ):
             shown = self.strongest(PRINTED, left_out=out)
             if not shown:

@@ -142,7 +142,7 @@ class HierarchicalClustering(ClusterMixin, Estimator):
         del y
         names = _names(X)
         if self._is("euclidean", "l2"):
-            points = self._gate(X)
+            points = self._validate(X)
             self._enough(len(points))
             Z = from_points(points, self.linkage, self._members(members, len(points)), self.n_jobs)
         else:
@@ -166,7 +166,7 @@ class HierarchicalClustering(ClusterMixin, Estimator):
         assert w is not None
         if (w == 0).any():
             row = int(np.argmin(w))
-            raise DataError(f"members is 0 in row {row}", remedy="drop rows that stand for nothing: X[members > 0]")
+            raise DataError(f"members is 0 in row {row}", remedy="drop those rows: X[members > 0]")
         return w
 
     def _distances(self, X: Any, *, reset: bool) -> Array:
@@ -176,10 +176,10 @@ class HierarchicalClustering(ClusterMixin, Estimator):
                 self._check_parameters()
             if np.ndim(X) == 1:
                 X = given(X)
-            return given(self._gate(X, reset=reset, finite=False))
+            return given(self._validate(X, reset=reset, finite=False))
         if self._is("gower"):
-            return gower(self._gate_frame(X, reset=reset), self.n_jobs)
-        points = self._gate(X, reset=reset)
+            return gower(self._validate_frame(X, reset=reset), self.n_jobs)
+        points = self._validate(X, reset=reset)
         return by_function(points, self.metric) if callable(self.metric) else by_name(points, self.metric)
 
     def _keep(self, Z: Array, names: list[str] | None) -> Self:
@@ -259,7 +259,7 @@ class HierarchicalClustering(ClusterMixin, Estimator):
         check_is_fitted(self)
         D = self._distances(X, reset=False)
         if len(D) != self.n_leaves_:
-            what = f"X has {len(D)} rows, but the tree {self.n_leaves_}"
+            what = f"X has {len(D)} rows, but the tree has {self.n_leaves_}"
             raise DataError(what, remedy="pass the rows of fit")
         np.fill_diagonal(D, 0.0)
         pairs, heights = squareform(D, checks=False), self.cophenetic_distances()

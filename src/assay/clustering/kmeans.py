@@ -204,7 +204,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         return best, rows
 
     def _table(self, X: Any, *, reset: bool) -> Any:
-        table: Any = self._gate(X, reset=reset, sparse="csr", dtype=[np.float64, np.float32], order="C")
+        table: Any = self._validate(X, reset=reset, sparse="csr", dtype=[np.float64, np.float32], order="C")
         if is_sparse(table) and not table.has_canonical_format:
             table = table.copy()
             table.sum_duplicates()
@@ -267,10 +267,12 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
             raise DataTypeError(what, remedy="give one row of numbers per centre") from error
         if centres.shape != (self.n_clusters, columns):
             what = f"init has the shape {centres.shape}, expected {(self.n_clusters, columns)}"
-            raise ParameterError(what, remedy="give one row per centre and one column per column of X")
+            raise ParameterError(what, remedy="pass one row per centre and one column per column of X")
         if not np.isfinite(centres).all():
             row, column = (int(i) for i in np.argwhere(~np.isfinite(centres))[0])
-            raise ParameterError(f"init holds NaN or inf in row {row}, column {column}", remedy="give finite centres")
+            raise ParameterError(
+                f"init contains NaN or inf in row {row}, column {column}", remedy="pass finite centres"
+            )
         return centres
 
     def _keep(self, best: Run, runs: list[Run], unit: float, dtype: Any) -> None:
@@ -280,7 +282,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
             inertia, objective = best.inertia * square, best.objective * square
             totals = np.array([run.total for run in runs]) * square
         if not np.isfinite(objective).all() or not np.isfinite(totals).all():
-            raise DataError("squared distances overflow", remedy="divide X by a constant")
+            raise DataError("squared distances overflow", remedy="rescale X")
         self.cluster_centers_ = (best.centres * unit).astype(dtype)
         self.labels_ = best.labels
         self.inertia_ = float(inertia.sum())

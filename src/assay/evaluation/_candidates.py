@@ -31,7 +31,7 @@ def candidates(estimator: Any, space: Any, method: str, n_candidates: int | None
     """Every setting to be tried, in the order of scikit-learn's ParameterGrid or ParameterSampler."""
     choice(method, "method", METHODS)
     if method == "grid" and n_candidates is not None:
-        what = f"n_candidates = {n_candidates!r} has no meaning for a grid"
+        what = f"n_candidates = {n_candidates!r} does not apply to a grid"
         raise ParameterError(what, remedy="leave it out, or choose method='random'")
     parts = _parts(estimator, space, method)
     if method == "grid":
@@ -46,11 +46,11 @@ def candidates(estimator: Any, space: Any, method: str, n_candidates: int | None
 def _parts(estimator: Any, space: Any, method: str) -> list[dict[str, Any]]:
     """The space as a list of dicts whose values are lists, or distributions in a random search."""
     if not hasattr(estimator, "get_params") or not hasattr(estimator, "set_params"):
-        what = f"{label_of(estimator)} has no get_params and set_params, so nothing can be set in it"
+        what = f"{label_of(estimator)} has no get_params and set_params, so its parameters cannot be set"
         raise DataTypeError(what, remedy="derive it from sklearn.base.BaseEstimator")
     parts = [space] if isinstance(space, Mapping) else list(space) if isinstance(space, list | tuple) else []
     if not parts or not all(isinstance(part, Mapping) for part in parts):
-        raise ParameterError(f"space = {_say(space)} is no dict or list of dicts", remedy=ONE_PER_PARAMETER)
+        raise ParameterError(f"space = {_say(space)} is not a dict or a list of dicts", remedy=ONE_PER_PARAMETER)
     own = {name.partition("__")[0] for name in estimator.get_params()}
     for part in parts:
         for name, values in part.items():
@@ -65,16 +65,16 @@ def _parts(estimator: Any, space: Any, method: str) -> list[dict[str, Any]]:
 def _check_values(name: str, values: Any, method: str) -> None:
     if hasattr(values, "rvs"):
         if method == "grid":
-            what = f"{name!r} is a distribution, and a grid has no points on it"
-            raise ParameterError(what, remedy="list its values, or choose method='random'")
+            what = f"{name!r} is a distribution, which a grid search cannot enumerate"
+            raise ParameterError(what, remedy="list its values, or use method='random'")
         return
     several = isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping)
     if not several or getattr(values, "ndim", 1) != 1:
         also = " (or a scipy.stats distribution)" if method == "random" else ""
-        what = f"{name!r} is to be tried at {_say(values)}, which is no list{also}"
+        what = f"expected a list of values for {name!r}{also}, got {_say(values)}"
         raise ParameterError(what, remedy=ONE_PER_PARAMETER)
     if len(_listed(values)) == 0:
-        raise ParameterError(f"{name!r} has no value to be tried", remedy=ONE_PER_PARAMETER)
+        raise ParameterError(f"the list of values for {name!r} is empty", remedy=ONE_PER_PARAMETER)
 
 
 def _listed(values: Any) -> Any:
@@ -114,7 +114,7 @@ def order(simplicity: Any, settings: Sequence[Params], estimator: Any, rule: str
     """Ranks of simplicity from 1 for each candidate, and in words where they come from."""
     if simplicity is None:
         if rule != "best":
-            what = f"rule = {rule!r} must know which candidates are simpler"
+            what = f"rule = {rule!r} needs to know which candidates are simpler"
             raise ParameterError(what, remedy="pass for instance simplicity=('max_depth', 'low'), or a function")
         return np.ones(len(settings), dtype=int), ""
     if callable(simplicity):
@@ -122,7 +122,7 @@ def order(simplicity: Any, settings: Sequence[Params], estimator: Any, rule: str
     pairs = [simplicity] if _is_pair(simplicity) else list(simplicity) if isinstance(simplicity, list | tuple) else []
     if not pairs or not all(_is_pair(pair) for pair in pairs):
         remedy = "pass (parameter, 'low' or 'high'), several of these in a list, or a function of the parameters"
-        raise ParameterError(f"simplicity = {simplicity!r} is no order", remedy=remedy)
+        raise ParameterError(f"simplicity = {simplicity!r} is not a valid order", remedy=remedy)
     keys = [_key_of(name, direction, settings, estimator) for name, direction in pairs]
     words = ", then ".join(f"{direction} {name}" for name, direction in pairs)
     return ranks_of(list(zip(*keys, strict=True))), f"{words} first"
@@ -142,13 +142,13 @@ def _key_of(name: str, direction: str, settings: Sequence[Params], estimator: An
     """Numbers that grow with complexity; None (no limit) is the most complex there is."""
     held = estimator.get_params()
     if name not in held and not any(name in params for params in settings):
-        what = f"simplicity names {name!r}, which is no parameter of {label_of(estimator)}"
-        raise ParameterError(what, remedy="name one that is searched over")
+        what = f"simplicity names {name!r}, which is not a parameter of {label_of(estimator)}"
+        raise ParameterError(what, remedy="use one of the searched parameters")
     keys = []
     for params in settings:
         value = params.get(name, held.get(name))
         if value is not None and not isinstance(value, Real):
-            what = f"{name} = {value!r} is neither low nor high"
-            raise ParameterError(what, remedy="pass a function of the parameters that returns a number as simplicity")
+            what = f"{name} = {value!r} cannot be ordered"
+            raise ParameterError(what, remedy="pass simplicity as a function of the parameters that returns a number")
         keys.append(np.inf if value is None else float(value) if direction == "low" else -float(value))
     return keys

@@ -170,12 +170,12 @@ def aps(p: Array, u: Array | float) -> Array:
 def probabilities(model: Any, X: Any, classes: Array) -> Array:
     """One column of probabilities per class, zero for a class the model never saw."""
     if not hasattr(model, "predict_proba"):
-        what = f"{type(model).__name__} gives no probabilities, which prediction sets need"
+        what = f"{type(model).__name__} has no predict_proba, which prediction sets need"
         raise DataTypeError(what, remedy="pass a classifier with predict_proba, or calibrate it first")
     found = np.asarray(model.predict_proba(X), dtype=float)
     own = np.asarray(getattr(model, "classes_", classes))
     if found.ndim != 2 or found.shape[1] != own.size:
-        raise DataError(f"predict_proba gave shape {found.shape} for {own.size} classes", remedy="look at the model")
+        raise DataError(f"predict_proba gave shape {found.shape} for {own.size} classes", remedy="check the model")
     return check_probabilities(align(found, own, classes))
 
 
@@ -191,7 +191,7 @@ def align(found: Array, own: Array, classes: Array) -> Array:
 
 def check_probabilities(p: Array) -> Array:
     """The same, if all of it lies in [0, 1] but for rounding."""
-    remedy = "look at the model, or calibrate it"
+    remedy = "check the model, or calibrate it"
     refuse_improbable(p, "the table of probabilities", least=-1e-9, most=1 + 1e-9, tolerance=None, remedy=remedy)
     return p
 
@@ -203,6 +203,7 @@ def codes_of(y: Array, classes: Array) -> Array:
     if wrong.any():
         row = int(np.argmax(wrong))
         raise DataError(
-            f"y holds {y[row].item()!r} in row {row}, a class the predictor has never seen", remedy="drop it"
+            f"y contains {y[row].item()!r} in row {row}, a class that does not occur in the training rows",
+            remedy="drop that row",
         )
     return at

@@ -34,7 +34,7 @@ class ConformalFit(Stateful):
     floor: float = 0.0
 
     def _check_state(self) -> None:
-        need(all(one is None or hasattr(one, "predict") for one in (self.model, self.spread)), "it does not predict")
+        need(all(one is None or hasattr(one, "predict") for one in (self.model, self.spread)), "it has no predict")
         need(self.model is not None and np.isfinite(self.floor))
 
     def centre(self, X: Any) -> Array:
@@ -60,8 +60,10 @@ def fit_all(
         what = f'method="split" needs one split, but cv gives {len(splits)}'
         raise ParameterError(what, remedy='pass Holdout(), or method="cv+"')
     if method != "split" and not is_partition(splits, rows.n):
-        what = f"method={method!r} needs folds that hold out every row once and train on the rest"
-        raise ParameterError(what, remedy="pass a number of folds; repeats, bootstraps and time order do not fit")
+        what = f"method={method!r} needs folds that test every row exactly once"
+        raise ParameterError(
+            what, remedy="pass a number of folds; repeats, bootstraps and time series splits are not supported"
+        )
     task = _Task(estimator, rows, scale, seeds)
     fits = tuple(run(task, [train for train, _ in splits], label="folds", n_jobs=n_jobs))
     fold = np.empty(rows.n, dtype=np.intp)
@@ -91,7 +93,9 @@ def fit_one(estimator: Any, rows: Rows, train: Array | None, scale: Any, seeds: 
         return ConformalFit(model)
     part = rows if train is None else Rows(take(rows.X, train), rows.y[train], None, None)
     if part.n < INNER:
-        raise DataError(f"{part.n} training rows cannot teach a scale", remedy="leave scale out, or pass more rows")
+        raise DataError(
+            f"{part.n} training rows are too few to estimate a scale", remedy="leave scale out, or pass more rows"
+        )
     size = np.empty(part.n)
     for inside, out in splits_of(INNER, part.X, part.y, random_state=int(seeds.generate_state(2)[1])):
         size[out] = np.abs(part.y[out] - ConformalFit(fit_rows(estimator, part, inside)).centre(take(part.X, out)))
@@ -117,5 +121,5 @@ def finite_scores(values: Any, name: str) -> Array:
         raise DataError(f"there are no {name}", remedy="pass at least one")
     if not np.isfinite(array).all():
         row = int(np.argmin(np.isfinite(array)))
-        raise DataError(f"{name} are not finite in row {row}", remedy="look at that row, or at the model")
+        raise DataError(f"{name} are not finite in row {row}", remedy="check that row, or the model")
     return array

@@ -47,7 +47,7 @@ def _grid(values: Any, grid: Any, name: str) -> tuple[Array, Array, bool]:
             )
             levels = np.array([level for level in ordered if (column == level).any()], dtype=object)
         except TypeError as error:
-            raise DataTypeError(f"column {name!r} mixes kinds of values", remedy="make it one kind first") from error
+            raise DataTypeError(f"column {name!r} mixes types", remedy="convert it to one type first") from error
         shares = np.array([float((column == level).mean()) for level in levels])
         chosen = levels if isinstance(grid, int) else np.asarray(list(grid), dtype=object)
         if not isinstance(grid, int):

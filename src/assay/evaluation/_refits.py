@@ -136,7 +136,7 @@ def bootstrap_counts(drawn: Array, n: int) -> Array:
 def two_classes(rows: Rows) -> None:
     """Refuse a class target with a single class."""
     if rows.classes is not None and rows.classes.size < 2:
-        what = f"y holds the single class {rows.classes.tolist()[0]!r}"
+        what = f"y contains the single class {rows.classes.tolist()[0]!r}"
         raise DataError(what, remedy="pass rows of at least two classes")
 
 

@@ -80,7 +80,7 @@ class Search(Result):
     def predict(self, X: Any) -> Array:
         """Predictions of the model refitted on all rows."""
         if self.model is None:
-            raise ParameterError("the search was made without refit, so there is no model", remedy="pass refit=True")
+            raise ParameterError("the search was run without refit, so there is no model", remedy="pass refit=True")
         return self.model.predict(X)
 
     def to_frame(self) -> pd.DataFrame:
@@ -106,7 +106,9 @@ class Search(Result):
             more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
             notes.append(f"Failed: {failed.index[0]}, {failed.iloc[0]}{more}.")
         if self.nested is None and len(self.candidates) > 1:
-            notes.append("Its figure is optimistic, being chosen by it; nested=5 validates the whole procedure.")
+            notes.append(
+                "Its score is optimistic because it was selected by it; nested=5 validates the whole procedure."
+            )
         if self.nested is not None:
             notes.append(f"Nested: {self.nested.interval()}; optimism {fmt(self.optimism, 3)}.")
         return notes

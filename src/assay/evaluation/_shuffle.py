@@ -181,10 +181,10 @@ class FigureJudge(Judge):
             return Found(mean, error, self.parts - 1.0, draws, method)
         if repeats == 1:
             what = (
-                f"one repeat says nothing about the spread, and {self.metric.name} does not exist on a part of the rows"
+                f"one repeat gives no estimate of the spread, and {self.metric.name} is not defined on part of the rows"
             )
             raise DataError(what, remedy="raise n_repeats, or pass more rows of each class")
-        method = "t, over repeats alone: how other rows would differ is not counted"
+        method = "t, over repeats only: variation between rows is not included"
         return Found(mean, float(np.sqrt(_positive(0.0, draws))), repeats - 1.0, draws, method)
 
 

@@ -65,7 +65,7 @@ class TrainingSetStudy:
         elif kind.kind == "f" and not np.isfinite(wide).all():
             b = int(np.argmin(np.isfinite(wide).all(axis=1)))
             what = f"the learner predicts NaN or infinity after training set {b}"
-            raise DataError(what, remedy="scale the columns, or bound the learner")
+            raise DataError(what, remedy="scale the columns, or regularise the learner")
         return wide
 
 
@@ -91,14 +91,14 @@ def from_table(
     tested = counts == 0
     few = int((tested.sum(axis=0) < 2).sum())
     if few == rows.n:
-        raise DataError("no row was left out twice", remedy="raise n_datasets")
-    notes = (f"Left out: {few} rows that fewer than two samples left out; raise n_datasets.",) if few else ()
+        raise DataError("no row was out of bag twice", remedy="raise n_datasets")
+    notes = (f"Excluded: {few} rows that are out of bag in fewer than two samples; raise n_datasets.",) if few else ()
     return TrainingSetStudy(
         rows,
         [[parts[k] for _, parts in found] for k in range(len(models))],
         tested,
         float(rows.n),
-        "bootstrap samples of one table, judged on the rows left out",
+        "bootstrap samples of one table, evaluated out of bag",
         "the mean over rows like these of learners trained on bootstrap samples of such a table (.632 n distinct rows)",
         notes,
         counts,

@@ -61,15 +61,15 @@ def find_column(column: Any, X: Any, names: Sequence[str]) -> int:
         if matches.size == 1:
             return int(matches[0])
         if matches.size > 1:
-            what = f"{matches.size} columns are called {column!r}"
+            what = f"{matches.size} columns are named {column!r}"
             raise DataError(what, remedy="rename them, or pass a position of the array")
     if isinstance(column, int | np.integer) and not isinstance(column, bool):
         if not -len(names) <= column < len(names):
-            raise ParameterError(f"there is no column {column}", remedy=f"the table has {len(names)} columns")
+            raise ParameterError(f"unknown column {column}", remedy=f"the table has {len(names)} columns")
         return int(column) % len(names)
     if column in names:
         return list(names).index(column)
-    raise ParameterError(f"there is no column {column!r}", remedy=f"choose from {listed(names, most=8)}")
+    raise ParameterError(f"unknown column {column!r}", remedy=f"choose from {listed(names, most=8)}")
 
 
 def find_columns(columns: Any, X: Any, names: Sequence[str]) -> list[tuple[str, tuple[int, ...]]]:

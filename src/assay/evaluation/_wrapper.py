@@ -34,7 +34,7 @@ class Wrapper(MetaEstimatorMixin, Stateful, BaseEstimator):
         if not hasattr(y, "shape"):
             y = np.asarray(y)
         if np.iscomplexobj(y):
-            raise DataError("Complex data not supported: y holds complex numbers", remedy="pass a real target")
+            raise DataError("Complex data not supported: y contains complex numbers", remedy="pass a real target")
         if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:
             y = column_or_1d(y, warn=True)
         rows = rows_of(self._inner(), X, y, sample_weight, groups)

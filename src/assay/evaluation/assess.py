@@ -36,7 +36,7 @@ TESTS = ("binomial", "t", "corrected_t")
 # Measured on learners really fitted, 300 rows, at a nominal .05: docs/simulations/comparison.md.
 LIBERAL = (
     "folds are taken as independent, but share training rows; measured type-I error at .05 over 10 folds: .04 to .09, "
-    "the more the less steady the learner; repeats make it far worse"
+    "higher for less stable learners, and far higher with repeats"
 )
 SHARED = (
     "rows are taken as independent, but their models were fitted to nearly the same rows; measured type-I error at .05 "
@@ -208,15 +208,15 @@ def _estimand(result: Validation, hits: bool) -> str:
         return metric.name
     if hits:
         return "error" if metric.name == "accuracy" else f"1 - {metric.name}"
-    raise ParameterError(f"{metric.name} is no error", remedy='cross-validate with metric="error" or another loss')
+    raise ParameterError(f"{metric.name} is not an error", remedy='cross-validate with metric="error" or another loss')
 
 
 def _choose(result: Validation, test: str, hits: bool) -> tuple[str, str]:
     one, weighted = result.scheme.kind == "holdout", result.weights is not None
     name = result.metric.name
     if one and weighted:
-        what = "the rows of one test set have weights, which no exact test takes"
-        raise DataError(what, remedy="use folds, or judge metric.interval on its predictions")
+        what = "the test rows have weights, which the exact tests do not support"
+        raise DataError(what, remedy="use folds, or metric.interval on the predictions")
     if test == "corrected_t" and one:
         raise ParameterError("one test set has no spread over folds", remedy='use test="auto", or several folds')
     if test == "binomial":
@@ -227,12 +227,18 @@ def _choose(result: Validation, test: str, hits: bool) -> tuple[str, str]:
             raise ParameterError(what, remedy='use test="corrected_t"')
     if test != "auto":
         if one and test == "t" and result.fold_losses is None:
-            raise ParameterError(f"one {name} has no spread", remedy="use several folds")
-        return test, "It was asked for."
+            raise ParameterError(f"a single {name} has no spread", remedy="use several folds")
+        return test, "It was requested."
     if one and hits:
-        return "binomial", "There is one test set, and each of its rows is right or wrong: errors are counted exactly."
+        return (
+            "binomial",
+            "There is one test set, and each of its predictions is right or wrong: the number of errors is binomial.",
+        )
     if one and result.fold_losses is not None:
         return "t", f"There is one test set, and {name} is a mean over its rows."
     if one:
-        raise ParameterError(f"one {name} has no spread", remedy="use several folds, or a mean over rows")
-    return "corrected_t", "Folds share training rows, so their errors vary together: the variance is enlarged for that."
+        raise ParameterError(f"a single {name} has no spread", remedy="use several folds, or a mean over rows")
+    return (
+        "corrected_t",
+        "Folds share training rows, so their errors are correlated: the variance is corrected for that.",
+    )

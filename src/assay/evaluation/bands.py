@@ -246,7 +246,7 @@ def _grid(X: Any, grid: Any) -> tuple[Any, Array | None]:
     if grid is None:
         if column is None:
             raise ParameterError(
-                "X has several columns, so there is no obvious grid", remedy="pass rows like those of X"
+                "X has several columns, so there is no default grid", remedy="pass rows like those of X"
             )
         grid = np.linspace(column.min(), column.max(), 100)
     if column is not None and not hasattr(grid, "iloc") and np.ndim(grid) <= 1:
@@ -266,13 +266,13 @@ def _class_place(rows: Rows, label: Any) -> int:
     """Which class's probability is drawn."""
     if rows.classes is None:
         if label is not None:
-            raise ParameterError("label belongs to classifiers", remedy="leave it out")
+            raise ParameterError("label is for classifiers only", remedy="leave it out")
         return 0
     known = rows.classes.tolist()
     if label is None and len(known) > 2:
         raise ParameterError(f"there are {len(known)} classes", remedy=f"pass label, one of {known}")
     if label is not None and label not in known:
-        raise ParameterError(f"label = {label!r} is no class", remedy=f"choose one of {known}")
+        raise ParameterError(f"label = {label!r} is not a class", remedy=f"choose one of {known}")
     return len(known) - 1 if label is None else known.index(label)
 
 
@@ -286,13 +286,15 @@ def _response(model: Any, grid: Any, rows: Rows, place: int) -> Array:
         found = shares[:, place]
     if not np.isfinite(found).all():
         row = int(np.argmin(np.isfinite(found)))
-        raise DataError(f"a refit predicts no finite number at grid row {row}", remedy="keep the grid inside the data")
+        raise DataError(
+            f"a refit predicts a non-finite number at grid row {row}", remedy="keep the grid inside the data"
+        )
     return found
 
 
 def _residuals(model: Any, rows: Rows) -> Array:
     if rows.classes is not None:
-        raise ParameterError("classes have no residuals", remedy='use resample="pairs"')
+        raise ParameterError("classifiers have no residuals", remedy='use resample="pairs"')
     return np.asarray(rows.y - np.asarray(model.predict(rows.X), dtype=float).reshape(-1))
 
 
@@ -300,7 +302,7 @@ def _weighted(estimator: Any, weights: bool | None) -> bool:
     """Whether a resample is made by weights. A pipeline is not: its earlier steps would not see them."""
     takes = not hasattr(estimator, "steps") and has_fit_parameter(estimator, "sample_weight")
     if weights and not takes:
-        raise DataTypeError(f"{label_of(estimator)} takes no weights in fit", remedy="leave weights out")
+        raise DataTypeError(f"{label_of(estimator)} does not support sample_weight", remedy="leave weights out")
     return takes if weights is None else bool(weights)
 
 

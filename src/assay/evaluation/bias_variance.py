@@ -203,7 +203,7 @@ def bias_variance(
         raise ParameterError("there are no training sets", remedy="pass either X and y, or a sampler")
     if sampler is None:
         if truth is not None:
-            raise ParameterError("truth belongs to a sampler", remedy="leave truth out, or pass a sampler")
+            raise ParameterError("truth requires a sampler", remedy="leave truth out, or pass a sampler")
         study = from_table(models, rows_of(models[0], X, y), n_datasets, own, n_jobs)
     else:
         study = from_sampler(models, sampler, test, n_datasets, own, for_test, n_jobs)
@@ -231,7 +231,7 @@ def bias_variance(
 def _learners(estimator: Any, parameter: str | None, values: Sequence[Any] | None) -> tuple[list[Any], list[Any], str]:
     """The learners to compare, where they stand, and what that is."""
     if (parameter is None) != (values is None):
-        raise ParameterError("parameter and values belong together", remedy="pass both of them, or neither")
+        raise ParameterError("parameter and values must be passed together", remedy="pass both, or neither")
     if parameter is not None and values is not None:
         return along(estimator, parameter, values), list(values), parameter
     if isinstance(estimator, Mapping):
@@ -241,7 +241,7 @@ def _learners(estimator: Any, parameter: str | None, values: Sequence[Any] | Non
     else:
         return [estimator], [label_of(estimator)], "learner"
     if not models:
-        raise ParameterError("there is no learner", remedy="pass at least one")
+        raise ParameterError("no learner was passed", remedy="pass at least one")
     return models, names, "learner"
 
 
@@ -257,7 +257,7 @@ class _Reference:
     notes: tuple[str, ...] = ()
 
 
-MERGED = ("Noise cannot be told from bias here: the observed target takes the place of the truth.",)
+MERGED = ("Noise cannot be separated from bias here: the observed target is used in place of the truth.",)
 
 
 def _reference(
@@ -266,7 +266,7 @@ def _reference(
     rows = study.rows
     if noise is not None:
         if loss != "squared":
-            what = f"noise is a variance, which the {loss} loss does not have"
+            what = f"noise is a variance, which is not defined for the {loss} loss"
             raise ParameterError(what, remedy="pass truth, the best label or the class probabilities")
         noise = number(noise, "noise", 0.0)
     told = None if truth is None else np.asarray(truth(rows.X))
@@ -277,7 +277,7 @@ def _reference(
             remedy = "pass truth and noise" if loss == "squared" else "pass truth, giving class probabilities"
             raise ParameterError("the test rows have no target", remedy=remedy)
     if told is not None and told.shape[0] != rows.n:
-        raise DataError(f"truth gave {told.shape[0]} values for {rows.n} rows", remedy="return one value per row")
+        raise DataError(f"truth returned {told.shape[0]} values for {rows.n} rows", remedy="return one value per row")
     if loss == "squared":
         if told is None:
             known = None if noise is None else np.full(rows.n, noise)
@@ -300,10 +300,12 @@ def _class_reference(study: TrainingSetStudy, told: Array | None, loss: str) -> 
     if told.ndim == 1:
         best = np.searchsorted(classes, told)
         if loss == "kohavi-wolpert":
-            raise ParameterError("truth gave labels", remedy="return class probabilities for Kohavi and Wolpert's loss")
+            raise ParameterError(
+                "truth returned labels", remedy="return class probabilities for Kohavi and Wolpert's loss"
+            )
         return _Reference(seen, best, np.zeros(rows.n), classes)
     if told.shape[1] != classes.size:
-        what = f"truth gave {told.shape[1]} probabilities per row for {classes.size} classes"
+        what = f"truth returned {told.shape[1]} probabilities per row for {classes.size} classes"
         raise DataError(what, remedy=f"return one column for each of {classes.tolist()}")
     refuse_improbable(told, "truth", most=1 + SUM_TOLERANCE, remedy="return probabilities in [0, 1]")
     noise = 0.5 * (1.0 - (told**2).sum(axis=1)) if loss == "kohavi-wolpert" else 1.0 - told.max(axis=1)

@@ -103,16 +103,16 @@ class Conformal(Result):
         level = self._level(level)
         where = "within each class " if self.by_class else ""
         if self.method in ("split", "prefit"):
-            sure = f"covers a new row {where}with chance at least {level:g}, if old and new rows are exchangeable"
+            sure = f"covers a new row {where}with probability at least {level:g}, if old and new rows are exchangeable"
             return sure + (" and the model has not seen the old ones" if self.method == "prefit" else "")
         if self.method == "cv":
             return (
                 f"no guarantee: scores of held-out rows around a model refitted to all rows; near {level:g} {where}"
-                "where leaving rows out moves the model little"
+                "if leaving rows out changes the model little"
             )
         models = len(self.fits)
         least = 2 * level - 1 - rules.shortfall(self.n, models)
-        proved = f"at least {fmt(max(0.0, least), 3)}" if least > 0 else "without a bound at this level"
+        proved = f"at least {fmt(max(0.0, least), 3)}" if least > 0 else "no bound at this level"
         name = "jackknife+" if models == self.n else f"CV+ with {models} folds"
         if self.by_class:
             return f"{name} by class: typically near {level:g} within each class; no bound is claimed"
@@ -121,7 +121,7 @@ class Conformal(Result):
     def interval(self, X: Any, level: float | None = None) -> PredictionIntervals:
         """Lower and upper limits for the target of each row of X."""
         if self.classes is not None:
-            raise DataTypeError("classes have prediction sets, not intervals", remedy="call .sets(X)")
+            raise DataTypeError("a classifier has prediction sets, not intervals", remedy="call .sets(X)")
         level, X = self._level(level), _table(X)
         self._warn(level)
         centre = np.column_stack([fit.centre(X) for fit in self.fits])
@@ -133,7 +133,7 @@ class Conformal(Result):
     def sets(self, X: Any, level: float | None = None, random_state: Any = 0) -> PredictionSets:
         """The classes that belong to the set of each row of X; `random_state` draws for randomised "aps" sets."""
         if self.classes is None:
-            raise DataTypeError("numbers have prediction intervals, not sets", remedy="call .interval(X)")
+            raise DataTypeError("a regressor has prediction intervals, not sets", remedy="call .interval(X)")
         level, X = self._level(level), _table(X)
         self._warn(level)
         u = generator(random_state).random(X.shape[0]) if self.randomized else 1.0
@@ -193,8 +193,8 @@ class Conformal(Result):
         if min(sizes) >= rules.least_rows(level):
             return
         rarest = " of the rarest class" if self.by_class else ""
-        outcome = "every interval is infinite" if self.classes is None else "every set holds every class"
-        outcome = "that class is in every set" if self.by_class else outcome
+        outcome = "every interval is infinite" if self.classes is None else "every set contains every class"
+        outcome = "every set contains that class" if self.by_class else outcome
         need = rules.least_rows(level)
         what = f"level {level:g} needs {need} calibration rows{rarest}, but there are {min(sizes)}: {outcome}"
         warnings.warn(AssayWarning(f"{what}; calibrate on more rows, or lower the level"), stacklevel=3)
@@ -341,7 +341,7 @@ def _score_for(score: str, rows: Rows, scale: Any, by_class: bool) -> str:
     """Which score fits the target."""
     numbers = rows.classes is None
     if numbers and by_class:
-        raise ParameterError("by_class needs classes, but y holds numbers", remedy="leave by_class out")
+        raise ParameterError("by_class needs classes, but y is numeric", remedy="leave by_class out")
     if (numbers and score in ("lac", "aps")) or (not numbers and score == "residual"):
         kind, known = ("numbers", "'residual'") if numbers else ("classes", "'lac' or 'aps'")
         raise ParameterError(f"score = {score!r} does not fit {kind}", remedy=f"choose {known}")
@@ -354,9 +354,9 @@ def _check_scale(scale: Any, method: str, rows: Rows) -> None:
     if scale is None:
         return
     if rows.classes is not None:
-        raise ParameterError("scale is for numbers, but y holds classes", remedy='use score="aps"')
+        raise ParameterError("scale needs a numeric target, but y has classes", remedy='use score="aps"')
     if method == "prefit":
-        what = "scale must be learnt from the training rows, which a fitted model no longer has"
+        what = "scale must be estimated from the training rows, which a fitted model no longer has"
         raise ParameterError(what, remedy='use method="split"')
     rows_of(scale, rows.X, rows.y)
 
@@ -369,7 +369,7 @@ def _calibrate_classes(
     if made.method == "prefit":
         classes = np.unique(np.asarray(getattr(made.fits[0].model, "classes_", classes)))
     if classes is None or classes.size < 2:
-        raise DataError("y holds one class", remedy="pass rows of at least two classes")
+        raise DataError("y has only one class", remedy="pass rows of at least two classes")
     p = np.empty((held.size, classes.size))
     for k, fit in enumerate(made.fits):
         here = made.fold == k

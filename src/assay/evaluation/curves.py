@@ -208,16 +208,16 @@ def _counts(sizes: Sequence[float], most: int) -> list[int]:
     wanted = raw.astype(float) if raw.dtype.kind in "iuf" else np.empty(0)
     if wanted.size == 0 or not np.isfinite(wanted).all() or (wanted <= 0).any():
         raise ParameterError(
-            f"sizes = {sizes!r} holds no usable sizes", remedy="pass shares in (0, 1] or whole numbers"
+            f"sizes = {sizes!r} is not a list of valid sizes", remedy="pass fractions in (0, 1] or whole numbers"
         )
     if (wanted <= 1).all():
         counts = np.maximum(1, np.round(wanted * most)).astype(int)
     elif (wanted == np.round(wanted)).all():
         counts = wanted.astype(int)
     else:
-        raise ParameterError(f"sizes = {sizes!r} mixes shares and counts", remedy="pass either kind alone")
+        raise ParameterError(f"sizes = {sizes!r} mixes fractions and counts", remedy="pass only one kind")
     if counts.max() > most:
-        what = f"{counts.max()} training rows are asked for, but the smallest training fold has {most}"
+        what = f"{counts.max()} training rows were requested, but the smallest training fold has {most}"
         raise ParameterError(what, remedy="lower sizes, or use more folds")
     return [int(m) for m in np.unique(counts)]
 

@@ -109,7 +109,7 @@ class Dependence(Result):
         facts = [f"{self.n} rows, {size} points, {'centred at the first point, ' * self.centered}{self.method}"]
         outside = int((~self.support).sum())
         if outside:
-            facts.append(f"{outside} of {self.support.size} points lie where there are no rows: the model extrapolates")
+            facts.append(f"{outside} of {self.support.size} points lie outside the data: the model extrapolates")
         strength = ", ".join(
             fmt(s) if len(self.outputs) == 1 else f"{name} {fmt(s)}"
             for name, s in zip(self.outputs, self.strength, strict=True)
@@ -178,7 +178,7 @@ def partial_dependence(
     kind, response = choice(kind, "kind", KINDS), choice(response, "response", RESPONSES)
     level, X = fraction(level, "level"), as_table(X)
     if not isinstance(centered, bool | np.bool_):
-        raise ParameterError(f"centered = {centered!r} is neither True nor False", remedy="pass one of them")
+        raise ParameterError(f"centered = {centered!r} is not a boolean", remedy="pass True or False")
     weights = row_weights(sample_weight, X.shape[0])
     ask, response, outputs = _question(model, response)
     names = names_of(X, model)
@@ -216,7 +216,7 @@ def partial_dependence(
         X.shape[0],
         kind,
         response,
-        f"{100 * level:g}% pointwise t band over rows, model taken as fixed",
+        f"{100 * level:g}% pointwise t band over rows, model treated as fixed",
         label_of(model),
     )
 
@@ -224,7 +224,7 @@ def partial_dependence(
 def _question(model: Any, response: str) -> tuple[Any, str, tuple[str, ...] | None]:
     """How to ask the model, what it answers with, and the names of its answers (None: not known before it answers)."""
     if not hasattr(model, "predict") or isinstance(model, type):
-        raise DataTypeError(f"{label_of(model)} is no model", remedy="pass a fitted object with predict")
+        raise DataTypeError(f"{label_of(model)} is not a model", remedy="pass a fitted object with predict")
     refuse_unfitted(model)
     classes = getattr(model, "classes_", None)
     if response == "auto":
@@ -272,8 +272,8 @@ def _predict(ask: Any, X: Any, at: tuple[int, ...], grids: tuple[Array, ...]) ->
             bench.put(j, _typed(X, j, grids[k][batch[:, k]].repeat(n)))
         found = np.asarray(ask(bench.table(len(batch))))
         if found.shape[:1] != (len(batch) * n,):
-            what = f"the model gave predictions of shape {found.shape} for {len(batch) * n} rows"
-            raise DataError(what, remedy="a model must predict each row")
+            what = f"the model returned predictions of shape {found.shape} for {len(batch) * n} rows"
+            raise DataError(what, remedy="return one prediction per row")
         yield start, found.reshape(len(batch), n, -1).astype(float, copy=False)
 
 

@@ -107,7 +107,7 @@ class Ensemble(Wrapper):
         """The members with names of their own."""
         given = self.estimators
         if not isinstance(given, list | tuple) or not given:
-            raise DataTypeError("estimators holds no learners", remedy="pass a list such as [Ridge(), SVR()]")
+            raise DataTypeError("estimators is empty", remedy="pass a list such as [Ridge(), SVR()]")
         pairs = [one if isinstance(one, tuple) else (label_of(one), one) for one in given]
         names = [str(name) for name, _ in pairs]
         shown = [name if names.count(name) == 1 else f"{name} {at + 1}" for at, name in enumerate(names)]
@@ -118,7 +118,7 @@ class Ensemble(Wrapper):
         members = self._members()
         rows = self._validated(X, y, sample_weight, groups)
         if rows.classes is not None and rows.classes.size < 2:
-            raise DataError("y holds one class only", remedy="pass rows of at least two classes")
+            raise DataError("y has only one class", remedy="pass rows of at least two classes")
         members, weights, gap = self._weigh(members, rows)
         kept = [one for one, weight in zip(members, weights, strict=True) if weight > 0]
         fitted = list(run(partial(_refit, rows), kept, label="ensemble", n_jobs=self.n_jobs))
@@ -140,7 +140,7 @@ class Ensemble(Wrapper):
         if not isinstance(self.weights, str):
             fixed = numbers(self.weights, "weights", count)
             if (fixed < 0).any() or not fixed.any():
-                raise ParameterError("weights do not fit", remedy=f"give {count} numbers of zero or more, not all zero")
+                raise ParameterError("weights do not fit", remedy=f"pass {count} numbers of zero or more, not all zero")
             return members, fixed / fixed.sum(), 0.0
         if count == 1:
             return members, np.ones(1), 0.0

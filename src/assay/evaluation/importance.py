@@ -53,7 +53,7 @@ from assay.resampling import corrected_variance_factor, scheme_of, splits_of, ta
 __all__ = ["Importance", "permutation_importance"]
 
 Array = np.ndarray
-SWAPPED = "when the column comes from another row"
+SWAPPED = "when the column is taken from another row"
 
 
 def permutation_importance(
@@ -110,7 +110,7 @@ def permutation_importance(
         asked = _Asked(metric, n_repeats, columns, level, random_state, n_jobs)
         return _over_folds(model, rows_of(model, X, y, sample_weight, groups), cv, asked)
     if groups is not None:
-        what = "groups keep rows together in folds, but there are no folds"
+        what = "groups keep rows together in folds, but cv was not passed"
         raise ParameterError(what, remedy="pass cv, or leave groups out; columns={...} shuffles columns together")
     rows = _seen(model, rows_of(model, X, y), row_weights(sample_weight, X.shape[0]))
     if rows.n < 2:
@@ -163,7 +163,10 @@ def _seen(model: Any, rows: Rows, weights: Array | None) -> Rows:
     unknown = ~np.isin(rows.classes, own)
     if unknown.any():
         label = rows.classes[unknown][0].item() if rows.classes.dtype.kind != "O" else rows.classes[unknown][0]
-        raise DataError(f"the model has never seen the class {label!r}", remedy="leave its rows out, or fit it again")
+        raise DataError(
+            f"class {label!r} does not occur in the training rows of the model",
+            remedy="leave its rows out, or refit the model",
+        )
     return replace(rows, weights=weights, classes=np.asarray(own))
 
 

@@ -54,7 +54,7 @@ Outcome = TypeVar("Outcome")
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A table, its target and weights behind the gate; `classes` are the sorted labels, None for a numeric target."""
+    """A validated table with its target and weights; `classes` are the sorted labels, None for a numeric target."""
 
     X: Any
     y: Array
@@ -69,10 +69,11 @@ class Rows:
 
 
 def rows_of(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Rows:
-    """The data behind the gate: as many targets, weights and groups as rows, none of them missing."""
+    """The validated data: one target, weight and group per row, none of them missing."""
     if not hasattr(estimator, "fit") or not hasattr(estimator, "predict") or isinstance(estimator, type):
-        what = f"{label_of(estimator)} is no learner" + (" but a class" if isinstance(estimator, type) else "")
-        raise DataTypeError(what, remedy="pass an object with fit and predict, such as assay.linear.Ridge()")
+        got = "a class" if isinstance(estimator, type) else label_of(estimator)
+        what = f"expected an estimator with fit and predict, got {got}"
+        raise DataTypeError(what, remedy="pass an instance, such as assay.linear.Ridge()")
     X = with_shape(X)
     if isinstance(y, pd.DataFrame) and y.shape[1] == 1:
         y = y.iloc[:, 0]
@@ -87,7 +88,7 @@ def rows_of(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: A
         raise DataError("the table has no rows", remedy="pass at least two rows")
     weights = row_weights(sample_weight, n)
     if weights is not None and weight_name(estimator) is None:
-        raise ParameterError(f"{label_of(estimator)} takes no weights", remedy="leave sample_weight out")
+        raise ParameterError(f"{label_of(estimator)} does not support sample_weight", remedy="leave sample_weight out")
     if groups is not None:
         groups = _plain(groups, "groups")
         if groups.shape != (n,):
@@ -96,12 +97,12 @@ def rows_of(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: A
         try:
             return Rows(X, target.astype(float), weights, None, groups)
         except (TypeError, ValueError) as error:
-            what = f"y holds text such as {target[0]!r}, but {label_of(estimator)} predicts numbers"
+            what = f"y contains text such as {target[0]!r}, but {label_of(estimator)} predicts numbers"
             raise DataTypeError(what, remedy="pass a classifier, or a numeric target") from error
     try:
         return Rows(X, target, weights, np.unique(target), groups)
     except TypeError as error:
-        raise DataTypeError("y mixes kinds of labels", remedy="use numbers alone, or text alone") from error
+        raise DataTypeError("y mixes types of labels", remedy="use only numbers, or only text") from error
 
 
 def _plain(values: Any, name: str) -> Array:
@@ -118,9 +119,11 @@ def _plain(values: Any, name: str) -> Array:
         row = int(np.argmax(missing))
         raise DataError(f"{name} is missing in row {row}", remedy="drop that row, or fill it in")
     if array.dtype.kind in "mM":
-        raise DataTypeError(f"{name} holds dates or times", remedy="turn it into numbers, such as days since a start")
+        raise DataTypeError(
+            f"{name} contains dates or times", remedy="convert it to numbers, such as days since a fixed date"
+        )
     if array.dtype.kind == "c":
-        raise DataTypeError(f"{name} holds complex numbers", remedy="pass real and imaginary parts one at a time")
+        raise DataTypeError(f"{name} contains complex numbers", remedy="pass real and imaginary parts separately")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         row = int(np.argmax(~np.isfinite(array).reshape(array.shape[0], -1).all(axis=1)))
         raise DataError(f"{name} is infinite in row {row}", remedy="correct that row, or drop it")
@@ -159,7 +162,7 @@ def choose_metric(metric: Any, rows: Rows) -> Metric:
     """The metric asked for by name or given; by default the error rate for classes, mean squared error for numbers."""
     chosen = find(metric) if metric is not None else find("mse" if rows.classes is None else "error")
     if chosen.first == "X":
-        raise ParameterError(f"{chosen.name} judges clusters", remedy="choose a metric of predictions")
+        raise ParameterError(f"{chosen.name} is a clustering metric", remedy="choose a metric for predictions")
     average = inspect.signature(chosen).parameters.get("average")
     several = rows.classes is not None and rows.classes.size > 2
     if several and average is not None and chosen.options.get("average", average.default) == "binary":
@@ -227,7 +230,7 @@ def _refuse_unusable(values: Array, label: str, need: str, where: str, test: Arr
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         bad = int(np.argmax(~np.isfinite(values).reshape(len(test), -1).all(axis=1)))
         what = f"{label} predicted {values.reshape(len(test), -1)[bad].tolist()} for row {int(test[bad])} in {where}"
-        raise DataError(what, remedy="look at that row, or at the learner")
+        raise DataError(what, remedy="check that row, or the learner")
 
 
 def _extras(estimator: Any, rows: Rows) -> dict[str, Array]:
@@ -251,7 +254,9 @@ def predictions(model: Any, X: Any, metric: Metric, classes: Array | None) -> Ar
     if metric.needs == "scores" and (found.ndim == 1 or not _is_probability(found)):
         if not hasattr(model, "predict_proba"):
             gone = sorted(set(classes.tolist()) - set(own.tolist()))
-            what = f"class {gone[0]!r} is not among the training rows of a fold, so {metric.name} has no score for it"
+            what = (
+                f"class {gone[0]!r} does not occur in the training rows of a fold, so {metric.name} has no score for it"
+            )
             raise DataError(what, remedy="use fewer folds, or merge or drop that class")
         found = np.asarray(model.predict_proba(X))
     aligned = np.zeros((found.shape[0], classes.size))
@@ -284,11 +289,11 @@ def out_of_bag(model: Any, metric: Metric, classes: Array | None) -> Array:
     found = getattr(model, "oob_prediction_" if classes is None else "oob_decision_function_", None)
     if found is None:
         what = f"{type(model).__name__} has no out-of-bag predictions"
-        raise DataError(what, remedy="set bootstrap=True and oob_score=True where it has them, or search on folds")
+        raise DataError(what, remedy="set bootstrap=True and oob_score=True if it has them, or use folds")
     found = np.asarray(found)
     gone = np.isnan(found).reshape(len(found), -1).any(axis=1)
     if gone.any():
-        what = f"row {int(np.argmax(gone))} is in the sample of every part of the ensemble, so it is never out of bag"
+        what = f"row {int(np.argmax(gone))} is in the sample of every member of the ensemble, so it is never out of bag"
         raise DataError(what, remedy="raise n_estimators")
     if classes is None:
         return found
@@ -364,4 +369,4 @@ def blame(error: Exception, name: str, where: str) -> AssayError:
     if isinstance(error, AssayError):
         return type(error)(f"{name} in {where}: {error.what}", remedy=error.remedy)
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), "no reason given").rstrip(".")
-    return LearnerError(f"{name} failed in {where} ({type(error).__name__}: {first})", remedy="see the error above it")
+    return LearnerError(f"{name} failed in {where} ({type(error).__name__}: {first})", remedy="see the error above")

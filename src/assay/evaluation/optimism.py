@@ -115,7 +115,7 @@ class BootstrapError(Result):
             f"relative overfitting {self.overfitting:.3f}, weight of the out-of-bag error {self.weight:.3f}",
         ]
         rule = "-" * max(len(line) for line in [title, *lines])
-        notes = [f"Left out: {self.never_left_out} rows that every sample drew."] if self.never_left_out else []
+        notes = [f"Excluded: {self.never_left_out} rows that every sample contains."] if self.never_left_out else []
         words = "Estimates the error on new rows of the learner trained on a table of this size, averaged over tables."
         return "\n".join([title, rule, *lines, rule, *notes, words])
 
@@ -170,7 +170,9 @@ def bootstrap_error(
     chosen = choose_metric(metric, rows)
     if chosen.losses is None:
         remedy = "choose one that is, such as 'error', 'log_loss', 'mse' or 'mae'"
-        raise ParameterError(f"{chosen.name} is no mean over rows, so rows left out cannot be pooled", remedy=remedy)
+        raise ParameterError(
+            f"{chosen.name} is not a mean over rows, so out-of-bag rows cannot be pooled", remedy=remedy
+        )
     first, rest = seed_sequence(random_state).spawn(2)
     _, fitted = fit_whole(estimator, rows, first, lambda full: predictions(full, rows.X, chosen, rows.classes))
     own = _losses(chosen, rows, rows.y, fitted)
@@ -239,7 +241,7 @@ def _combine(
     tested = counts == 0
     keep = tested.any(axis=0)
     if not keep.any():
-        raise DataError("every sample drew every row", remedy="raise n_resamples, or pass more rows")
+        raise DataError("every sample contains every row", remedy="raise n_resamples, or pass more rows")
     tested, losses, counts = tested[:, keep], losses[:, keep], counts[:, keep]
     # A gain is a loss with its sign changed, so that "too low" and "no better than chance" keep their meaning.
     sign = -1.0 if metric.greater_is_better else 1.0

@@ -120,9 +120,7 @@ class ValidationCurve(ScoreCurve):
     simplest: str | None = None
 
     title = "Validation curve"
-    estimand = (
-        "the score on new rows at each value; the best of several is too good by the choice, so judge it on fresh rows"
-    )
+    estimand = "the score on new rows at each value; the best of them is optimistic, so test it on new rows"
 
 
 def short(value: Any) -> str:

@@ -156,10 +156,10 @@ class SearchCV(Wrapper):
         """The folds, or all rows on both sides where each has its out-of-bag prediction."""
         if isinstance(self.cv, str):
             if self.cv != "oob":
-                raise ParameterError(f"cv = {self.cv!r} is unknown", remedy='use a number, a splitter, pairs or "oob"')
+                raise ParameterError(f"unknown cv = {self.cv!r}", remedy='use a number, a splitter, pairs or "oob"')
             if rows.groups is not None:
-                what = "out of bag, rows of one group stand on both sides"
-                raise ParameterError(what, remedy="search on folds that keep groups together, such as cv=5")
+                what = "out-of-bag predictions do not keep groups together"
+                raise ParameterError(what, remedy="use folds that keep groups together, such as cv=5")
             every = np.arange(rows.n)
             return [(every, every)], Scheme("out-of-bag", 1, 1, float(rows.n), float(rows.n), rows.n)
         splits = splits_of(
@@ -195,7 +195,7 @@ class SearchCV(Wrapper):
             first = trials[0]
             kind = DataTypeError if first.of_type else DataError
             what = f"no candidate could be fitted: {names[0]} failed in {first.failed}"
-            raise kind(what, remedy="correct the table or the space")
+            raise kind(what, remedy="check the data or the search space")
         scores = np.array([trials[at].scores for at in good])
         losses = [trials[at].losses or None for at in good]
         panel = panel_of([names[at] for at in good], scores, losses, splits, rows.weights, scheme, metric)
@@ -359,7 +359,7 @@ def search(
     {'max_depth': 3}
     """
     if nested is not None and not refit:
-        raise ParameterError("a nested search must refit to be validated", remedy="pass refit=True")
+        raise ParameterError("a nested search needs refit=True", remedy="pass refit=True")
     seed = _candidates.sampler_seed(random_state)
     tuned = SearchCV(
         estimator,

@@ -164,7 +164,7 @@ def ranks_of(keys: Sequence[Any]) -> Array:
         known = sorted(set(keys))
     except TypeError as error:
         what = f"the simplicity keys cannot be put in order: {error}"
-        raise ParameterError(what, remedy="let the key return a number, the smaller the simpler") from error
+        raise ParameterError(what, remedy="return a number from the key, smaller for simpler") from error
     place = {key: at for at, key in enumerate(known, start=1)}
     return np.array([place[key] for key in keys])
 
@@ -247,7 +247,7 @@ def _why(
         word = "greatest" if panel.metric.greater_is_better else "smallest"
         return f"It has the {word} {figure.replace(metric, f'mean {metric},')}, of {len(table)}."
     if rule == "one_se" and panel.units.shape[1] < 2:
-        return f"It is the best ({figure}); one validation set gives {metric} no standard error to be within."
+        return f"It is the best ({figure}); a single validation set gives {metric} no standard error."
     said = f" Simplicity: {given}." if given else ""
     line = f"{percent:g}%" if rule == "within" else "one standard error"
     if chosen == best:
@@ -314,7 +314,7 @@ def select(
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ParameterError(
-            f"two results are named {twice[0]!r}", remedy="tell them apart by cross_validate(..., name=...)"
+            f"two results are named {twice[0]!r}", remedy="give them different names with cross_validate(..., name=...)"
         )
     _same_folds(found)
     first = found[0]
@@ -333,13 +333,13 @@ def _results(results: Any) -> list[Any]:
     if isinstance(results, Mapping):
         results = results.values()
     if not isinstance(results, Iterable):
-        raise DataTypeError(f"{results!r} is no list of results", remedy="pass what cross_validate returned, in a list")
+        raise DataTypeError(f"{results!r} is not a list of results", remedy="pass a list of results of cross_validate")
     found = list(results)
     if not found:
         raise DataError("there is nothing to select from", remedy="pass at least one result of cross_validate")
     for result in found:
         if not hasattr(result, "fold_scores") or not hasattr(result, "splits"):
-            what = f"a {type(result).__name__} is no validated learner"
+            what = f"a {type(result).__name__} is not a result of cross_validate"
             raise DataTypeError(what, remedy="pass the results of cross_validate")
     return found
 
@@ -366,8 +366,8 @@ def _same_folds(found: Sequence[Any]) -> None:
     first = found[0]
     for other in found[1:]:
         if other.metric.name != first.metric.name:
-            what = f"{first.name} was judged by {first.metric.name}, {other.name} by {other.metric.name}"
-            raise ParameterError(what, remedy="validate both by one metric")
+            what = f"{first.name} was scored by {first.metric.name}, {other.name} by {other.metric.name}"
+            raise ParameterError(what, remedy="use the same metric for both")
         same_experiment(first.name, first, other.name, other)
 
 
@@ -379,13 +379,14 @@ def _order(simplicity: Any, names: Sequence[str], found: Sequence[Any]) -> tuple
         return ranks_of([simplicity(result) for result in found]), "the key given"
     if isinstance(simplicity, str) or not isinstance(simplicity, Iterable):
         raise ParameterError(
-            f"simplicity = {simplicity!r} is no order", remedy="pass the names in a list, simplest first, or a function"
+            f"simplicity = {simplicity!r} is not a valid order",
+            remedy="pass the names in a list, simplest first, or a function",
         )
     listed = [str(name) for name in simplicity]
     for name in [*names, *listed]:
         if name not in listed or name not in names or listed.count(name) > 1:
             how = (
-                "is missing from" if name not in listed else "is unknown in" if name not in names else "stands twice in"
+                "is missing from" if name not in listed else "is unknown in" if name not in names else "occurs twice in"
             )
             raise ParameterError(f"{name!r} {how} the simplicity order", remedy=f"list each of {', '.join(names)} once")
     return np.array([listed.index(name) + 1 for name in names]), "the order given"

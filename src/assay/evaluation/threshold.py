@@ -121,7 +121,7 @@ class ThresholdClassifier(Wrapper):
         rows = self._validated(X, y, sample_weight, groups)
         assert rows.classes is not None
         if rows.classes.size < 2:
-            raise DataError(f"y holds one class only, {rows.classes.tolist()[0]!r}", remedy="pass rows of two classes")
+            raise DataError(f"y has only one class, {rows.classes.tolist()[0]!r}", remedy="pass rows of two classes")
         table, positive = self._costs(rows.classes), None
         if rows.classes.size == 2:
             positive = self._positive(rows.classes)
@@ -144,16 +144,16 @@ class ThresholdClassifier(Wrapper):
         """The table of costs; None where a rate or a threshold decides."""
         asked = [name for name in ("cost", "rate", "threshold") if getattr(self, name) is not None]
         if len(asked) > 1:
-            raise ParameterError(f"both {asked[0]} and {asked[1]} are given", remedy="give one of them")
+            raise ParameterError(f"both {asked[0]} and {asked[1]} are given", remedy="pass one of them")
         if known.size > 2 and asked and asked != ["cost"]:
             what = f"a threshold needs two classes, but there are {known.size}"
-            raise ParameterError(what, remedy=f"give cost as a table of {known.size} x {known.size} numbers")
+            raise ParameterError(what, remedy=f"pass cost as a table of {known.size} x {known.size} numbers")
         if asked and asked != ["cost"]:
             return None
         cost = 1.0 - np.eye(known.size) if self.cost is None else self.cost
         if isinstance(cost, Mapping):
             if set(cost) != {"missed", "false"} or known.size > 2:
-                remedy = 'give {"missed": 10, "false": 1} for two classes, or a table of costs'
+                remedy = 'pass {"missed": 10, "false": 1} for two classes, or a table of costs'
                 raise ParameterError(f"cost = {dict(cost)} does not fit", remedy=remedy)
             missed, false = (number(cost[name], name, 0, strict=True) for name in ("missed", "false"))
             table = np.array([[0.0, false], [missed, 0.0]])
@@ -161,7 +161,7 @@ class ThresholdClassifier(Wrapper):
         table = np.asarray(cost, dtype=float)
         if table.shape != (known.size, known.size) or not np.isfinite(table).all():
             what = f"cost has shape {table.shape} but there are {known.size} classes: {known.tolist()}"
-            raise ParameterError(what, remedy="give a finite number for each pair of classes")
+            raise ParameterError(what, remedy="pass a finite number for each pair of classes")
         return table
 
     def _threshold(self, rows: Rows, positive: int, table: Array | None) -> float:

@@ -126,7 +126,7 @@ def _warn_of_unseen(rows: Rows, splits: Any, label: str) -> None:
         unseen = ~trained[codes[test]]
         if unseen.any():
             name = rows.y[test[np.argmax(unseen)]].item()
-            what = f"{label}: class {name!r} is tested in fold {k} but in none of its training rows"
+            what = f"{label}: class {name!r} occurs in the test rows of fold {k} but not in its training rows"
             warnings.warn(f"{what}; use fewer folds, or merge rare classes", AssayWarning, stacklevel=3)
             return
 
@@ -134,7 +134,7 @@ def _warn_of_unseen(rows: Rows, splits: Any, label: str) -> None:
 def _metrics(metric: Any, rows: Rows) -> tuple[Metric, ...]:
     several = metric if isinstance(metric, list | tuple) else [metric]
     if not several:
-        raise ParameterError("metric is empty", remedy="name at least one metric, or leave it out")
+        raise ParameterError("metric is empty", remedy="pass at least one metric, or leave it out")
     return tuple(choose_metric(one, rows) for one in several)
 
 

@@ -26,7 +26,7 @@ def head_in(path: str | Path) -> str:
     """The head of the ledger that a report, a study's JSON or a model file holds."""
     path = Path(path)
     if not path.is_file():
-        raise DataError(f"there is no file {str(path)!r}", remedy="name a report.html, study.json or model.assay")
+        raise DataError(f"no such file: {str(path)!r}", remedy="pass a report.html, study.json or model.assay")
     try:
         if path.suffix == ".assay":
             return str(load_model(path)["metadata"]["ledger_head"])
@@ -36,8 +36,8 @@ def head_in(path: str | Path) -> str:
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, DataError):
             raise
-        what = f"{str(path)!r} holds no head of a ledger"
-        raise DataError(what, remedy="name a report.html, study.json or model.assay of this version") from error
+        what = f"{str(path)!r} records no ledger head"
+        raise DataError(what, remedy="pass a report.html, study.json or model.assay written by this version") from error
 
 
 def look_up(ledger: Ledger, head: str) -> tuple[bool, str]:
@@ -46,17 +46,20 @@ def look_up(ledger: Ledger, head: str) -> tuple[bool, str]:
     >>> import tempfile
     >>> ledger = Ledger(tempfile.mkdtemp() + "/ledger.db")
     >>> look_up(ledger, "0" * 64)
-    (True, 'The head is that of an empty ledger, which every ledger begins with.')
+    (True, 'This is the head of an empty ledger, which every ledger starts from.')
     >>> look_up(ledger, "1" * 64)
     (False, 'the head 111111111111 is not in this ledger: it was rewritten, or belongs to another')
     """
     if not HEAD.fullmatch(head):
-        raise DataError(f"{head!r} is no head of a ledger", remedy="pass its 64 hexadecimal digits, or the first 12")
+        raise DataError(f"{head!r} is not a ledger head", remedy="pass its 64 hexadecimal digits, or the first 12")
     if head == schema.GENESIS:
-        return True, "The head is that of an empty ledger, which every ledger begins with."
+        return True, "This is the head of an empty ledger, which every ledger starts from."
     entries = ledger.entries()
     found = next((entry for entry in entries if entry.digest.startswith(head)), None)
     if found is None:
-        return False, f"the head {head[:12]} is not in this ledger: it was rewritten, or belongs to another"
-    where = f"entry {found.seq} of {len(entries)}, since {found.created[:10]}"
-    return True, f"The head {head[:12]} is {where}: nothing up to it was changed."
+        return (
+            False,
+            f"head {head[:12]} is not in this ledger: the ledger was rewritten, or the head belongs to another one",
+        )
+    where = f"entry {found.seq} of {len(entries)}, from {found.created[:10]}"
+    return True, f"Head {head[:12]} is {where}: nothing up to it was changed."

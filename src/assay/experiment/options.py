@@ -37,7 +37,7 @@ __all__ = [
     "with_options",
 ]
 
-QUESTION, JUDGING, TEST, OUTPUT = "The question", "Judging learners", "The test set", "Running and output"
+QUESTION, JUDGING, TEST, OUTPUT = "Data and task", "Evaluation", "The test set", "Execution and output"
 TASKS = ("regression", "classification")
 PANELS = ("quick", "standard", "thorough")
 RULES = ("one-se", "best")
@@ -86,7 +86,7 @@ def share(text: str) -> float | str:
     try:
         return float(text)
     except ValueError:
-        remedy = "pass a share such as 0.25, or auto"
+        remedy = "pass a fraction such as 0.25, or auto"
         raise ParameterError(f"--test-size {text!r} is not a number", remedy=remedy) from None
 
 
@@ -99,7 +99,7 @@ def duration(text: str) -> float:
     plain = text.strip().lower()
     parts = re.findall(r"(\d+(?:\.\d+)?)([smh]?)", plain)
     if not parts or "".join(number + unit for number, unit in parts) != plain or not all(u for _, u in parts[:-1]):
-        raise ParameterError(f"--time-budget {text!r} is not a time", remedy="write it as 90s, 10m or 1h30m")
+        raise ParameterError(f"--time-budget {text!r} is not a duration", remedy="write it as 90s, 10m or 1h30m")
     return sum(float(number) * UNITS[unit or "s"] for number, unit in parts)
 
 
@@ -125,7 +125,7 @@ class Options:
     task: str = _option("auto", "auto, regression or classification.", QUESTION, "TASK", choices=("auto", *TASKS))
     kinds: Mapping[str, str] | None = _option(
         None,
-        "A column's kind: number, category, date, text, id.",
+        "Set a column's kind: number, category, date, text or id.",
         QUESTION,
         "COL=KIND",
         range="column -> kind",
@@ -136,7 +136,7 @@ class Options:
     panel: str = _option("quick", "quick, standard or thorough.", JUDGING, "PANEL", choices=PANELS)
     learners: Sequence[str] = _option(
         (),
-        "This one instead of a panel; module:Class for your own.",
+        "Run this learner instead of a panel; module:Class for your own.",
         JUDGING,
         "NAME",
         range="names, or module:Class",
@@ -144,48 +144,69 @@ class Options:
         many=True,
     )
     metric: str | None = _option(
-        None, "What decides, such as mae or log_loss; else rmse, error or auc.", JUDGING, "METRIC", range="a metric"
+        None,
+        "Metric to select by, such as mae or log_loss (default: rmse, error or auc).",
+        JUDGING,
+        "METRIC",
+        range="a metric",
     )
-    cv: int = _option(10, "Folds.", JUDGING, "K", least=2)
-    repeats: int = _option(1, "How often the folds are dealt.", JUDGING, "R", least=1)
-    group: str | None = _option(None, "Rows with one value here stay together.", JUDGING, "COL", range="a column")
-    time: str | None = _option(None, "Learn from earlier rows, judge by later ones.", JUDGING, "COL", range="a column")
-    select: str = _option("one-se", "one-se (the simplest near the best) or best.", JUDGING, "RULE", choices=RULES)
-    level: float = _option(0.95, "Confidence of intervals and verdicts.", JUDGING, "LEVEL", range="(0, 1)")
+    cv: int = _option(10, "Number of folds.", JUDGING, "K", least=2)
+    repeats: int = _option(1, "Repeats of the cross-validation, each with new folds.", JUDGING, "R", least=1)
+    group: str | None = _option(
+        None, "Never split rows with the same value in this column.", JUDGING, "COL", range="a column"
+    )
+    time: str | None = _option(
+        None, "Train on earlier rows, test on later ones, by this column.", JUDGING, "COL", range="a column"
+    )
+    select: str = _option(
+        "one-se", "one-se (simplest within one standard error of the best) or best.", JUDGING, "RULE", choices=RULES
+    )
+    level: float = _option(0.95, "Confidence level of intervals and verdicts.", JUDGING, "LEVEL", range="(0, 1)")
     correction: str = _option(
-        "holm", f"For many pairs: {', '.join(CORRECTIONS)}.", JUDGING, "NAME", choices=CORRECTIONS
+        "holm", f"Correction for many pairs: {', '.join(CORRECTIONS)}.", JUDGING, "NAME", choices=CORRECTIONS
     )
     test_size: float | str = _option(
-        "auto", "Share of test rows, or auto.", TEST, "SHARE", range='"auto", (0, 1)', parse=share
+        "auto", "Fraction of rows in the test set, or auto.", TEST, "SHARE", range='"auto", (0, 1)', parse=share
     )
-    test: Any = _option(None, "Test rows that somebody else kept apart.", TEST, "FILE", range="a file or a data frame")
-    looks: int = _option(1, "How often you plan to look; more looks, wider intervals.", TEST, "K", least=1)
-    open_test: bool = _option(True, "Leave the test set sealed for now.", TEST, range="True, False", flag="--no-open")
+    test: Any = _option(None, "A separate file with the test rows.", TEST, "FILE", range="a file or a data frame")
+    looks: int = _option(1, "Planned looks at the test set; more looks mean wider intervals.", TEST, "K", least=1)
+    open_test: bool = _option(True, "Leave the test set sealed.", TEST, range="True, False", flag="--no-open")
     reason: str | None = _option(
-        None, "Why a look beyond the plan is needed; it is recorded.", TEST, "TEXT", range="text"
+        None, "Reason for a look beyond the plan; recorded in the ledger.", TEST, "TEXT", range="text"
     )
     despite: Sequence[str] = _option(
-        (), "Open although this check is serious; it is recorded.", TEST, "CODE", range="codes of checks", many=True
+        (),
+        "Open the test set despite this serious check; recorded in the ledger.",
+        TEST,
+        "CODE",
+        range="codes of checks",
+        many=True,
     )
-    reseal: str | None = _option(None, "Why these rows need a new seal; it is recorded.", TEST, "WHY", range="text")
-    seed: int = _option(0, "Of folds and learners; the seal does not move.", OUTPUT, "N", least=0)
+    reseal: str | None = _option(
+        None, "Reason for sealing these rows anew; recorded in the ledger.", TEST, "WHY", range="text"
+    )
+    seed: int = _option(0, "Random seed of folds and learners; the seal does not depend on it.", OUTPUT, "N", least=0)
     n_jobs: int | None = _option(
-        None, "Workers, else all cores; no figure changes.", OUTPUT, "N", range="a whole number but 0"
+        None,
+        "Number of workers; results do not depend on it (default: all cores).",
+        OUTPUT,
+        "N",
+        range="a non-zero whole number",
     )
     time_budget: float | None = _option(
         None,
-        "Such as 90s, 10m or 1h30m; the rest is reported unfinished.",
+        "Time limit, such as 90s, 10m or 1h30m; what is left is reported as unfinished.",
         OUTPUT,
         "TIME",
         range="seconds",
         parse=duration,
     )
     out: str | Path | None = _option(
-        None, "Directory of report and model; else out/ID.", OUTPUT, "DIR", range="a directory"
+        None, "Directory for the report and the model (default: out/ID).", OUTPUT, "DIR", range="a directory"
     )
     trust: Sequence[str] = _option(
         (),
-        "A class of another package, as module.Class, that the model may hold.",
+        "Allow this class of another package (module.Class) in the model file.",
         OUTPUT,
         "CLASS",
         range="classes",
@@ -197,7 +218,7 @@ class Options:
             value = getattr(self, name)
             if about.choices and value not in about.choices:
                 remedy = f"choose one of {', '.join(about.choices)}"
-                raise ParameterError(f"{name} = {value!r} is unknown", remedy=remedy)
+                raise ParameterError(f"unknown {name} {value!r}", remedy=remedy)
             if about.least is not None and not _is_whole(value, about.least):
                 remedy = f"pass a whole number of at least {about.least}"
                 raise ParameterError(f"{name} = {value!r} is out of range", remedy=remedy)

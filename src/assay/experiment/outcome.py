@@ -86,7 +86,7 @@ class Leaderboard(Result):
         lines += [f"{name:<{width}}  unfinished: {why}" for name, why in self.unfinished.items()]
         rule = "-" * min(110, max(len(line) for line in [title, *lines]))
         what = (
-            f"{100 * self.level:g}% intervals ({first.interval().method}) of the mean over training sets of this size."
+            f"{100 * self.level:g}% intervals ({first.interval().method}) for the mean over training sets of this size."
         )
         return "\n".join([title, rule, *lines, rule, what])
 

@@ -132,7 +132,15 @@ def _machine(n: int, p: int) -> float:
 _ALL, _MORE, _MOST = PANELS, PANELS[1:], PANELS[2:]
 
 _REGRESSION = (
-    Learner(BASELINE, "regression", "the mean, no features", lambda seed: DummyRegressor(), 0, _ALL, lambda n, p: n),
+    Learner(
+        BASELINE,
+        "regression",
+        "predicts the mean, uses no features",
+        lambda seed: DummyRegressor(),
+        0,
+        _ALL,
+        lambda n, p: n,
+    ),
     Learner(
         "least squares",
         "regression",
@@ -146,7 +154,7 @@ _REGRESSION = (
     Learner(
         "lasso",
         "regression",
-        "lasso, its penalty by cross-validation (one-standard-error rule)",
+        "lasso, penalty chosen by cross-validation (one-standard-error rule)",
         _lazy("assay.linear", "LassoCV", rule="1se", cv=10),
         20,
         _ALL,
@@ -155,7 +163,7 @@ _REGRESSION = (
     Learner(
         "ridge",
         "regression",
-        "ridge, its penalty by leave-one-out",
+        "ridge, penalty chosen by leave-one-out",
         _lazy("assay.linear", "RidgeCV"),
         30,
         _ALL,
@@ -164,7 +172,7 @@ _REGRESSION = (
     Learner(
         "elastic net",
         "regression",
-        "elastic net, mixture and penalty by cross-validation",
+        "elastic net, mixing and penalty chosen by cross-validation",
         _lazy("assay.linear", "ElasticNetCV", l1_ratio=[0.1, 0.5, 0.9], cv=10),
         35,
         _MORE,
@@ -184,7 +192,7 @@ _REGRESSION = (
     Learner(
         "nearest neighbours",
         "regression",
-        "mean of the k nearest rows, k by leave-one-out",
+        "mean of the k nearest rows, k chosen by leave-one-out",
         _lazy("assay.neighbors", "KNeighborsRegressor", n_neighbors="loo"),
         50,
         _MORE,
@@ -193,7 +201,7 @@ _REGRESSION = (
     Learner(
         "random forest",
         "regression",
-        "200 trees on a third of the columns each, judged out of bag",
+        "200 trees, a third of the columns tried at each split",
         _lazy("assay.trees", "RandomForestRegressor", n_estimators=200),
         60,
         _ALL,
@@ -245,7 +253,7 @@ _CLASSIFICATION = (
     Learner(
         BASELINE,
         "classification",
-        "the class frequencies, no features",
+        "predicts the class frequencies, uses no features",
         lambda seed: DummyClassifier(strategy="prior"),
         0,
         _ALL,
@@ -254,7 +262,7 @@ _CLASSIFICATION = (
     Learner(
         "naive Bayes",
         "classification",
-        "columns independent within each class: numbers normal, categories by their shares",
+        "columns independent within each class: numbers normal, categories by frequency",
         _lazy("assay.generative", "MixedNB"),
         10,
         _MORE,
@@ -265,7 +273,7 @@ _CLASSIFICATION = (
     Learner(
         "discriminant",
         "classification",
-        "linear discriminant analysis, its covariance shrunk by Ledoit and Wolf's share",
+        "linear discriminant analysis, covariance shrunk as in Ledoit and Wolf",
         _lazy("assay.generative", "LinearDiscriminantAnalysis", shrinkage="auto"),
         15,
         _ALL,
@@ -286,7 +294,7 @@ _CLASSIFICATION = (
     Learner(
         "sparse logistic",
         "classification",
-        "lasso-penalised logistic regression, its penalty by cross-validation (one-standard-error rule)",
+        "lasso-penalised logistic regression, penalty chosen by cross-validation (one-standard-error rule)",
         _lazy("assay.linear", "LogisticRegressionCV", rule="1se", alphas=50),
         22,
         _MORE,
@@ -295,7 +303,7 @@ _CLASSIFICATION = (
     Learner(
         "quadratic discriminant",
         "classification",
-        "quadratic discriminant analysis, covariances shrunk by Ledoit and Wolf's share and a tenth pooled",
+        "quadratic discriminant analysis, covariances shrunk as in Ledoit and Wolf and a tenth pooled",
         _lazy("assay.generative", "QuadraticDiscriminantAnalysis", shrinkage="auto", pooling=0.1),
         25,
         _MOST,
@@ -316,7 +324,7 @@ _CLASSIFICATION = (
     Learner(
         "nearest neighbours",
         "classification",
-        "vote of the k nearest rows, k by leave-one-out",
+        "vote of the k nearest rows, k chosen by leave-one-out",
         _lazy("assay.neighbors", "KNeighborsClassifier", n_neighbors="loo"),
         50,
         _MORE,
@@ -325,7 +333,7 @@ _CLASSIFICATION = (
     Learner(
         "random forest",
         "classification",
-        "200 trees on the root of the number of columns each, judged out of bag",
+        "200 trees, the square root of the number of columns tried at each split",
         _lazy("assay.trees", "RandomForestClassifier", n_estimators=200),
         60,
         _ALL,
@@ -352,7 +360,7 @@ _CLASSIFICATION = (
     Learner(
         "support vectors",
         "classification",
-        "support vector machine with a Gaussian kernel, C and gamma by cross-validation, calibrated probabilities",
+        "support vector machine, Gaussian kernel, C and gamma chosen by cross-validation, calibrated probabilities",
         _lazy("assay.margin", "SVCCV", Cs=[0.1, 1.0, 10.0, 100.0], probability=True),
         65,
         _MORE,
@@ -395,9 +403,9 @@ def panel(task: str, name: str = "quick", chosen: Sequence[str] = ()) -> list[Le
     ['baseline', 'ridge']
     """
     if task not in TASKS:
-        raise ParameterError(f"task = {task!r} is unknown", remedy=f"choose one of {', '.join(TASKS)}")
+        raise ParameterError(f"unknown task {task!r}", remedy=f"choose one of {', '.join(TASKS)}")
     if name not in PANELS:
-        raise ParameterError(f"panel = {name!r} is unknown", remedy=f"choose one of {', '.join(PANELS)}")
+        raise ParameterError(f"unknown panel {name!r}", remedy=f"choose one of {', '.join(PANELS)}")
     every = {learner.name: learner for learner in learners(task)}
     if not chosen:
         return [learner for learner in every.values() if name in learner.panels]
@@ -409,7 +417,7 @@ def panel(task: str, name: str = "quick", chosen: Sequence[str] = ()) -> list[Le
             wanted.append(every[one])
         else:
             known = ", ".join(repr(known) for known in every)
-            raise ParameterError(f"there is no learner {one!r} for {task}", remedy=f"choose among {known}")
+            raise ParameterError(f"unknown learner {one!r} for {task}", remedy=f"choose among {known}")
     unique = {learner.name: learner for learner in wanted}
     return sorted(unique.values(), key=lambda learner: learner.order)
 
@@ -430,16 +438,16 @@ def user_learner(path: str, task: str) -> Learner:
         kind = getattr(_module(module), name)
         kind()
     except Exception as error:
-        what = f"{path} cannot be made ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''})"
-        remedy = "name it as module:Class, importable from here, with a constructor that needs no arguments"
+        what = f"cannot create {path} ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''})"
+        remedy = "pass module:Class, importable from here, with a constructor that needs no arguments"
         raise ParameterError(what, remedy=remedy) from error
     if not (hasattr(kind, "fit") and hasattr(kind, "predict")):
-        raise ParameterError(f"{path} has no fit and predict", remedy="name a learner")
+        raise ParameterError(f"{path} does not have fit and predict", remedy="pass an estimator class")
 
     def make(seed: int) -> Any:
         return kind(**_seeded(kind, seed))
 
-    return Learner(path, task, "your own learner", make, 90, PANELS, lambda n, p: 100.0 * n * p, own=False)
+    return Learner(path, task, "user-defined learner", make, 90, PANELS, lambda n, p: 100.0 * n * p, own=False)
 
 
 def _module(name: str) -> Any:

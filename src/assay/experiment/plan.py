@@ -122,7 +122,7 @@ def infer_task(target: pd.Series, kind: str) -> str:
     if kind in ("category", "text", "id") and target.dtype == object:
         return "classification"
     if kind == "date":
-        raise DataError("the target holds dates", remedy="turn them into numbers, such as days since a start")
+        raise DataError("the target contains dates", remedy="convert it to numbers, such as days since a fixed date")
     values = target.dropna().to_numpy()
     few = np.unique(values).size <= FEW_CLASSES
     return "classification" if few and bool(np.all(values == np.round(values))) else "regression"
@@ -148,11 +148,13 @@ def metrics_for(task: str, target: Any, asked: str | None) -> tuple[str, tuple[s
 
 
 def _usable(task: str, target: Any, asked: str) -> str:
-    """The name of the metric asked for; refused, with the names that would do, where it cannot judge the target."""
+    """The name of the metric asked for; an error with the usable names where it does not fit the target."""
     usable = usable_metrics(task, target)
     name = SAME.get(asked, asked)
     if name not in usable:
-        what = f"there is no metric {asked!r}" if name not in METRICS else f"{name} cannot judge this target ({task})"
+        what = (
+            f"unknown metric {asked!r}" if name not in METRICS else f"metric {name} does not fit this target ({task})"
+        )
         raise ParameterError(what, remedy=f"choose one of {', '.join(usable)}")
     return name
 

@@ -1,4 +1,4 @@
-"""What a study leaves in words and JSON: its verdict, its numbers, how they were made, and a script to repeat it."""
+"""The results of a study as text and JSON: its verdict, its numbers, their provenance, and a script to repeat it."""
 
 from __future__ import annotations
 
@@ -26,22 +26,28 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pandas", "pyarrow")
 
 
 def verdict(state: StudyState) -> str:
-    """What was found, in words that need no statistics to read; what the checks found serious comes first."""
+    """The conclusion, for readers who know no statistics; serious checks come first."""
     found, opened, chosen = _finding(state), state.opened, made(state.fitted).selection.name
     serious = made(state.checks).serious
-    words = f"Beware: {serious[0].title}{_where(serious[0].columns)}, so the figures may not hold. " if serious else ""
+    words = (
+        f"Warning: {serious[0].title}{_where(serious[0].columns)}, so these results may not hold on new data. "
+        if serious
+        else ""
+    )
     if opened is None:
         return f"{words}{found}; the test set is still sealed."
     if opened.release is not None:
-        told = f"this look at the test set was not planned, so only this is told: {roughly(opened.release)}"
+        told = (
+            f"this look at the test set was not planned, so only a rounded answer is given: {roughly(opened.release)}"
+        )
         return f"{words}{found}; {told}."
     test = opened.intervals[opened.primary]
     name = called(opened.primary, short=True)
     apart = f"{made(state.parted).n_test:,} rows" + ("" if state.plan.group is None else f" of {test.n:,} groups")
     shown = with_limits(test.estimate, test.lower, test.upper, percent=opened.primary in PERCENT)
     return (
-        f"{words}{found}; on {apart} kept apart the {name} of {chosen} is {shown[0]}, and "
-        f"with {100 * test.level:g}% confidence between {shown[1]} and {shown[2]} on rows like these."
+        f"{words}{found}; on {apart} held out, the {name} of {chosen} is {shown[0]}, "
+        f"{100 * test.level:g}% confidence interval {shown[1]} to {shown[2]} for rows like these."
     )
 
 
@@ -50,17 +56,18 @@ def _where(columns: tuple[str, ...]) -> str:
 
 
 def _finding(state: StudyState) -> str:
-    """Which learner, and whether it beats a guess."""
+    """Which learner, and whether it beats the baseline."""
     chosen, target, results = made(state.fitted).selection.name, state.plan.target, made(state.leaderboard).results
     if not any(state.beats_baseline(name) for name in results):
         rows = len(made(state.parted).train)
-        return f"For {target}, no learner was shown to beat a guess without features on these {rows:,} training rows"
+        return f"For {target}, no learner was shown to beat the baseline (no features) on these {rows:,} training rows"
     if not state.beats_baseline(chosen):
-        return f"For {target}, {chosen} was chosen for its simplicity, but was not shown to beat a plain guess"
+        return f"For {target}, {chosen} was selected for simplicity, but not shown to beat the baseline (no features)"
     if len([name for name in results if name != BASELINE]) == 1:
-        return f"For {target}, {chosen} predicts better than a plain guess"
+        return f"For {target}, {chosen} beats the baseline (no features)"
     left = " that finished" if made(state.leaderboard).failed or made(state.leaderboard).unfinished else ""
-    return f"For {target}, {chosen} is the simplest learner{left} as good as the best, and better than a plain guess"
+    simplest = f"For {target}, {chosen} is the simplest learner{left} that is about as good as the best"
+    return f"{simplest}, and it beats the baseline (no features)"
 
 
 def summary(state: StudyState, context: Context) -> dict[str, Any]:
@@ -95,7 +102,7 @@ def summary(state: StudyState, context: Context) -> dict[str, Any]:
 
 
 def _warnings(state: StudyState) -> dict[str, list[dict[str, Any]]]:
-    """What each learner warned of in the folds, and the selected one in its last fit."""
+    """The warnings of each learner in the folds, and of the selected one in its final fit."""
     told = {
         name: [{"words": words, "folds": folds} for words, folds in kinds.items()]
         for name, kinds in made(state.leaderboard).warnings.items()
@@ -152,7 +159,7 @@ def manifest(state: StudyState, context: Context) -> dict[str, Any]:
 
 
 def _command() -> str:
-    """What was typed, with the program by its name."""
+    """The command line, with the program by its name."""
     program = Path(sys.argv[0])
     return " ".join(["assay" if program.name == "__main__.py" else program.name, *sys.argv[1:]])
 
@@ -196,7 +203,7 @@ def code(state: StudyState) -> str:
 
 
 def predictions_digest(state: StudyState) -> str:
-    """A digest of what the fitted model says of the training rows, to recognise it by."""
+    """A digest of the fitted model's predictions for the training rows, to recognise it by."""
     with one_blas_thread():
         said = np.asarray(made(state.fitted).model.predict(made(state.training).rows.X))
     data = said.astype("<f8").tobytes() if said.dtype.kind == "f" else "\n".join(map(str, said.tolist())).encode()
@@ -204,14 +211,14 @@ def predictions_digest(state: StudyState) -> str:
 
 
 def problems(state: StudyState, context: Context) -> list[str]:
-    """What does not fit: the ledger's chain, the hashes of the rows, and whether a refit says the same."""
+    """Problems found in the ledger's chain, the hashes of the rows, or a refit of the model."""
     parted, chosen = made(state.parted), made(state.fitted).selection.name
     found = list(context.ledger.verify())
     vault = Vault(parted.name).path
     if not vault.exists():
-        found.append(f"the test rows are not in {vault}")
+        found.append(f"the test rows are missing: {vault}")
     elif hashlib.sha256(vault.read_bytes()).hexdigest() != parted.vault:
-        found.append("the test rows in the vault are not those that were sealed")
+        found.append("the test rows in the vault differ from those that were sealed")
     results = context.ledger.entries("result", parted.name)
     if not results:
         return [*found, "the study has no recorded result yet"]
@@ -219,5 +226,5 @@ def problems(state: StudyState, context: Context) -> list[str]:
     if chosen != recorded["selected"]:
         found.append(f"the selection is {chosen} now, but {recorded['selected']} was recorded")
     elif predictions_digest(state) != recorded["fitted"]:
-        found.append(f"{recorded['selected']} fitted again to the training rows says something else")
+        found.append(f"a refit of {recorded['selected']} to the training rows gives different predictions")
     return found

@@ -179,5 +179,5 @@ class StudyState:
         known = [check.code for check in made(self.checks)]
         unknown = next((code for code in context.despite if code not in known), None)
         if unknown is not None:
-            raise ParameterError(f"unknown check despite = {unknown!r}", remedy=f"choose among {', '.join(known)}")
+            raise ParameterError(f"unknown check {unknown!r}", remedy=f"choose among {', '.join(known)}")
         return tuple(check for check in made(self.checks).stops if check.code not in context.despite)

@@ -168,7 +168,7 @@ class Study:
         left = self._reach("check").unanswered(context)
         if left:
             codes = ", ".join(check.code for check in left)
-            what = f"the test set stays sealed, because a check is serious: {left[0].title} ({left[0].detail})"
+            what = f"the test set stays sealed because of a serious check: {left[0].title} ({left[0].detail})"
             raise SealError(what, remedy=f"{left[0].remedy}; or open it despite {codes}")
         self._context = context
         if self.opened is None:

@@ -1,4 +1,4 @@
-"""Figures and their names in words that need no statistics: shares as percentages, metrics by what they tell."""
+"""Names of metrics and numbers for readers who know no statistics: shares as percentages, metrics by meaning."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ CALLED = {
     "rmse": "typical error (rmse)",
     "mae": "average error (mae)",
     "mse": "mean squared error (mse)",
-    "r2": "share of the variation explained (r2)",
+    "r2": "share of variance explained (r2)",
     "error": "error rate",
-    "accuracy": "share of right answers (accuracy)",
+    "accuracy": "share of correct predictions (accuracy)",
     "balanced_accuracy": "balanced accuracy",
-    "auc": "quality of ranking (auc)",
+    "auc": "ranking quality (auc)",
     "log_loss": "log loss",
-    "brier": "brier score",
+    "brier": "Brier score",
 }
 MEANING = {
-    "rmse": "how far predictions typically miss, in the target's own unit, large misses counting more",
-    "mae": "how far predictions miss on average, in the target's own unit",
-    "mse": "the mean of the squared misses",
-    "r2": "how much of the target's variation predictions account for; 0 is a plain guess of the mean, 1 is perfect",
-    "error": "the share of wrong answers",
-    "accuracy": "the share of right answers",
-    "balanced_accuracy": "the share of right answers, each class counting alike however rare it is",
-    "auc": "how often a row of the class is ranked above one that is not of it; 0.5 is a guess, 1 is perfect",
-    "log_loss": "how surprised the predicted probabilities are by the truth; 0 is certainty that was right",
-    "brier": "the squared miss of the predicted probabilities; 0 is certainty that was right",
+    "rmse": "typical size of the error, in the unit of the target; large errors count more",
+    "mae": "average size of the error, in the unit of the target",
+    "mse": "the mean of the squared errors",
+    "r2": "share of the target's variance that the predictions explain; 0 is as good as the mean, 1 is perfect",
+    "error": "the share of wrong predictions",
+    "accuracy": "the share of correct predictions",
+    "balanced_accuracy": "the share of correct predictions, every class counting the same however rare it is",
+    "auc": "how often a row of the class is ranked above a row of another class; 0.5 is chance, 1 is perfect",
+    "log_loss": "mean negative log probability of the true class; 0 is perfect",
+    "brier": "mean squared error of the predicted probabilities; 0 is perfect",
 }
-"""What a metric tells, for `--explain`."""
+"""What a metric measures, for `--explain`."""
 
 
 def called(metric: str, short: bool = False) -> str:
@@ -81,22 +81,22 @@ def apart(metric: str, value: float, low: float, high: float) -> tuple[str, str]
 
 
 def roughly(release: Any) -> str:
-    """What may be said of a look beyond the plan, as a clause.
+    """The answer to a look beyond the plan, as a clause.
 
     >>> from assay.experiment.test_set.ladder import Release
     >>> roughly(Release(0.125, True, 0.0125, 80, "error"))
-    'the error rate is about 12.5%, the best so far (told in steps of 1.2%, without an interval)'
+    'the error rate is about 12.5%, the best so far (reported in steps of 1.2%, without an interval)'
     """
     name = called(release.loss, short=True)
     value, step = released(release)
-    told = f"told in steps of {step}, without an interval"
+    how = f"reported in steps of {step}, without an interval"
     if not release.improved:
-        return f"the model is not clearly better than the best so far, whose {name} is about {value} ({told})"
-    return f"the {name} is about {value}, the best so far ({told})"
+        return f"the model is not clearly better than the best so far, whose {name} is about {value} ({how})"
+    return f"the {name} is about {value}, the best so far ({how})"
 
 
 def released(release: Any) -> tuple[str, str]:
-    """What the Ladder lets out, to the precision of its step, and the step."""
+    """The value released by the Ladder, to the precision of its step, and the step."""
     value, step, percent = release.value, release.step, release.loss in PERCENT
     exact = f"{numbers.fmt(100 * step, 2)}%" if percent else numbers.fmt(step, 2)
     return numbers.figure(value, value - step, value + step, percent=percent), exact

@@ -31,7 +31,7 @@ MOST_CATEGORIES = 1 << 26
 
 PART_ROWS = 1 << 14
 
-NUMBER = "number the categories 0, 1, 2, ... without gaps, for instance with sklearn.preprocessing.OrdinalEncoder"
+NUMBER = "code the categories as 0, 1, 2, ..., for instance with sklearn.preprocessing.OrdinalEncoder"
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,17 +162,17 @@ class CategoricalNB(DiscreteNB):
         self.min_categories = min_categories
 
     def _table(self, X: Any, *, reset: bool) -> Array:
-        values = open_array(self._gate(X, reset=reset))
+        values = open_array(self._validate(X, reset=reset))
         codes = np.empty(values.shape, dtype=np.int32)
         bad, odd = _to_codes(values, codes)
         if bad >= 0:
             row, j = divmod(bad, values.shape[1])
             if values[row, j] < 0:
                 raise negative(self, values[row, j], j, row)
-            raise DataError(f"{self._column(j)} holds {values[row, j]:g} in row {row}", remedy=NUMBER)
+            raise DataError(f"{self._column(j)} contains {values[row, j]:g} in row {row}", remedy=NUMBER)
         if odd >= 0:
             row, j = divmod(odd, values.shape[1])
-            what = f"{self._column(j)} holds {values[row, j]:g} in row {row}, taken as category {codes[row, j]}"
+            what = f"{self._column(j)} contains {values[row, j]:g} in row {row}, read as category {codes[row, j]}"
             warnings.warn(f"{what}; {NUMBER}", AssayWarning, stacklevel=3)
         return codes
 
@@ -227,11 +227,13 @@ class CategoricalNB(DiscreteNB):
         if self.min_categories is None:
             return np.ones(p, dtype=np.int64)
         least = np.asarray(self.min_categories)
-        remedy = f"give one whole number of at least 1, or one for each of the {p} columns"
+        remedy = f"pass one whole number of at least 1, or one for each of the {p} columns"
         if least.dtype.kind not in "iu" or (least < 1).any() or least.shape not in ((), (p,)):
-            raise ParameterError(f"min_categories = {self.min_categories!r} cannot be used", remedy=remedy)
+            raise ParameterError(f"min_categories = {self.min_categories!r} is not valid", remedy=remedy)
         if int(least.max()) * p > MOST_CATEGORIES:
-            raise ParameterError(f"min_categories = {self.min_categories!r} fills no memory there is", remedy=remedy)
+            raise ParameterError(
+                f"min_categories = {self.min_categories!r} needs more memory than is available", remedy=remedy
+            )
         return np.broadcast_to(least.astype(np.int64), (p,))
 
     def _scores(self, X: Any, rows: Array) -> Array:

@@ -71,16 +71,16 @@ def encode(column: pd.Series, kind: str, levels: Array | None, where: str) -> Ar
     if wild.any():
         row = int(np.argmax(wild))
         word = "inf" if np.isinf(values[row]) else f"{values[row]:.4g}, too large to be squared,"
-        raise DataError(f"X contains {word} in {where}, row {row}", remedy="replace it by a finite number or by NaN")
+        raise DataError(f"X contains {word} in {where}, row {row}", remedy="replace it with a finite number or NaN")
     if kind == "binary":
         odd = ~((values == 0) | (values == 1) | np.isnan(values))
-        words, remedy = "neither 0 nor 1", "make it a category, or leave its kind out"
+        words, remedy = "neither 0 nor 1", "set its kind to category, or leave it out"
     elif kind == "count":
         odd = ~((values >= 0) & (values == np.floor(values)) | np.isnan(values))
-        words, remedy = "no count", "give whole numbers of at least 0, or make it normal"
+        words, remedy = "not a count", "pass whole numbers of at least 0, or set its kind to normal"
     else:
         return values
     if odd.any():
         row = int(np.argmax(odd))
-        raise DataError(f"{where} holds {values[row]:g} in row {row}, which is {words}", remedy=remedy)
+        raise DataError(f"{where} contains {values[row]:g} in row {row}, which is {words}", remedy=remedy)
     return values

@@ -29,7 +29,7 @@ Array = np.ndarray
 
 def negative(model: Any, value: float, column: int, row: int) -> DataError:
     """The sentence for a count below zero."""
-    what = f"Negative values in data: {model._column(column)} holds {value:g} in row {row}"
+    what = f"Negative values in data: {model._column(column)} contains {value:g} in row {row}"
     return DataError(what, remedy="give counts of at least 0")
 
 
@@ -67,15 +67,15 @@ class DiscreteNB(NaiveBayes):
         """The smoothing: one number, or one per column."""
         if not isinstance(self.alpha, list | tuple | np.ndarray) and np.ndim(self.alpha) == 0:
             return float(self.alpha)
-        remedy = f"give one number of at least 0, or one for each of the {p} columns"
+        remedy = f"pass one number of at least 0, or one for each of the {p} columns"
         try:
             alpha = np.asarray(self.alpha, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise ParameterError("alpha holds something that is no number", remedy=remedy) from error
+            raise ParameterError("alpha contains a non-numeric value", remedy=remedy) from error
         if alpha.shape != (p,):
             raise ParameterError(f"alpha has shape {alpha.shape} for {p} columns", remedy=remedy)
         if not np.isfinite(alpha).all() or (alpha < 0).any():
-            raise ParameterError("alpha holds a number that is negative or not finite", remedy=remedy)
+            raise ParameterError("alpha has a negative or non-finite value", remedy=remedy)
         return alpha
 
 
@@ -96,7 +96,7 @@ class _WordNB(DiscreteNB):
     feature_log_prob_: Array
 
     def _table(self, X: Any, *, reset: bool) -> Any:
-        table = self._gate(X, reset=reset, sparse=("csr",), order="C")
+        table = self._validate(X, reset=reset, sparse=("csr",), order="C")
         if not is_sparse(table):
             return open_array(table)
         if not self._adds() and not table.has_canonical_format:
@@ -188,8 +188,8 @@ class BernoulliNB(LogOdds, _WordNB):
             odd = (values != 0) & (values != 1)
             if odd.any():
                 row, j, value = _first(table, odd)
-                what = f"{self._column(j)} holds {value:g} in row {row}, which is neither 0 nor 1"
-                raise DataError(what, remedy="set binarize=0.0, or another cut")
+                what = f"{self._column(j)} contains {value:g} in row {row}, which is neither 0 nor 1"
+                raise DataError(what, remedy="set binarize=0.0, or another threshold")
         return table
 
     def _solve(self, summary: Counts) -> None:

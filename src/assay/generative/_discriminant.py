@@ -206,18 +206,18 @@ def _refuse_overflow(covariance: Array, names: Sequence[str]) -> None:
     if bad.any() or not np.isfinite(covariance).all():
         which = np.flatnonzero(bad) if bad.any() else np.arange(len(variances))
         what = f"sums of squares of {name_columns(names, which)} overflow"
-        raise DataError(what, remedy="standardise the columns, and divide the sample weights by their largest")
+        raise DataError(what, remedy="standardise the columns, and divide the sample weights by their maximum")
 
 
 def _refuse_light_weights(freedom: float, weight: float, unbiased: bool) -> None:
     if freedom <= 0:
-        what = f"the sample weights, which count repetitions, sum to {weight:.4g} and leave no degrees of freedom"
+        what = f"sample weights count repetitions, but they sum to {weight:.4g}, which leaves no degrees of freedom"
         raise DataError(what, remedy="multiply the weights, or use estimate='ml'" if unbiased else "multiply them")
 
 
 def _refuse_single_rows(m: ClassMoments) -> None:
     if m.rows.max() < 2:
-        what = f"n_samples = {int(m.rows.sum())}: every class has one row only, so nothing tells how far rows spread"
+        what = f"n_samples = {int(m.rows.sum())}: every class has only one row, so there is no variance within classes"
         raise DataError(what, remedy="pass at least two rows of some class")
 
 
@@ -379,7 +379,7 @@ def _class_covariances(
         freedom = (1.0 - pooling) * freedom + pooling * freedom[seen].sum()
     for k in np.flatnonzero(priors).tolist():
         if m.rows[k] < 2 and pooling == 0:
-            what = f"class {classes[k]!r} has {m.rows[k]} row, which has no spread of its own"
+            what = f"class {classes[k]!r} has {m.rows[k]} row and therefore no variance"
             raise DataError(what, remedy=remedy)
         if freedom[k] <= 0:
             _refuse_light_weights(freedom[k], float(m.weight[k]), unbiased)
@@ -396,11 +396,11 @@ def _class_covariances(
 def _singular(found: Whitening, names: Sequence[str], label: Any, rows: int, p: int) -> str:
     """What is wrong with the covariance matrix of a class."""
     if found.constant.size == p:
-        return f"all {rows} rows of class {label!r} are equal, so it has no spread"
+        return f"all {rows} rows of class {label!r} are equal, so it has no variance"
     if found.constant.size:
         verb = "does" if found.constant.size == 1 else "do"
         return f"{name_columns(names, found.constant)} {verb} not vary within class {label!r}"
     if rows <= p or not found.repeated.size:
         return f"class {label!r} has {rows} rows, but the covariance matrix of {p} columns needs {p + 1} or more"
     verb = "repeats" if found.repeated.size == 1 else "repeat"
-    return f"within class {label!r} {name_columns(names, found.repeated)} {verb} what the other columns say"
+    return f"within class {label!r} {name_columns(names, found.repeated)} {verb} the other columns"

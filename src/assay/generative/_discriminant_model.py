@@ -76,7 +76,7 @@ class Discriminant(ClassifierMixin, Estimator):
 
     def _rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Array, Array | None]:
         """The gate."""
-        X = self._gate(X, order="C")
+        X = self._validate(X, order="C")
         w = self._weights(sample_weight, len(X))
         self.classes_, codes = class_codes(y, len(X), w)
         return X, codes, w
@@ -86,7 +86,7 @@ class Discriminant(ClassifierMixin, Estimator):
 
     def _refuse_contradictions(self) -> None:
         if isinstance(self.shrinkage, str) and self.covariance == "diagonal":
-            what = f"{type(self).__name__}: shrinkage='auto' moves correlations, and a diagonal matrix has none"
+            what = f"{type(self).__name__}: shrinkage='auto' shrinks correlations, and a diagonal matrix has none"
             raise ParameterError(what, remedy="use a number, or leave covariance at its default")
 
     def _settle(self, m: ClassMoments, rows: Array | None = None) -> Whitening:
@@ -105,16 +105,16 @@ class Discriminant(ClassifierMixin, Estimator):
         if found.constant.size:
             verb = "does" if found.constant.size == 1 else "do"
             apart = found.constant[np.ptp(self._moments.mean[self._moments.weight > 0][:, found.constant], axis=0) > 0]
-            more = f" (though {name_columns(names, apart)} alone would tell classes apart)" if apart.size else ""
+            more = f" (though {name_columns(names, apart)} alone separate the classes)" if apart.size else ""
             said.append(f"{name_columns(names, found.constant)} {verb} not vary within the classes{more}")
         rows, K, p = int(self._moments.rows.sum()), int((self._moments.weight > 0).sum()), len(names)
         if found.repeated.size and rows - K < p - found.constant.size:
-            said.append(f"{rows} rows of {K} classes cannot tell how {p} columns vary together")
+            said.append(f"{rows} rows of {K} classes are too few for the covariance of {p} columns")
         elif found.repeated.size:
             verb = "repeats" if found.repeated.size == 1 else "repeat"
-            said.append(f"{name_columns(names, found.repeated)} {verb} what others say within the classes")
+            said.append(f"{name_columns(names, found.repeated)} {verb} other columns within the classes")
         if said:
-            remedy = "directions without spread are left out: drop columns, or set shrinkage above 0"
+            remedy = "directions without variance are left out: drop columns, or set shrinkage above 0"
             warnings.warn(f"{' and '.join(said)}; {remedy}", CollinearityWarning, stacklevel=4)
 
     def _class_priors(self, m: ClassMoments) -> Array:
@@ -124,7 +124,7 @@ class Discriminant(ClassifierMixin, Estimator):
         priors /= priors.sum()
         unseen = np.flatnonzero((priors > 0) & (m.weight == 0))
         if unseen.size:
-            what = f"class {self.classes_.tolist()[unseen[0]]!r} has a prior above 0, but no row of it was passed"
+            what = f"class {self.classes_.tolist()[unseen[0]]!r} has a prior above 0 but no rows"
             raise DataError(what, remedy="pass rows of every class, or set its prior to 0")
         return priors
 
@@ -145,13 +145,13 @@ class Discriminant(ClassifierMixin, Estimator):
         self._check_parameters()
         self._refuse_contradictions()
         first = not hasattr(self, "_moments")
-        X = self._gate(X, reset=first, order="C")
+        X = self._validate(X, reset=first, order="C")
         w = self._weights(sample_weight, len(X))
         self._name_classes(classes, first)
         codes = self._known_codes(class_labels(y, len(X)), w)
         wanted, before = self._wanted(), getattr(self, "_moments", None)
         if before is not None and (before.kind != wanted["kind"] or (before.fourth is not None) != wanted["fourth"]):
-            what = "the parameters ask for moments that the rows seen before did not leave"
+            what = "the parameters need moments that were not computed for the earlier rows"
             raise ParameterError(what, remedy="start a new model after changing covariance or shrinkage")
         frame = frame_of(X, w) if before is None else before.frame
         m = summarize(X, codes, len(self.classes_), frame, w, **wanted, n_jobs=self.n_jobs)
@@ -167,11 +167,11 @@ class Discriminant(ClassifierMixin, Estimator):
         if first:
             if classes is None:
                 what = "classes must be passed on the first call to partial_fit"
-                raise DataError(what, remedy="pass all classes that y will ever hold")
+                raise DataError(what, remedy="pass all classes that will occur in y")
             named = class_labels(classes, len(np.ravel(np.asarray(classes))))
             self.classes_ = np.unique(named)
             if self.classes_.size < 2:
-                raise DataError(f"classes names one class only, {named.tolist()[0]!r}", remedy="name two or more")
+                raise DataError(f"classes has only one class, {named.tolist()[0]!r}", remedy="pass two or more")
         elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
             what = f"classes = {classes!r} are not those of the first call, {self.classes_.tolist()}"
             raise DataError(what, remedy="pass the same classes, or none")
@@ -183,14 +183,14 @@ class Discriminant(ClassifierMixin, Estimator):
             strange &= w > 0
         if strange.any():
             row = int(np.argmax(strange))
-            what = f"y holds {labels.tolist()[row]!r} in row {row}, which is none of the classes"
+            what = f"y contains {labels.tolist()[row]!r} in row {row}, which is not one of the classes"
             raise DataError(what, remedy=f"the classes are {self.classes_.tolist()}")
         return codes
 
     # Answers.
 
     def _answer(self, X: Any, what: str) -> Array:
-        X = self._gate(X, reset=False, order="C")
+        X = self._validate(X, reset=False, order="C")
         if hasattr(self, "_unsolved"):
             raise DataError(self._unsolved[0] + " so far", remedy=self._unsolved[1])
         return evaluate(self._rule, X, what, n_jobs=self.n_jobs)

@@ -76,7 +76,7 @@ class GaussianNB(LogOdds, NaiveBayes):
         self.var_smoothing = var_smoothing
 
     def _table(self, X: Any, *, reset: bool) -> Array:
-        return open_array(self._gate(X, reset=reset, order="C"))
+        return open_array(self._validate(X, reset=reset, order="C"))
 
     def _summaries(self, X: Any, codes: Array, w: Array | None, K: int, fold: Array | None, F: int) -> list[Normal]:
         group = codes if fold is None else fold * K + codes
@@ -95,7 +95,7 @@ class GaussianNB(LogOdds, NaiveBayes):
         overall = _overall_variance(summary)
         if not np.isfinite(overall).all():
             where = self._column(int(np.argmax(~np.isfinite(overall))))
-            raise DataError(f"{where} spreads further than floating point reaches", remedy="divide it by a constant")
+            raise DataError(f"{where} has a range that overflows floating point", remedy="rescale it")
         largest = float(overall.max())
         epsilon = self.var_smoothing * largest if largest > 0 else 1.0
         var = np.zeros_like(summary.square)

@@ -151,7 +151,7 @@ def summarize(
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """Rows behind the gate and what is wanted of them; weights are empty when every row counts the same."""
+    """Validated rows and what is wanted of them; weights are empty when every row counts the same."""
 
     X: Array
     codes: Array

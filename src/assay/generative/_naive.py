@@ -175,7 +175,7 @@ class NaiveBayes(Posterior):
     # What a class supplies.
 
     def _table(self, X: Any, *, reset: bool) -> Any:
-        """X behind the gate."""
+        """Validated X."""
         raise NotImplementedError
 
     def _summaries(self, X: Any, codes: Array, w: Array | None, K: int, fold: Array | None, F: int) -> list[Any]:
@@ -191,7 +191,7 @@ class NaiveBayes(Posterior):
         raise NotImplementedError
 
     def _scores(self, X: Any, rows: Array) -> Array:
-        """Joint logarithms of some rows (`NO_ROWS`: all) of a table behind the gate."""
+        """Joint logarithms of some rows (`NO_ROWS`: all) of a validated table."""
         raise NotImplementedError
 
     def _cells(self, X: Any) -> int:
@@ -237,15 +237,15 @@ class NaiveBayes(Posterior):
 
     def _known(self, classes: Any, first: bool) -> Array:
         if first and classes is None:
-            what = "the first call of partial_fit does not say which classes there are"
-            raise DataError(what, remedy="pass classes=, every class that any part will hold")
+            what = "the first call of partial_fit needs all classes"
+            raise DataError(what, remedy="pass classes= with every class that will occur")
         if classes is None:
             return self.classes_
         given = np.unique(class_labels(classes, len(classes)))
         if first and given.size < 2:
             raise DataError(
-                f"classes holds one class only, {given.tolist()[0]!r}",
-                remedy="name every class that any part will hold",
+                f"classes has only one class, {given.tolist()[0]!r}",
+                remedy="pass every class that will occur",
             )
         if not first and not np.array_equal(given, self.classes_):
             what = f"classes = {given.tolist()} differs from the first call's {self.classes_.tolist()}"
@@ -322,6 +322,8 @@ def _places(labels: Array, classes: Array, w: Array | None) -> Array:
         strange = strange & (w > 0)
     if np.any(strange):
         row = int(np.argmax(strange))
-        what = f"y holds class {labels.tolist()[row]!r} in row {row}, which is not among the classes {classes.tolist()}"
-        raise DataError(what, remedy="name every class at the first call of partial_fit")
+        what = (
+            f"y contains class {labels.tolist()[row]!r} in row {row}, which is not among the classes {classes.tolist()}"
+        )
+        raise DataError(what, remedy="pass every class in the first call of partial_fit")
     return place

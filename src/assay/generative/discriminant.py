@@ -170,7 +170,7 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
         Coordinates come by falling share of the variance between the classes; each has the sign that makes its
         largest standardised coefficient positive.
         """
-        X = self._gate(X, reset=False, order="C")
+        X = self._validate(X, reset=False, order="C")
         if hasattr(self, "_unsolved"):
             raise DataError(self._unsolved[0] + " so far", remedy=self._unsolved[1])
         xbar, scalings = self._coordinates
@@ -195,11 +195,11 @@ class LinearDiscriminantAnalysis(ClassNamePrefixFeaturesOutMixin, TransformerMix
         if reference is not None:
             found = np.flatnonzero(self.classes_ == reference)
             if not found.size:
-                what = f"reference = {reference!r} is none of the classes"
+                what = f"reference = {reference!r} is not one of the classes"
                 raise ParameterError(what, remedy=f"the classes are {self.classes_.tolist()}")
             at = int(found[0])
         if self.priors_[at] == 0:
-            what = f"class {self.classes_.tolist()[at]!r} has prior 0, so odds against it do not exist"
+            what = f"class {self.classes_.tolist()[at]!r} has prior 0, so odds against it are not defined"
             raise ParameterError(what, remedy="choose another reference")
         rule, others = self._rule, np.arange(len(self.classes_)) != at
         assert isinstance(rule, LinearRule)

@@ -150,7 +150,7 @@ class MixedNB(LogOdds, NaiveBayes):
     # The table.
 
     def _table(self, X: Any, *, reset: bool) -> Array:
-        frame = self._gate_frame(X, reset=reset)
+        frame = self._validate_frame(X, reset=reset)
         if reset:
             self._learn_kinds(frame)
         out = np.empty(frame.shape, order="F")
@@ -177,7 +177,7 @@ class MixedNB(LogOdds, NaiveBayes):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Add rows to what is known; `classes` names all classes there will be, at the first call."""
         if hasattr(self, "classes_"):
-            frame = self._gate_frame(X, reset=False)
+            frame = self._validate_frame(X, reset=False)
             for j, levels in enumerate(self.levels_):
                 if levels is not None:
                     known = set(levels)
@@ -269,8 +269,8 @@ class MixedNB(LogOdds, NaiveBayes):
             centre = weight @ mean / weight.sum()
             overall = (square.sum() + weight @ (mean - centre) ** 2) / weight.sum()
         if not np.isfinite(overall):
-            what = f"{self._column(j)} spreads further than floating point reaches"
-            raise DataError(what, remedy="divide it by a constant")
+            what = f"{self._column(j)} has a range that overflows floating point"
+            raise DataError(what, remedy="rescale it")
         if overall == 0:
             return None
         seen = weight > 0

@@ -124,7 +124,7 @@ class PlugInClassifier(ClassifierMixin, Estimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit a density to the rows X (n, p) of each class in y."""
-        X = self._gate(X, order="C")
+        X = self._validate(X, order="C")
         w = self._weights(sample_weight, len(X))
         self.classes_, codes = class_codes(y, len(X), w)
         K = len(self.classes_)
@@ -154,7 +154,7 @@ class PlugInClassifier(ClassifierMixin, Estimator):
         fit = fit_quadratic(m, np.ones(len(classes)), names, classes, unbiased=True, remedy=remedy)
         if not fit.whitening.full:
             empty = np.union1d(fit.whitening.constant, fit.whitening.repeated)
-            what = f"{name_columns(names, empty)} without spread of its own within the classes: no density exists"
+            what = f"{name_columns(names, empty)} without independent variation within the classes: no density exists"
             raise DataError(what, remedy=remedy)
         return fit.rule
 
@@ -181,7 +181,7 @@ class PlugInClassifier(ClassifierMixin, Estimator):
         """Silverman's or Scott's bandwidths (K, p), in the frame."""
         if ((m.weight <= 1) & (m.rows > 1)).any():
             k = int(np.argmax((m.weight <= 1) & (m.rows > 1)))
-            what = f"the sample weights of class {self.classes_.tolist()[k]!r} count repetitions but sum to less than 1"
+            what = f"the weights of class {self.classes_.tolist()[k]!r} count repetitions, but sum to less than 1"
             raise DataError(what, remedy="multiply the weights, or give bandwidth as a number")
         floor = NOISE * (np.abs(m.frame.centre) / m.frame.unit + np.abs(m.mean).max(axis=0))
         n, K = m.weight[:, None], len(m.weight)
@@ -202,9 +202,9 @@ class PlugInClassifier(ClassifierMixin, Estimator):
         k = int(np.argmax(still.any(axis=1)))
         columns = name_columns(self._feature_names(), np.flatnonzero(still[k]))
         more = int(still.any(axis=1).sum()) - 1
-        others = f" (and likewise in {more} more)" if more else ""
-        what = f"class {self.classes_.tolist()[k]!r} has no spread in {columns}{others}"
-        remedy = "bandwidths there are those of all classes together: give bandwidth as a number to choose them"
+        others = f" (and in {more} more)" if more else ""
+        what = f"class {self.classes_.tolist()[k]!r} does not vary in {columns}{others}"
+        remedy = "the bandwidths of all classes together are used there; pass bandwidth as a number to set them"
         warnings.warn(f"{what}; {remedy}", AssayWarning, stacklevel=5)
 
     # Densities of others.
@@ -216,7 +216,7 @@ class PlugInClassifier(ClassifierMixin, Estimator):
         if w is not None and (self._scipy or weights is None):
             if np.ptp(w[w > 0]) > 0:
                 remedy = "use 'kernel', 'normal' or a density whose fit takes sample_weight, or repeat the rows"
-                raise DataError(f"sample_weight was passed, but the fit of {word} takes no weights", remedy=remedy)
+                raise DataError(f"{word} does not support sample_weight", remedy=remedy)
             w = np.where(w > 0, 1.0, 0.0)
         for k, label in enumerate(self.classes_.tolist()):
             rows = np.flatnonzero((codes == k) if w is None else (codes == k) & (w > 0))
@@ -252,7 +252,7 @@ class PlugInClassifier(ClassifierMixin, Estimator):
 
     def log_density(self, X: Any) -> Array:
         """log f_k(x) for every row and class, (n, K), before priors come in."""
-        X = self._gate(X, reset=False, order="C")
+        X = self._validate(X, reset=False, order="C")
         if hasattr(self, "_rule"):
             return evaluate(self._rule, X, "scores", n_jobs=self.n_jobs) - 0.5 * X.shape[1] * np.log(2 * np.pi)
         if hasattr(self, "_kernels"):

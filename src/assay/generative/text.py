@@ -65,16 +65,16 @@ class TellingWords(Result):
         return self.table.copy()
 
     def __str__(self) -> str:
-        title = f"Most telling of {self.words} words ({self.model} model)"
+        title = f"Most informative of {self.words} words ({self.model} model)"
         note = f"log odds of the class against the others per occurrence, {100 * self.level:g}% credible limits"
         if self.model == "bernoulli":
-            note = f"log odds of the class if the word is there rather than not, {100 * self.level:g}% credible limits"
+            note = f"log odds of the class if the word is present, not absent, {100 * self.level:g}% credible limits"
         body: list[str] = []
         for label in self.classes:
             part = self.table[[one == label for one in self.table["class"]]].drop(columns="class")
             shown = part.set_index("word").rename_axis(None)
             lines = shown.to_string(float_format=lambda value: f"{value:.3g}").splitlines()
-            body += [f"{label}", *(f"  {line}" for line in (lines if len(shown) else ["no word speaks for it"]))]
+            body += [f"{label}", *(f"  {line}" for line in (lines if len(shown) else ["no word is evidence for it"]))]
         rule = "-" * max(len(line) for line in [title, note, *body])
         return "\n".join([title, rule, *body, rule, note])
 
@@ -203,13 +203,13 @@ class TextNB(LogOdds):
             )
             counts = reader.fit_transform(documents) if vocabulary is None else reader.transform(documents)
         except re.error as error:
-            what = f"token_pattern = {self.token_pattern!r} is no regular expression: {error}"
+            what = f"token_pattern = {self.token_pattern!r} is not a valid regular expression: {error}"
             raise ParameterError(what, remedy="correct it") from error
         except ValueError as error:
             if "capturing group" in str(error):
                 what = f"token_pattern = {self.token_pattern!r} has more than one capturing group"
-                raise ParameterError(what, remedy="write (?:...) for groups that only bind") from error
-            what = f"no document holds a word by token_pattern = {self.token_pattern!r}"
+                raise ParameterError(what, remedy="use (?:...) for non-capturing groups") from error
+            what = f"no document has a word that matches token_pattern = {self.token_pattern!r}"
             raise DataError(what, remedy="pass documents with words, or another token_pattern") from error
         found = reader.get_feature_names_out() if vocabulary is None else np.asarray(vocabulary)
         return np.asarray(found, dtype=object).astype(str), sparse.csr_array(counts)
@@ -228,7 +228,7 @@ class TextNB(LogOdds):
             common = np.sort(common[order[: self.max_features]])
         if common.size == 0:
             limits = f"min_count = {self.min_count}, max_share = {self.max_share:g} and drop_top = {self.drop_top}"
-            what = f"none of {self.n_words_} words is left by {limits}"
+            what = f"{limits} leave none of the {self.n_words_} words"
             raise DataError(what, remedy="raise max_share, or lower min_count or drop_top")
         return common
 
@@ -327,7 +327,7 @@ def _documents(X: Any) -> list[str]:
     except TypeError as error:
         raise DataTypeError(f"X is a {type(X).__name__}, not a list of documents", remedy=remedy) from error
     if not documents:
-        raise DataError("X holds no documents: found 0 sample(s)", remedy=remedy)
+        raise DataError("X has no documents: found 0 sample(s)", remedy=remedy)
     for row, document in enumerate(documents):
         if not isinstance(document, str):
             gap = bool(np.ndim(document) == 0 and pd.isna(document))

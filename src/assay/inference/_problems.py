@@ -365,7 +365,7 @@ def joined(parts: list[Replicates]) -> Replicates:
 def _unit_power(unit: float, kind: Any) -> float:
     power = unit**kind.power if 1e-150 < unit < 1e150 or kind.power == 1 else 0.0
     if power == 0:
-        raise DataError(f"the {kind.words} is beyond the range of floating point", remedy="change the unit of the data")
+        raise DataError(f"the {kind.words} is beyond the range of floating point", remedy="rescale the data")
     return float(power)
 
 

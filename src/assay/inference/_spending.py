@@ -59,7 +59,7 @@ def peeking(n_looks: int, alpha: float = 0.05, *, alternative: str = "two-sided"
         x=freeze(np.arange(1, n_looks + 1).astype(float)),
         estimate=freeze(crossed),
         x_name="number of looks",
-        y_name="chance of a rejection" if drift else "type-I error",
+        y_name="probability of rejection" if drift else "type-I error",
         rule=alpha,
         title=f"Testing at level {alpha:g} at every look",
     )
@@ -167,7 +167,7 @@ def _fractions(fractions: Any) -> Array:
         return np.arange(1, looks + 1) / looks
     times = sample(fractions, "fractions")[0][:, 0].copy()
     if times[0] <= 0 or times[-1] > 1 or np.any(np.diff(times) <= 0):
-        raise ParameterError("fractions must rise within (0, 1]", remedy="pass for example [0.25, 0.5, 1.0]")
+        raise ParameterError("fractions must increase within (0, 1]", remedy="pass for example [0.25, 0.5, 1.0]")
     return times
 
 

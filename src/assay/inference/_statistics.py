@@ -243,7 +243,7 @@ def _parse(statistic: Any) -> tuple[str | None, float]:
     if isinstance(statistic, str) and statistic in NAMES and statistic != "quantile":
         return statistic, 0.5
     known = ", ".join(repr(name) for name in NAMES[:-1])
-    what = f"statistic = {statistic!r} is unknown"
+    what = f"unknown statistic = {statistic!r}"
     raise ParameterError(what, remedy=f'choose one of {known}, ("quantile", q), or pass a function')
 
 
@@ -268,7 +268,9 @@ def _stratified(strata: Any, samples: tuple[Array, ...], paired: bool) -> tuple[
     if strata is None:
         return None, samples
     if len(samples) > 1 and not paired:
-        raise ParameterError("strata speak of rows that belong together", remedy="pass one sample, or paired=True")
+        raise ParameterError(
+            "strata apply to the rows of a single sample or of pairs", remedy="pass one sample, or paired=True"
+        )
     labels = np.asarray(strata)
     if labels.shape != (len(samples[0]),):
         what = f"strata has shape {labels.shape} but there are {len(samples[0])} rows"
@@ -283,7 +285,9 @@ def _error_rule(std_error: Any, vectorised: bool | None, name: str | None, stude
     """None where a formula serves (or nothing is asked), a function of stacked resamples, or a number of inner ones."""
     if not studentised:
         if std_error is not None:
-            raise ParameterError("std_error serves the studentised interval only", remedy='pass method="studentised"')
+            raise ParameterError(
+                "std_error is used only for the studentised interval", remedy='pass method="studentised"'
+            )
         return None
     if callable(std_error):
         return caller(std_error, vectorised if name is None else None, "std_error")
@@ -291,5 +295,7 @@ def _error_rule(std_error: Any, vectorised: bool | None, name: str | None, stude
         return whole(std_error, "std_error", 2)
     if name in _KINDS and (name == "mean" or not paired):
         return None
-    what = "studentised limits need the standard error of every resample, and this statistic has no formula for it"
+    what = (
+        "the studentised interval needs the standard error of every resample, and this statistic has no formula for it"
+    )
     raise ParameterError(what, remedy="pass std_error as a function, or as a number of inner resamples such as 50")

@@ -138,7 +138,7 @@ def left_out(**quantities: Any) -> str:
         names = ", ".join(quantities)
         words = "none is" if not missing else f"{' and '.join(missing)} are"
         what = f"of {names}, {words} left out"
-        raise ParameterError(what, remedy="leave out exactly one; it is solved for")
+        raise ParameterError(what, remedy="leave out exactly one; it is computed from the others")
     return missing[0]
 
 

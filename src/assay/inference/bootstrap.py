@@ -82,7 +82,7 @@ class Bootstrap(Result):
     def acceleration(self) -> float:
         """How fast the standard error changes with the statistic: the skewness of the jackknife over six."""
         if self.problem is None:
-            raise AttributeError("this result was made without the data that the jackknife needs")
+            raise AttributeError("this result does not include the data that the jackknife needs")
         return acceleration(self.problem.influence())
 
     def to_frame(self) -> pd.DataFrame:
@@ -103,7 +103,7 @@ class Bootstrap(Result):
             f"{100 * shown.level:.4g}% interval {limits(shown.lower, shown.upper, self.estimate)} ({shown.method})",
         ]
         rule = "-" * max(len(line) for line in lines)
-        notes = [f"Left out: {self.undefined} resamples on which it is not defined."] if self.undefined else []
+        notes = [f"Excluded: {self.undefined} resamples on which it is not defined."] if self.undefined else []
         return "\n".join([lines[0], rule, *lines[1:], rule, *notes, "Assumes: the rows are independent draws."])
 
 
@@ -233,7 +233,7 @@ def _normal(result: Bootstrap, tails: Array) -> Array:
 
 def _studentised(result: Bootstrap, tails: Array) -> Array:
     if result.pivots is None or result.problem is None:
-        raise ParameterError("studentised limits need the standard error of every resample", remedy=_AGAIN)
+        raise ParameterError("the studentised interval needs the standard error of every resample", remedy=_AGAIN)
     error = result.problem.error()
     if result.pivots.size == 0:
         return np.array([result.estimate, result.estimate])  # nothing varies in any resample

@@ -293,7 +293,7 @@ def chernoff(
             low, high = (low, middle) if rule(middle, n=n) <= delta else (middle, high)
 
     sign = {"both": 2, "upper": 1, "lower": -1}[tail]
-    unequal = "trials are independent with success chances of mean p" if form == "multiplicative" else ""
+    unequal = "trials are independent with success probabilities of mean p" if form == "multiplicative" else ""
     return solve(
         "Chernoff's bound" + (" (multiplicative)" if form == "multiplicative" else ""),
         (n, eps, delta),
@@ -301,7 +301,7 @@ def chernoff(
         deviation,
         {"p": p},
         sign,
-        (unequal or "trials are independent, each with chance p of success",),
+        (unequal or "trials are independent, each with success probability p",),
         words=("phat", "p"),
     )
 
@@ -429,8 +429,8 @@ def _data(x: Any, low: float, high: float, least: int = 1) -> tuple[Array, tuple
     if outside.any():
         row, column = (int(part) for part in np.argwhere(outside)[0])
         where = f"column {names[column]!r} of x" if names else "x"
-        what = f"{where} holds {values[row, column]:g} in row {row}, outside [{low:g}, {high:g}]"
-        remedy = "the bound holds only inside; pass the true range"
+        what = f"{where} contains {values[row, column]:g} in row {row}, outside [{low:g}, {high:g}]"
+        remedy = "the bound holds only for values inside; pass the true range"
         raise DataError(what, remedy=remedy if np.isfinite(high) else "it needs values that are never negative")
     return values, names
 
@@ -444,5 +444,5 @@ def _range(low: Any, high: Any) -> tuple[float, float]:
 
 def _flag(value: Any, name: str) -> bool:
     if not isinstance(value, bool | np.bool_):
-        raise ParameterError(f"{name} = {value!r} is neither True nor False", remedy=f"correct {name}")
+        raise ParameterError(f"{name} = {value!r} is not a boolean", remedy="pass True or False")
     return bool(value)

@@ -101,7 +101,7 @@ def variance_interval(x: Any, *, level: float = 0.95, alternative: str = "two-si
     lost = np.isinf(variance) | ((variance == 0) & (spread > 0))
     if lost.any():
         where = f" of column {names[int(np.flatnonzero(lost)[0])]!r}" if names else ""
-        raise DataError(f"the variance{where} is beyond the range of floating point", remedy="change the unit of x")
+        raise DataError(f"the variance{where} is beyond the range of floating point", remedy="rescale x")
     low_tail, high_tail = _tails(level, alternative)
     zero, infinity = np.zeros(variance.size), np.full(variance.size, np.inf)
     lower = zero if high_tail is None else variance * (df / special.chdtri(df, high_tail))

@@ -102,9 +102,9 @@ def family_wise_error_rate(alpha: Any, m: Any, *, independent: bool = True) -> A
     """
     level, number = np.asarray(alpha, dtype=float), np.asarray(m, dtype=float)
     if not np.all((level >= 0) & (level <= 1)):
-        raise DataError("alpha holds a value outside [0, 1]", remedy="pass probabilities")
+        raise DataError("alpha has a value outside [0, 1]", remedy="pass probabilities")
     if not np.all((number >= 0) & (number == np.floor(number))) or np.isinf(number).any():
-        raise DataError("m holds something other than whole numbers of at least 0", remedy="pass numbers of tests")
+        raise DataError("m must contain whole numbers of at least 0", remedy="pass numbers of tests")
     with np.errstate(divide="ignore", invalid="ignore"):
         rate = -np.expm1(number * np.log1p(-level)) if independent else np.minimum(1.0, number * level)
     rate = np.where(number == 0, 0.0, rate)
@@ -120,7 +120,7 @@ def _p_values(p: Any) -> tuple[Array, tuple[str, ...]]:
     if not inside.all():
         at = int(np.argmin(inside))
         what = "NaN" if np.isnan(values[at]) else f"{values[at]:g}, outside [0, 1],"
-        raise DataError(f"p holds {what} in position {at}", remedy="drop it or run that test again")
+        raise DataError(f"p contains {what} in position {at}", remedy="drop it or run that test again")
     return values, labels
 
 

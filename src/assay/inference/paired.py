@@ -69,7 +69,7 @@ LIBERAL = (
 HALVINGS = "differences are roughly normal, and the ten are taken as nearly independent"
 LIBERAL_HALVINGS = (
     "the halves trade places, so their differences move together; measured type-I error "
-    "at .05: {} for steady learners, {} for unsteady ones, {} for those that hardly learn"
+    "at .05: {} for stable learners, {} for unstable ones, {} for those that hardly learn"
 )
 RATES = {"t": (".03", ".09", ".17"), "F": (".03", ".10", ".23")}
 
@@ -124,7 +124,7 @@ def mcnemar_test(
     some = first + second
     if n is None:
         if some == 0:
-            raise DataError("no row is discordant and n is missing, so nothing is estimated", remedy="pass n")
+            raise DataError("no row is discordant and n is missing, so there is nothing to estimate", remedy="pass n")
         k, trials = np.array([float(first)]), np.array([float(some)])
         rule: Callable[[float], Interval] = partial(
             limits_of_proportion, successes=k, trials=trials, method="exact", alternative=alternative, names=()
@@ -239,10 +239,10 @@ def five_by_two_test(differences: Any, *, statistic: str = "F", alternative: str
         what = f"differences has shape {np.shape(differences)}"
         raise DataError(what, remedy="pass five rows of two differences, one row per halving")
     if statistic == "F" and alternative != "two-sided":
-        raise ParameterError("the 5x2cv F test has no direction", remedy='pass statistic="t" for a one-sided test')
+        raise ParameterError("the 5x2cv F test is two-sided", remedy='pass statistic="t" for a one-sided test')
     size = float(np.abs(values).max())
     if size > 0 and not 1e-150 < size < 1e150:
-        raise DataError(f"differences of {size:.3g} have no squares", remedy="change their unit")
+        raise DataError(f"the squares of differences of size {size:.3g} overflow", remedy="rescale them")
     inside = float(((values[:, 0] - values[:, 1]) ** 2).sum()) / 2
     if size > 0 and np.sqrt(inside) <= ROUNDING * size:
         _refuse_flat(float(values[0, 0]), "within every halving both halves show the same difference", "")
@@ -318,7 +318,8 @@ def _fold_t(
     folds = values.shape[0]
     if folds < 2:
         raise DataError(
-            "one fold has no spread", remedy="give at least two, or compare row by row (mcnemar_test, t_test)"
+            "a single fold has no spread",
+            remedy="pass at least two folds, or compare row by row (mcnemar_test, t_test)",
         )
     mean, spread = describe(values)
     null = numbers(popmean, "popmean", mean.size)
@@ -360,7 +361,7 @@ def _t_tail(statistic: Array, df: Any, alternative: str) -> Array:
 
 
 def _refuse_flat(value: float, where: str, column: str) -> None:
-    what = f"{where}, {value:.4g}{column}, so their spread says nothing about its error"
+    what = f"{where}, {value:.4g}{column}, so its standard error cannot be estimated"
     raise DataError(
         what, remedy="use more rows per fold, or compare row by row (mcnemar_test, or t_test with paired=True)"
     )
@@ -368,9 +369,9 @@ def _refuse_flat(value: float, where: str, column: str) -> None:
 
 def _how(exact: Any, correction: Any) -> tuple[Any, bool]:
     if not (isinstance(exact, bool | np.bool_) or (isinstance(exact, str) and exact == "mid-p")):
-        raise ParameterError(f"exact = {exact!r} is unknown", remedy='pass True, False or "mid-p"')
+        raise ParameterError(f"unknown exact = {exact!r}", remedy='pass True, False or "mid-p"')
     if not isinstance(correction, bool | np.bool_):
-        raise ParameterError(f"correction = {correction!r} is neither True nor False", remedy="correct it")
+        raise ParameterError(f"correction = {correction!r} is not a boolean", remedy="pass True or False")
     return exact if isinstance(exact, str) else bool(exact), bool(correction)
 
 
@@ -385,7 +386,7 @@ def _discordant(b: Any, c: Any, n: Any) -> tuple[int, int, int | None]:
             raise DataError(f"n = {rows} is less than b + c = {first + second}", remedy="pass the number of all rows")
         return first, second, rows
     if n is not None:
-        raise ParameterError("n is known when rows are given", remedy="leave n out")
+        raise ParameterError("n is determined by the rows", remedy="leave n out")
     right = [_right(column, name) for column, name in ((b, "b"), (c, "c"))]
     if right[0].shape != right[1].shape:
         what = f"b has {right[0].size} rows but c has {right[1].size}"
@@ -401,7 +402,7 @@ def _right(column: Any, name: str) -> Array:
     other = ~np.isin(values[:, 0], (0.0, 1.0))
     if other.any():
         row = int(np.argmax(other))
-        what = f"{name} holds {values[row, 0]:g} in row {row}, which is neither right (True) nor wrong (False)"
+        what = f"{name} contains {values[row, 0]:g} in row {row}, which is neither right (True) nor wrong (False)"
         raise DataError(what, remedy="pass y_pred == y_true, or the two counts")
     return values[:, 0] == 1.0
 

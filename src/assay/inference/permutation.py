@@ -82,7 +82,9 @@ class PermutationTest(TestResult):
     def __str__(self) -> str:
         how = f"all {self.n_resamples} arrangements" if self.exact else f"{self.n_resamples} random arrangements"
         assert self.p_interval is not None  # every result that `permutation_test` makes has one
-        sure = "" if self.exact else f", 95% sure of [{fmt(self.p_interval.lower, 3)}, {fmt(self.p_interval.upper, 3)}]"
+        sure = (
+            "" if self.exact else f", 95% interval [{fmt(self.p_interval.lower, 3)}, {fmt(self.p_interval.upper, 3)}]"
+        )
         text = super().__str__().splitlines()
         return "\n".join([*text[:-2], f"p-value from {how}{sure}", *text[-2:]])
 
@@ -193,9 +195,7 @@ def _task(x: Any, y: Any, statistic: Any, paired: bool, permute: Any, vectorised
     if named:
         choice(statistic, "statistic", STATISTICS)
     elif not callable(statistic):
-        raise ParameterError(
-            f"statistic = {statistic!r} is unknown", remedy=f"choose one of {STATISTICS} or a function"
-        )
+        raise ParameterError(f"unknown statistic = {statistic!r}", remedy=f"choose one of {STATISTICS} or a function")
     first = _column(x, "x")
     second = None if y is None else _column(y, "y")
     kind = _kind(statistic, second, paired, permute)
@@ -218,7 +218,7 @@ def _kind(statistic: Any, y: Array | None, paired: bool, permute: Any) -> str:
     natural = "pairings" if statistic == "correlation" else natural
     kind = natural if permute is None else choice(permute, "permute", KINDS)
     if isinstance(statistic, str) and kind != natural:
-        what = f"permute = {kind!r} does not fit the {statistic}"
+        what = f"permute = {kind!r} does not apply to the {statistic}"
         raise ParameterError(what, remedy=f"use permute={natural!r}, or pass a function")
     if y is None and kind != "signs":
         raise ParameterError(f"rearranging {kind} needs two samples, but y is missing", remedy="pass y")

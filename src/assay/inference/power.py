@@ -74,14 +74,14 @@ def power(
     alpha, alternative = fraction(alpha, "alpha"), choice(alternative, "alternative", ALTERNATIVES)
     effect, sizes = np.asarray(effect_size, dtype=float), np.asarray(n, dtype=float)
     if not np.isfinite(effect).all() or effect.size == 0:
-        raise ParameterError("effect_size holds something other than finite numbers", remedy="pass Cohen's d, or h")
+        raise ParameterError("effect_size must contain finite numbers", remedy="pass Cohen's d, or h")
     least = 2 if test.endswith(" t") else 1
     if sizes.size == 0 or not np.all((sizes >= least) & (sizes == np.round(sizes)) & np.isfinite(sizes)):
         raise ParameterError(f"n = {n!r} is not a whole number of at least {least}", remedy="correct n")
     try:
         effect, sizes = np.broadcast_arrays(effect, sizes)
     except ValueError as error:
-        raise ParameterError("effect_size and n have lengths that do not fit", remedy="pass equal lengths") from error
+        raise ParameterError("effect_size and n have different lengths", remedy="pass equal lengths") from error
     flat = _power(test, np.ravel(effect), np.ravel(sizes), alpha, alternative, ratio, null)
     return flat.reshape(effect.shape) if effect.ndim else float(flat[0])
 
@@ -113,7 +113,7 @@ def sample_size(
     wrong_way = (alternative == "greater" and effect < 0) or (alternative == "less" and effect > 0)
     if target > alpha and (effect == 0 or wrong_way):
         what = f"with effect_size = {effect:g} and alternative {alternative!r} no n reaches a power of {target:g}"
-        raise ParameterError(what, remedy="give an effect that the alternative looks for")
+        raise ParameterError(what, remedy="pass an effect in the direction of the alternative")
     if test == "binomial":
         return _binomial_size(effect, target, alpha, alternative, null)
 
@@ -142,10 +142,10 @@ def cohens_h(p: Any, null: Any) -> Any:
 def _settings(test: str, ratio: float | None, null: float | None) -> tuple[float, float]:
     choice(test, "test", TESTS)
     if ratio is not None and not test.startswith("two-sample"):
-        raise ParameterError(f"ratio has no meaning for the {test} test", remedy="leave it out")
+        raise ParameterError(f"ratio does not apply to the {test} test", remedy="leave it out")
     if null is not None and test != "binomial":
         remedy = "leave it out; an effect size is already a distance from the null"
-        raise ParameterError(f"null has no meaning for the {test} test", remedy=remedy)
+        raise ParameterError(f"null does not apply to the {test} test", remedy=remedy)
     share = fraction(0.5 if null is None else null, "null")
     return (1.0 if ratio is None else number(ratio, "ratio", 0, strict=True)), share
 
@@ -190,7 +190,7 @@ def _alternative_share(effect: Array, null: float) -> Array:
     slack = 1e-12
     if np.any((angle < -slack) | (angle > np.pi / 2 + slack)):
         what = (
-            f"effect_size lies outside [{-2 * centre:.4g}, {np.pi - 2 * centre:.4g}], what h can be at null = {null:g}"
+            f"effect_size lies outside [{-2 * centre:.4g}, {np.pi - 2 * centre:.4g}], the range of h at null = {null:g}"
         )
         raise ParameterError(what, remedy="compute it with cohens_h(p, null)")
     return np.sin(np.clip(angle, 0.0, np.pi / 2)) ** 2

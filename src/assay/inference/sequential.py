@@ -281,7 +281,7 @@ def _sequence(
 
 def _unbounded(low: Any, high: Any, method: Any) -> None:
     if (low, high) != (0.0, 1.0) or method is not None:
-        raise ParameterError("low, high and method belong to kind='bounded'", remedy="drop them or change kind")
+        raise ParameterError("low, high and method apply to kind='bounded' only", remedy="drop them or change kind")
 
 
 def _bounds(low: Any, high: Any, n_tight: Any, sigma: Any) -> tuple[float, float]:
@@ -290,7 +290,7 @@ def _bounds(low: Any, high: Any, n_tight: Any, sigma: Any) -> tuple[float, float
         raise ParameterError(f"low = {low:g} is not below high = {high:g}", remedy="correct the bounds")
     for value, name in ((n_tight, "n_tight"), (sigma, "sigma")):
         if value is not None:
-            raise ParameterError(f"{name} belongs to kind='normal'", remedy=f"drop {name} or change kind")
+            raise ParameterError(f"{name} applies to kind='normal' only", remedy=f"drop {name} or change kind")
     return low, high - low
 
 
@@ -298,7 +298,7 @@ def _unit(values: Array, low: float, span: float) -> Array:
     outside = (values < low) | (values > low + span)
     if outside.any():
         row = int(np.flatnonzero(outside)[0])
-        what = f"x holds {values[row]:g} in row {row}, outside [{low:g}, {low + span:g}]"
+        what = f"x contains {values[row]:g} in row {row}, outside [{low:g}, {low + span:g}]"
         raise DataError(what, remedy="pass bounds low and high that hold for every value")
     return np.clip((values - low) / span, 0.0, 1.0)
 

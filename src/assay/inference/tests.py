@@ -255,9 +255,9 @@ def _hedges(df: Array) -> Array:
 
 def _contrast(x: Any, y: Any, paired: bool, equal_var: bool, sigma: Any, kind: str) -> _Contrast:
     if y is not None and np.ndim(y) == 0:
-        raise DataError(f"y = {y!r} is one number", remedy="for a test of one mean write popmean=... instead")
+        raise DataError(f"y = {y!r} is a single number", remedy="for a test of one mean write popmean=... instead")
     if y is None and (paired or equal_var):
-        raise ParameterError("paired and equal_var speak of two samples, but y is missing", remedy="pass y")
+        raise ParameterError("paired and equal_var apply to two samples, but y was not passed", remedy="pass y")
     if y is None or paired:
         return _one_sample(x, y, equal_var, sigma, kind)
     return _two_samples(x, y, equal_var, sigma, kind)
@@ -267,12 +267,12 @@ def _one_sample(x: Any, y: Any, equal_var: bool, sigma: Any, kind: str) -> _Cont
     values, names = sample(x, "x")
     if y is not None:
         if equal_var:
-            raise ParameterError("equal_var has no meaning for pairs", remedy="leave it out")
+            raise ParameterError("equal_var does not apply to pairs", remedy="leave it out")
         values, names = _differences(values, names, y)
     n = values.shape[0]
     if n < 2 and sigma is None:
         what = "pair" if y is not None else "value"
-        raise DataError(f"one {what} has no spread", remedy="give at least two, or use z_test with a known sigma")
+        raise DataError(f"a single {what} has no spread", remedy="pass at least two, or use z_test with a known sigma")
     mean, spread = describe(values)
     df = np.full(mean.size, n - 1.0) if kind == "t" else None
     if sigma is not None:
@@ -296,13 +296,13 @@ def _one_sample(x: Any, y: Any, equal_var: bool, sigma: Any, kind: str) -> _Cont
 def _differences(first: Array, names: tuple[str, ...], y: Any) -> tuple[Array, tuple[str, ...]]:
     second, second_names = sample(y, "y")
     if first.shape[0] != second.shape[0]:
-        what = f"x has {first.shape[0]} rows but y has {second.shape[0]}, so they are no pairs"
+        what = f"x has {first.shape[0]} rows but y has {second.shape[0]}, so they are not pairs"
         raise DataError(what, remedy="pass one row of y per row of x, or paired=False")
     names = _common_names(names, second_names)
     with np.errstate(over="ignore"):
         difference = first - second
     if not np.isfinite(difference).all():
-        raise DataError("a difference of x and y is beyond the range of floating point", remedy="change the unit")
+        raise DataError("a difference of x and y is beyond the range of floating point", remedy="rescale them")
     return difference, names
 
 
@@ -314,7 +314,7 @@ def _two_samples(x: Any, y: Any, equal_var: bool, sigma: Any, kind: str) -> _Con
     (mean1, s1), (mean2, s2) = describe(first), describe(second)
     if sigma is not None:
         if equal_var:
-            raise ParameterError("equal_var has no meaning with a known sigma", remedy="pass one sigma for both")
+            raise ParameterError("equal_var does not apply with a known sigma", remedy="pass one sigma for both")
         pair = _positive(numbers(sigma, "sigma", 2))
         s1, s2 = np.full(mean1.shape, pair[0]), np.full(mean2.shape, pair[1])
     total = n1 + n2 - 2
@@ -330,7 +330,7 @@ def _two_samples(x: Any, y: Any, equal_var: bool, sigma: Any, kind: str) -> _Con
             scale, error = np.hypot(s1 * np.sqrt(0.5), s2 * np.sqrt(0.5)), np.hypot(a, b)
             df, scale_df = _welch(a, b, n1, n2), _welch(s1, s2, n1, n2)
     if not np.isfinite([estimate, error, scale]).all():
-        raise DataError("x and y lie further apart than floating point reaches", remedy="change their unit")
+        raise DataError("the difference of x and y overflows floating point", remedy="rescale them")
     title = "Two-sample z-test of two means"
     if kind == "t":
         title = "Two-sample t-test of two means, pooled variance" if equal_var else "Welch's t-test of two means"
@@ -357,8 +357,8 @@ def _enough(n1: int, n2: int, equal_var: bool, sigma: Any, kind: str) -> None:
         return
     if min(n1, n2) < 2:
         which = "x" if n1 < n2 else "y"
-        remedy = "give at least two values in each sample" + ("" if equal_var else ", or pool with equal_var=True")
-        raise DataError(f"{which} holds one value, which has no spread", remedy=remedy)
+        remedy = "pass at least two values in each sample" + ("" if equal_var else ", or pool with equal_var=True")
+        raise DataError(f"{which} has a single value and therefore no spread", remedy=remedy)
 
 
 def _welch(a: Array, b: Array, n1: int, n2: int) -> Array:
@@ -393,4 +393,4 @@ def _positive(values: Array) -> Array:
 def _flags(**flags: Any) -> None:
     for name, value in flags.items():
         if not isinstance(value, bool | np.bool_):
-            raise ParameterError(f"{name} = {value!r} is neither True nor False", remedy=f"correct {name}")
+            raise ParameterError(f"{name} = {value!r} is not a boolean", remedy="pass True or False")

@@ -89,7 +89,9 @@ class StationaryLaws(Result):
     def law(self) -> Array:
         """The law, where there is just one."""
         if not self.unique:
-            raise AttributeError(f"there are {len(self.laws)} closed classes, each with a law of its own: see laws")
+            raise AttributeError(
+                f"there are {len(self.laws)} closed classes, each with its own stationary distribution: see laws"
+            )
         return self.laws[0]
 
     def to_frame(self) -> pd.DataFrame:
@@ -103,7 +105,11 @@ class StationaryLaws(Result):
         table = self.to_frame().to_string(float_format=lambda v: fmt(v, 4))
         lost = [str(name) for name in self.names[self.transient]]
         note = f"\ntransient: {', '.join(lost)}" if lost else ""
-        title = "Stationary law" if self.unique else f"{len(self.laws)} stationary laws, one for each closed class"
+        title = (
+            "Stationary distribution"
+            if self.unique
+            else f"{len(self.laws)} stationary distributions, one for each closed class"
+        )
         return f"{title}\n{table}{note}"
 
 
@@ -268,10 +274,12 @@ def select_states(model: Any, X: Any, n_components: Any, lengths: Any, criterion
         whole(K, "n_components") for K in (n_components if isinstance(n_components, Iterable) else [n_components])
     ]
     if not numbers:
-        raise ParameterError("there is nothing to choose from", remedy="name at least one number of states")
+        raise ParameterError("there are no candidates", remedy="pass at least one number of states")
     given = [name for name in model.get_params(deep=False) if name.endswith("_init") or name == "state_names"]
     if any(getattr(model, name) is not None for name in given if name != "n_init"):
-        raise ParameterError("names and start values fit one number of states only", remedy="leave them out for select")
+        raise ParameterError(
+            "names and initial values fit only one number of states", remedy="leave them out for select"
+        )
     rows, models = [], {}
     for K in track(numbers, "numbers of states"):
         one = clone(model).set_params(n_components=K)

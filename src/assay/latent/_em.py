@@ -169,7 +169,7 @@ def _refuse_not_finite(value: float, iteration: int) -> None:
     if not np.isfinite(value):
         raise DivergenceError(
             f"the log-likelihood is {value} in iteration {iteration} of EM",
-            remedy="check the start values, or rescale the columns",
+            remedy="check the initial values, or rescale the columns",
         )
 
 
@@ -203,5 +203,5 @@ def warn_of(trace: EMTrace, *, stacklevel: int = 3) -> None:
     else:
         last = [trace.initial, *trace.objective][-2:]
         gained = f"the last iteration gained {last[-1] - last[0]:.2g} per row"
-        why = f"{trace.message} ({gained}); raise max_iter, or raise tol if these parameters will do"
+        why = f"{trace.message} ({gained}); raise max_iter, or raise tol if these parameters are good enough"
     warnings.warn(f"EM stopped before it converged: {why}", ConvergenceWarning, stacklevel=stacklevel)

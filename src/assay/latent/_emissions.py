@@ -71,7 +71,7 @@ class SymbolTable(Stateful):
     state: ClassVar[Specs] = {"table": floats("k", "M", low=0, high=1 + 1e-9)}
 
     def _check_state(self) -> None:
-        need(np.abs(self.table.sum(axis=1) - 1.0).max() < 1e-6, "probabilities do not add up to one")
+        need(np.abs(self.table.sum(axis=1) - 1.0).max() < 1e-6, "probabilities do not sum to 1")
 
 
 @dataclass(frozen=True, eq=False)

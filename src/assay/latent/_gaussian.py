@@ -178,7 +178,7 @@ def _inverse_factors(covariances: Array) -> Array:
 
 def _refuse_singular(k: int) -> None:
     what = f"the covariance of component {k} is singular"
-    raise DataError(what, remedy="set reg_covar above 0, use fewer components, or drop columns that repeat others")
+    raise DataError(what, remedy="set reg_covar above 0, use fewer components, or drop redundant columns")
 
 
 def expand(law: Gaussians) -> Array:

@@ -176,7 +176,7 @@ class HiddenMarkov(Estimator):
         names = np.arange(K) if self.state_names is None else known_labels(self.state_names, "state_names")
         if len(names) != K or self.n_components not in (None, K):
             what = f"there are parameters of {K} states, but {len(names)} names, and n_components = {self.n_components}"
-            raise ParameterError(what, remedy="give one name per state, and leave n_components out")
+            raise ParameterError(what, remedy="pass one name per state, and leave n_components out")
         return names
 
     def _given_states(self, states: Any, sequences: Sequences) -> Array:
@@ -189,7 +189,7 @@ class HiddenMarkov(Estimator):
             what = f"states has {given.size} entries, X has {steps}"
             if given.size == sequences.n:
                 what = "the sequences in states differ in length from those in X"
-            raise DataError(what, remedy="give one state per step, None where it is unknown")
+            raise DataError(what, remedy="pass one state per step, None where it is unknown")
         if given.dtype.kind in "iu" and (given == -1).any():
             return np.where(given == -1, np.nan, given)
         return given
@@ -294,7 +294,7 @@ class HiddenMarkov(Estimator):
         K, kind = len(self.states_), getattr(self._params.law, "kind", None)
         if self.n_components not in (None, K) or getattr(self, "covariance_type", kind) != kind:
             what = f"the last fit had {K} states" + ("" if kind is None else f", covariance_type = {kind!r}")
-            raise ParameterError(what, remedy="start anew, clone(model).fit(X), after changing the model")
+            raise ParameterError(what, remedy="start from a new model, clone(model).fit(X), after changing parameters")
 
     def _steps(self, X: Any, lengths: Any, states: Any = None) -> Steps:
         """The steps over new sequences, for a fitted model."""
@@ -321,8 +321,8 @@ class HiddenMarkov(Estimator):
         self._refuse_other_shape()
         K = len(self.states_)
         if not (isinstance(counts, ExpectedCounts) and counts.describes(self._params)):
-            what = f"counts are no expected counts of {K} states of a {type(self).__name__} with these emissions"
-            raise DataError(what, remedy="pass what summarize of this model gives, or a sum of several")
+            what = f"counts are not expected counts of {K} states of a {type(self).__name__} with these emissions"
+            raise DataError(what, remedy="pass the output of summarize of this model, or a sum of several")
         rules, _ = self._rules(K)
         steps = Steps(self._rule(), Sequences(np.array([0, 0])), rules, None, self.n_jobs)
         self._params, self._sums = steps.m_step((self._params, counts)), counts
@@ -561,7 +561,7 @@ def _refuse_unknown(path: Array, sequences: Sequences) -> None:
 def _refuse_never(likelihood: Array) -> None:
     if np.isneginf(likelihood).any():
         s = int(np.argmax(np.isneginf(likelihood)))
-        what = f"sequence {s} has probability zero under this model, so that it has no path"
+        what = f"sequence {s} has probability zero under this model, so it has no path"
         raise DataError(what, remedy="fit with smoothing above 0, or check the zeros of transmat_ and the emissions")
 
 

@@ -52,7 +52,7 @@ class HMMParams(Stateful):
 
     def _check_state(self) -> None:
         sums = np.array([self.start.sum(), *self.transitions.sum(axis=1)])
-        need(np.abs(sums - 1.0).max() < 1e-6, "probabilities do not add up to one")
+        need(np.abs(sums - 1.0).max() < 1e-6, "probabilities do not sum to 1")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -217,8 +217,8 @@ class Steps(EMModel[HMMParams, tuple[HMMParams, ExpectedCounts]]):
 
     def _refuse_forbidden(self, begun: Array, pairs: Array) -> None:
         if (begun[~self.rules.start] > 0).any() or (pairs[~self.rules.transitions] > 0).any():
-            what = "the known states begin or move in a way that startprob_init or transmat_init gives probability zero"
-            raise DataError(what, remedy="leave the zeros out, or correct the states")
+            what = "startprob_init or transmat_init gives the known states probability zero"
+            raise DataError(what, remedy="remove those zeros, or correct the states")
 
     def shares(self, K: int, seed: Any) -> Array:
         """A guess at the states for a start: one where it is known, and random shares of small weight elsewhere."""
@@ -232,7 +232,7 @@ class Steps(EMModel[HMMParams, tuple[HMMParams, ExpectedCounts]]):
 
 def refuse_impossible(s: int, labelled: bool) -> None:
     """A sequence that no path can make."""
-    what = f"sequence {s} has probability zero: no path of states can make it"
+    what = f"sequence {s} has probability zero: no path of states can produce it"
     if labelled:
         what += " with its known states"
     remedy = "check the zeros of startprob_init, transmat_init and the emissions, or set smoothing above 0"

@@ -154,7 +154,7 @@ def covariance_of_estimates(model: Mixture, params: MixtureParams) -> Array:
             H[j] = (above - below) * size / (2 * STEP)
         H = -(H + H.T) / 2
     if params.held.any() or np.linalg.eigvalsh(H)[0] <= 1e-9 * np.abs(H).max():
-        what = f"the likelihood has no strict maximum in all {d} parameters here, so they have no standard errors"
+        what = f"the likelihood has no strict maximum in all {d} parameters here, so there are no standard errors"
         raise DataError(
             what, remedy="use fewer components or covariance_type='tied', lower tol, or pass the rows of the fit"
         )
@@ -185,7 +185,7 @@ def summarize(model: GaussianMixture, X: Any, sample_weight: Any, level: float) 
     }  # fmt: skip
     notes = [
         f"{100 * level:g}% Wald limits by the sandwich estimator, on the logit scale for weights.",
-        "They hold for components that are there and told apart; which number of them is right is another question.",
+        "They assume well-separated components and do not account for the choice of their number.",
     ]
     return Summary("Gaussian mixture", table, facts, notes)
 

@@ -187,7 +187,7 @@ class MixtureSelection(Result):
         columns = ["covariance_type", "n_components", "log_likelihood", "n_parameters", "bic", "icl", "aic"]
         body = top[columns].to_string(index=False, float_format=lambda value: fmt(value, 6)).splitlines()
         fallen = int(self.table["collapsed"].sum())
-        notes = [f"{fallen} of {len(self.table)} fits had a component that collapsed"] if fallen else []
+        notes = [f"{fallen} of {len(self.table)} fits had a collapsed component"] if fallen else []
         slow = int((~self.table["converged"]).sum())
         notes += [f"{slow} of {len(self.table)} fits did not converge; raise max_iter"] if slow else []
         rule = "-" * max(map(len, [title, chosen, *body, *notes]))
@@ -202,10 +202,10 @@ def select(
     numbers = [whole(K, "n_components") for K in (sizes if isinstance(sizes, Iterable) else [sizes])]
     types = [choice(kind, "covariance_type", KINDS) for kind in ([kinds] if isinstance(kinds, str) else kinds)]
     if not numbers or not types:
-        raise ParameterError("there is nothing to choose from", remedy="name at least one number and one type")
+        raise ParameterError("there are no candidates", remedy="pass at least one number and one type")
     given = ("weights_init", "means_init", "precisions_init", "covariances_init")
     if any(getattr(model, name) is not None for name in given):
-        raise ParameterError("start values fit one number of components only", remedy="leave them out for select")
+        raise ParameterError("initial values fit only one number of components", remedy="leave them out for select")
     rows: list[dict[str, Any]] = []
     best: GaussianMixture | None = None
     lowest = (True, np.inf)

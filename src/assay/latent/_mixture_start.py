@@ -206,11 +206,11 @@ def _numbers(value: Any, name: str, shape: tuple[int, ...]) -> Array:
     try:
         found = np.array(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise ParameterError(f"{name} holds something that is no number", remedy=f"give an array of {shape}") from error
+        raise ParameterError(f"{name} contains a non-numeric value", remedy=f"pass an array of {shape}") from error
     if found.shape != shape:
         raise ParameterError(f"{name} has shape {found.shape}", remedy=f"expected {shape}")
     if not np.isfinite(found).all():
-        raise ParameterError(f"{name} holds NaN or inf", remedy="give finite numbers")
+        raise ParameterError(f"{name} contains NaN or inf", remedy="give finite numbers")
     return found
 
 
@@ -223,7 +223,7 @@ def _covariances(given: Given, kind: str, K: int, p: int, frame: Frame) -> Array
     """Covariances in the frame, from covariances_init or precisions_init."""
     if given.covariances is not None and given.precisions is not None:
         what = "covariances_init and precisions_init are both given"
-        raise ParameterError(what, remedy="give one of them")
+        raise ParameterError(what, remedy="pass one of them")
     name = "covariances_init" if given.covariances is not None else "precisions_init"
     value = given.covariances if given.covariances is not None else given.precisions
     if value is None:

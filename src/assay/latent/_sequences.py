@@ -81,14 +81,14 @@ def offsets(lengths: Any, n: int) -> Array:
         )
         raise DataError(f"{where}, but every sequence has at least one step", remedy="leave empty sequences out")
     if whole.sum() != n:
-        what = f"lengths add up to {whole.sum():,}, but there are {n:,} rows"
+        what = f"lengths sum to {whole.sum():,}, but there are {n:,} rows"
         raise DataError(what, remedy="give lengths whose sum is the number of rows")
     return np.concatenate([[0], np.cumsum(whole)]).astype(np.int64)
 
 
 def _refuse_lengths(lengths: Any) -> None:
     if lengths is not None:
-        what = "lengths belongs to one table that holds all sequences, but a list of sequences was passed"
+        what = "lengths applies to a single table of all sequences, but a list of sequences was passed"
         raise DataError(what, remedy="leave lengths out")
 
 
@@ -159,7 +159,7 @@ def _flat(part: Any, name: str) -> Array:
         raise DataError(what, remedy="pass one symbol per step, as a vector or a table of one column")
     if array.dtype.kind in "Mmc":
         raise DataTypeError(
-            f"{name} holds dates, times or complex numbers", remedy="pass text or whole numbers as symbols"
+            f"{name} contains dates, times or complex numbers", remedy="pass text or whole numbers as symbols"
         )
     return array
 
@@ -169,7 +169,7 @@ def _scalars(symbols: Array, name: str) -> Array:
     if symbols.dtype.kind == "O":
         for t, value in enumerate(symbols):
             if not (pd.api.types.is_scalar(value) or value is None) or isinstance(value, complex):
-                what = f"{name} holds a {type(value).__name__} at position {t}"
+                what = f"{name} contains a {type(value).__name__} at position {t}"
                 raise DataTypeError(what, remedy="pass text or whole numbers as symbols")
     if symbols.dtype.kind == "f" and np.isinf(symbols).any():
         what = f"{name} contains inf at position {int(np.argmax(np.isinf(symbols)))}"
@@ -222,8 +222,8 @@ def known_labels(given: Any, parameter: str) -> Array:
     """
     labels = _plain(_flat(list(given), parameter))
     if labels.size == 0 or pd.isna(labels).any() or len(set(labels.tolist())) < labels.size:
-        what = f"{parameter} = {listed(labels.tolist())} must hold different names, none of them missing"
-        raise ParameterError(what, remedy="give each name once")
+        what = f"{parameter} = {listed(labels.tolist())} must have distinct names, none of them missing"
+        raise ParameterError(what, remedy="pass each name once")
     return labels
 
 

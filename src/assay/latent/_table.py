@@ -29,11 +29,11 @@ class Gapped(Estimator):
             X = X.to_pandas()
         frame = as_frame(X, plain="biuf")
         if frame is None:
-            values = self._gate(X, reset=reset, finite=False)
+            values = self._validate(X, reset=reset, finite=False)
         else:
             self._match_columns(X if isinstance(X, pd.DataFrame) else frame.to_numpy(), reset=reset)
             if frame.shape[1] == 0 or len(frame) == 0:
-                self._gate(np.empty(frame.shape), reset=reset)  # which says what is missing
+                self._validate(np.empty(frame.shape), reset=reset)  # which says what is missing
             named = [f"column {name!r}" for name in frame.columns]  # a number without names
             values = np.column_stack(
                 [as_numbers(frame.iloc[:, j], where, remedy=ENCODE) for j, where in enumerate(named)]

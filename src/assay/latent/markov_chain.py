@@ -87,7 +87,7 @@ class MarkovChain(Estimator):
 
     def _check_state(self) -> None:
         sums = [self.startprob_.sum(), *self.transmat_.sum(axis=1)]
-        need(np.abs(np.array(sums) - 1.0).max() < 1e-6, "probabilities do not add up to one")
+        need(np.abs(np.array(sums) - 1.0).max() < 1e-6, "probabilities do not sum to 1")
 
     def __init__(self, smoothing: float = 0.0, *, state_names: Any = None) -> None:
         self.smoothing = smoothing
@@ -109,7 +109,7 @@ class MarkovChain(Estimator):
         names = np.arange(k) if state_names is None else known_labels(state_names, "state_names")
         if len(names) != k:
             what = f"state_names has {len(names)} names, startprob has {k} probabilities"
-            raise ParameterError(what, remedy="give one name per state")
+            raise ParameterError(what, remedy="pass one name per state")
         chain.states_ = names
         chain.startprob_ = check_law(startprob, (k,), "startprob")
         chain.transmat_ = check_law(transmat, (k, k), "transmat")
@@ -153,8 +153,8 @@ class MarkovChain(Estimator):
         if self.smoothing == 0 and stuck.any():
             who = listed([str(name) for name in self.states_[stuck]])
             warnings.warn(
-                f"no sequence goes on from {who}, so that all transitions from there are taken as equally likely; "
-                "set smoothing above 0 to say so on purpose",
+                f"no sequence continues after {who}, so all transitions from there are taken as equally likely; "
+                "set smoothing above 0 to silence this warning",
                 AssayWarning,
                 stacklevel=3,
             )

@@ -220,7 +220,7 @@ class GaussianMixture(DensityMixin, Gapped):
         K, columns = params.law.means.shape
         if (K, columns, params.law.kind) != (self.n_components, p, self.covariance_type):
             what = f"the last fit had {K} components of {columns} columns, covariance_type = {params.law.kind!r}"
-            raise ParameterError(what, remedy="start anew, clone(model).fit(X), after changing the model")
+            raise ParameterError(what, remedy="start from a new model, clone(model).fit(X), after changing parameters")
 
     def _rows(self, X: Any, sample_weight: Any, *, reset: bool) -> tuple[Array, Array | None]:
         """Rows that say something: with weight, and with a cell that is not missing."""
@@ -266,8 +266,8 @@ class GaussianMixture(DensityMixin, Gapped):
         if not held.size:
             if restarted:
                 at = ", ".join(map(str, restarted))
-                what = f"a component emptied or collapsed and was started anew from half of another (iteration {at})"
-                warnings.warn(f"{what}; use fewer components if it should not", AssayWarning, stacklevel=stacklevel)
+                what = f"a component became empty or collapsed and was restarted from half of another (iteration {at})"
+                warnings.warn(f"{what}; use fewer components to avoid this", AssayWarning, stacklevel=stacklevel)
             return
         bound = f"variances are held at reg_covar = {self.reg_covar:g} of the columns'"
         names = self._feature_names()

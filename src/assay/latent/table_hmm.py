@@ -362,7 +362,7 @@ class PoissonHMM(_TableHMM):
         below = values < 0
         if below.any():
             row, j = (int(at) for at in np.unravel_index(int(np.argmax(below)), values.shape))
-            what = f"Negative values in data: {self._column(j)} holds {values[row, j]:.4g} in row {row}"
+            what = f"Negative values in data: {self._column(j)} contains {values[row, j]:.4g} in row {row}"
             raise DataError(what, remedy="pass counts of 0 or more")
         return Counts(values), sequences
 

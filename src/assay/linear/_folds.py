@@ -145,7 +145,7 @@ def refit_the_rest(
 ) -> list[Array] | None:
     """The predictions found, and fits of the rows for the few that are not; None where they are not so few.
 
-    `clean` is X behind the gate; X itself is taken where it has names, so that a warning can tell them.
+    `clean` is X after validation; X itself is taken where it has names, so that a warning can tell them.
     """
     if found is None:
         return None

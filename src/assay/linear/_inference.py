@@ -317,7 +317,7 @@ class Inference(Stateful):
         if self.df <= 0:
             lines.append(
                 f"No residual degrees of freedom: {self.n} rows and {self.solution.rank + self.first} fitted "
-                "coefficients leave nothing to estimate sigma from, so no standard errors exist."
+                "coefficients leave nothing to estimate sigma from, so there are no standard errors."
             )
         elif self.is_perfect(target):
             lines.append("The fit is perfect up to rounding: standard errors and tests describe rounding noise.")
@@ -330,11 +330,13 @@ class Inference(Stateful):
         if self.kind in ROBUST and self.df > 0:
             lines.append(f"Standard errors are robust to unequal variances ({self.kind}), with t quantiles.")
             if self.meat is not None and np.isnan(self.meat).any():
-                lines.append(f"{self.kind} does not exist here: some row has leverage one.")
+                lines.append(f"{self.kind} is not defined here: some row has leverage 1.")
         if self.weighted:
             lines.append("Weights are precisions: var(y_i) = sigma^2/w_i; n counts the rows of positive weight.")
         if self.refined:
-            lines.append("The condition number is high: solved in double-double precision, no digits are lost.")
+            lines.append(
+                "The condition number is high: the fit was solved in double-double precision to keep full accuracy."
+            )
         return lines
 
     def summary(self, names: Sequence[str], target: int, level: float) -> Summary:

@@ -63,9 +63,9 @@ def alpha_grid(design: Design, alphas: Any, eps: float, l1_ratio: float, positiv
         try:
             grid = np.sort(np.asarray(alphas, dtype=np.float64).ravel())[::-1]
         except (TypeError, ValueError) as error:
-            raise ParameterError("alphas hold something that is no number", remedy="give numbers") from error
+            raise ParameterError("alphas contain a non-numeric value", remedy="pass numbers") from error
         if not grid.size or not np.isfinite(grid).all() or grid[-1] < 0:
-            raise ParameterError("alphas must be finite and at least zero", remedy="give at least one such number")
+            raise ParameterError("alphas must be finite and at least zero", remedy="pass at least one")
         return np.ascontiguousarray(grid)
     if l1_ratio == 0:
         raise ParameterError(
@@ -96,7 +96,9 @@ def cross_validate(
     weights = np.array([float(len(test)) if w is None else float(w[test].sum()) for _, test in splits])
     for k, (train, _) in enumerate(splits):
         if not len(train) or (w is not None and not w[train].any()):
-            raise DataError(f"fold {k} leaves no weight to train on", remedy="use other folds or other weights")
+            raise DataError(
+                f"fold {k} has no training row of positive weight", remedy="use other folds or other weights"
+            )
     by_rows: Any = sparse.csr_array(X) if is_sparse(X) else X
     whole, trained = _from_fold_moments(X, y, w, factors, splits, fit_intercept, n_jobs)
     design = from_rows(X, y, w, factors, fit_intercept) if whole is None else whole

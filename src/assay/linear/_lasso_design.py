@@ -379,7 +379,7 @@ def _sparse_design(
     A = sparse.csc_array(X, copy=True)
     A.sum_duplicates()
     if A.nnz > np.iinfo(np.int32).max:
-        raise DataError(f"X holds {A.nnz} non-zeros, more than 2^31", remedy="split the columns or thin the table")
+        raise DataError(f"X has {A.nnz} non-zeros, more than 2^31", remedy="use fewer columns or rows")
     A.data *= root[A.indices]
     p = X.shape[1]
     mx = root @ A if fit_intercept else np.zeros(p)

@@ -1,4 +1,4 @@
-"""What the lasso and elastic-net estimators share: the gate, the settings and the fitted attributes."""
+"""What the lasso and elastic-net estimators share: validation, the settings and the fitted attributes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Penalised(LinearModel):
     takes_sparse: ClassVar[bool] = True
 
     def _table(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, np.ndarray, np.ndarray | None, np.ndarray]:
-        X, y = self._gate(X, y, sparse="csc")
+        X, y = self._validate(X, y, sparse="csc")
         w = self._weights(sample_weight, X.shape[0])
         return X, y, w, penalty_factors(self.penalty_factors, X.shape[1])
 

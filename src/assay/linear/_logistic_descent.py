@@ -123,6 +123,6 @@ def stochastic_descent(
 
 def _diverged(solver: str, step: float, limit: float) -> DivergenceError:
     return DivergenceError(
-        f"solver={solver!r} ran away at learning_rate = {step:.4g}",
+        f"solver={solver!r} diverged at learning_rate = {step:.4g}",
         remedy=f"keep it below {limit:.4g}, leave it None, or use solver='newton'",
     )

@@ -172,8 +172,8 @@ def _refuse_tiny(rows: LogisticRows, names: Sequence[str]) -> None:
     small = (far > 0) & (far < SMALLEST)
     if small.any():
         at = int(np.argmax(small))
-        what = f"column {names[at]!r} moves by {far[at]:.2g} at most, too little to be squared"
-        raise DataError(what, remedy="multiply it by a constant")
+        what = f"column {names[at]!r} varies by at most {far[at]:.2g}, and its square underflows"
+        raise DataError(what, remedy="rescale the column")
 
 
 def _solve(

@@ -22,7 +22,7 @@ from sklearn.base import clone
 
 from assay.errors import ParameterError
 from assay.linear._logistic_fit import LikelihoodProblem, is_suspicious, is_wide, rows_of
-from assay.linear._logistic_gate import labels_of, log_probabilities, row_factors
+from assay.linear._logistic_input import labels_of, log_probabilities, row_factors
 from assay.linear._logistic_kernels import folds_block
 from assay.linear._logistic_newton import (
     APPROACH,

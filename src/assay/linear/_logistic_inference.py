@@ -149,7 +149,7 @@ def inference_of(model: Any, problem: LikelihoodProblem, found: Maximum) -> Infe
         df=found.effective_df,
         null_df=(problem.K - 1) * int(problem.intercept),
         intercept=problem.intercept,
-        kind=kind if found.separation is None else "stand-in, no maximum",
+        kind=kind if found.separation is None else "penalised, no maximum",
         n_iter=found.n_iter,
         notes=_notes(model, found),
     )
@@ -158,12 +158,12 @@ def inference_of(model: Any, problem: LikelihoodProblem, found: Maximum) -> Infe
 def _notes(model: Any, found: Maximum) -> tuple[str, ...]:
     notes = []
     if found.separation is not None:
-        notes.append(f"No maximum exists: {found.separation}; standard errors do not exist either.")
+        notes.append(f"No maximum exists: {found.separation}; so there are no standard errors.")
     elif model.penalty in ("l1", "elasticnet"):
-        notes.append("A lasso has no standard errors of the usual kind.")
+        notes.append("The usual standard errors do not apply to a lasso.")
     elif found.covariance is None:
         why = "fit with inference=True" if not model.inference else "there are too many coefficients"
-        notes.append(f"The covariance matrix was not kept; {why}.")
+        notes.append(f"The covariance matrix was not computed; {why}.")
     elif model.penalty == "l2":
         notes.append("Standard errors are those of a biased estimate around its own mean; df is effective.")
     if found.aliased:
@@ -177,13 +177,15 @@ def nested_test(one: Inference, other: Inference, columns: tuple[set[str], set[s
     """The likelihood ratio test of two maximum-likelihood fits to the same rows, whichever is the larger."""
     if one.kind != LIKELIHOOD or other.kind != LIKELIHOOD:
         what = "the likelihood ratio test compares maximum-likelihood fits"
-        raise ParameterError(what, remedy="fit both with penalty=None and firth=False on rows that overlap")
+        raise ParameterError(what, remedy="fit both with penalty=None and firth=False on data that are not separable")
     if not np.isclose(one.n, other.n) or not np.isclose(one.null_loss, other.null_loss, rtol=1e-8):
-        raise DataError("the two fits are of different rows", remedy="fit both to the same rows, weights and offsets")
+        raise DataError("the two fits use different rows", remedy="fit both to the same rows, weights and offsets")
     large, small = (one, other) if one.df >= other.df else (other, one)
     df = large.df - small.df
     if df <= 0 or not (columns[0] <= columns[1] or columns[1] <= columns[0]):
-        raise DataError("neither fit is nested in the other", remedy="leave out columns of one to get the other")
+        raise DataError(
+            "neither fit is nested in the other", remedy="the columns of one must be a subset of the other's"
+        )
     statistic = 2.0 * (small.loss - large.loss)
     if statistic < -1e-6 * max(1.0, small.loss):
         raise DataError("the larger fit is worse, so the two are not nested", remedy="use columns of the larger")
@@ -288,7 +290,7 @@ def _empty_loss(problem: LikelihoodProblem) -> float:
 def refuse_changed_rows(problem: LikelihoodProblem, full: Inference, coef: Array, intercept: Array) -> None:
     """A refit on rows that are not those of `fit` any more would compare two different things."""
     if not np.isclose(loss_at(problem, coef, intercept), full.loss, rtol=1e-6):
-        raise DataError("the training rows have changed since fit", remedy="fit again before asking for this")
+        raise DataError("the training rows have changed since fit", remedy="fit again first")
 
 
 def check_level(level: Any) -> float:

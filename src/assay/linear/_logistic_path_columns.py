@@ -310,7 +310,7 @@ class SparseColumns(PathColumns):
         A = sparse.csc_array(X, dtype=np.float64, copy=True)
         A.sum_duplicates()
         if A.nnz > np.iinfo(np.int32).max:
-            raise DataError(f"X holds {A.nnz} non-zeros, more than 2^31", remedy="split the columns or thin the table")
+            raise DataError(f"X has {A.nnz} non-zeros, more than 2^31", remedy="use fewer columns or rows")
         counts = np.diff(A.indptr)
         owner = np.repeat(np.arange(self.p), counts)
         top = np.zeros(self.p)

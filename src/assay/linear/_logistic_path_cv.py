@@ -15,9 +15,9 @@ import threading
 import numpy as np
 
 from assay.errors import DataError
-from assay.linear._logistic_gate import LogisticTable, log_probabilities
+from assay.linear._logistic_input import LogisticTable, log_probabilities
 from assay.linear._logistic_path import Solutions
-from assay.linear._logistic_path_gate import problem_of
+from assay.linear._logistic_path_input import problem_of
 from assay.metrics import auc
 from assay.numerics.threads import parallel
 from assay.progress import track
@@ -62,8 +62,8 @@ def fold_scores(
 def _refuse_missing_classes(table: LogisticTable, w: Array, rows: Array, where: str) -> None:
     present = np.bincount(table.codes[rows], weights=w[rows], minlength=table.K) > 0
     if not present.all():
-        what = f"{where} hold no row of class number {int(np.argmin(present))} (counted from 0)"
-        raise DataError(what, remedy="use fewer folds, or join or drop the rare class")
+        what = f"{where} have no row of class number {int(np.argmin(present))} (counted from 0)"
+        raise DataError(what, remedy="use fewer folds, or merge or drop the rare class")
 
 
 def _scores(table: LogisticTable, found: Solutions, test: Array, w: Array, metric: str) -> Array:

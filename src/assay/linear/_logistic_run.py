@@ -10,7 +10,7 @@ import numpy as np
 from assay.errors import CollinearityWarning, ConvergenceWarning, ParameterError, SeparationWarning
 from assay.linear._logistic_descent import MAX_ITER, TOL, gradient_descent, stochastic_descent
 from assay.linear._logistic_fit import WEAK, LikelihoodProblem, Maximum, loss_at, maximise, null_loss
-from assay.linear._logistic_gate import LogisticTable
+from assay.linear._logistic_input import LogisticTable
 from assay.linear._logistic_newton import NewtonFit
 from assay.linear._logistic_path import fit_penalized
 from assay.linear._logistic_rows import LogisticRows
@@ -33,19 +33,21 @@ def refuse_contradictions(model: Any) -> None:
     if model.penalty is None:
         for given, silent in (("C", model.C == 1.0), ("penalty_factors", model.penalty_factors is None)):
             if not silent:
-                what = f"{name}: {given} is given but penalty is None, so nothing is penalised"
-                raise ParameterError(what, remedy=f"set penalty='l2' (scikit-learn's default), or leave {given} alone")
+                what = f"{name}: {given} has no effect with penalty=None"
+                raise ParameterError(
+                    what, remedy=f"set penalty='l2' (scikit-learn's default), or leave {given} at its default"
+                )
     if (model.penalty == "elasticnet") != (model.l1_ratio is not None):
         what = f"{name}: penalty = {model.penalty!r} with l1_ratio = {model.l1_ratio!r}"
-        raise ParameterError(what, remedy="l1_ratio belongs to penalty='elasticnet', and must be given there")
+        raise ParameterError(what, remedy="l1_ratio is required for penalty='elasticnet', and for no other penalty")
     if model.firth and (model.penalty is not None or model.solver != "newton"):
         what = f"{name}: Firth's correction is a penalty of its own, solved by Newton's method"
         raise ParameterError(what, remedy="use firth=True with penalty=None and solver='newton'")
     if model.penalty in LASSOS and model.solver != "newton":
         what = f"{name}: solver = {model.solver!r} cannot solve penalty = {model.penalty!r}"
-        raise ParameterError(what, remedy="leave solver='newton', which stands for coordinate descent there")
+        raise ParameterError(what, remedy="use solver='newton', which runs coordinate descent for this penalty")
     if model.solver == "newton" and model.learning_rate is not None:
-        what = f"{name}: learning_rate has no meaning for Newton's method"
+        what = f"{name}: learning_rate does not apply to Newton's method"
         raise ParameterError(what, remedy="leave it None, or use solver='gradient' or 'sgd'")
 
 
@@ -123,7 +125,7 @@ def tell(model: Any, found: Maximum, p: int) -> None:
         remedy = "use firth=True or penalty='l2'" if len(model.classes_) == 2 else "use penalty='l2'"
         warnings.warn(
             f"{found.separation}, so no maximum-likelihood fit exists and coefficients would be infinite; "
-            f"a penalty of {WEAK:g} on standardised columns holds them: {remedy}",
+            f"a penalty of {WEAK:g} on standardised columns was added: {remedy}",
             SeparationWarning,
             stacklevel=3,
         )
@@ -135,6 +137,6 @@ def tell(model: Any, found: Maximum, p: int) -> None:
         warnings.warn(f"solver={model.solver!r}: {raised}; {remedy}", ConvergenceWarning, stacklevel=3)
     if found.rank < p and found.separation is None:
         others = "the intercept and the other columns" if model.fit_intercept else "the other columns"
-        said = f"{repeats(found.aliased)} what {others} say"
-        remedy = "the coefficients of least norm are given: drop columns, or use penalty='l2'"
+        said = f"{repeats(found.aliased)} {others}"
+        remedy = "the minimum-norm coefficients are returned: drop columns, or use penalty='l2'"
         warnings.warn(f"{said}; {remedy}", CollinearityWarning, stacklevel=3)

@@ -66,10 +66,10 @@ def cost_matrix(cost: Any) -> tuple[Array, float]:
     """A 2 x 2 table of costs and the threshold it implies."""
     table = np.asarray(cost, dtype=np.float64) if np.shape(cost) == (2, 2) else None
     if table is None or not np.isfinite(table).all():
-        raise ParameterError("cost is no 2 x 2 table of numbers", remedy="pass [[c00, c01], [c10, c11]]")
+        raise ParameterError("cost is not a 2 x 2 array of numbers", remedy="pass [[c00, c01], [c10, c11]]")
     false_positive, false_negative = table[0, 1] - table[0, 0], table[1, 0] - table[1, 1]
     if false_positive <= 0 or false_negative <= 0:
-        remedy = "cost[k, j] is that of deciding j where k is true, and wrong decisions must cost more than right ones"
+        remedy = "cost[k, j] is the cost of deciding j when k is true; wrong decisions must cost more than right ones"
         raise ParameterError("a wrong decision costs no more than the right one", remedy=remedy)
     return table, float(false_positive / (false_positive + false_negative))
 

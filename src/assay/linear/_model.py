@@ -35,7 +35,7 @@ def undetermined(model: Estimator, solution: Solution, n: int, others: str) -> s
     if n <= p:
         return f"{n} rows cannot determine the coefficients of {p} columns"
     names = model._feature_names()
-    return f"{repeats([names[j] for j in solution.aliased], most=8)} what {others} say"
+    return f"{repeats([names[j] for j in solution.aliased], most=8)} {others}"
 
 
 class LinearModel(RegressorMixin, Estimator):
@@ -51,7 +51,7 @@ class LinearModel(RegressorMixin, Estimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """The fitted linear function at each row of X."""
-        X = self._gate(X, reset=False, sparse=("csr", "csc") if self.takes_sparse else False)
+        X = self._validate(X, reset=False, sparse=("csr", "csc") if self.takes_sparse else False)
         return X @ self.coef_.T + self.intercept_
 
     def _refuse_overflow(self, coef: np.ndarray) -> None:
@@ -60,8 +60,8 @@ class LinearModel(RegressorMixin, Estimator):
         if bad.any():
             name = self._feature_names()[int(np.argmax(bad))]
             raise DataError(
-                f"the coefficient of column {name!r} is too large for a number, so small are its values",
-                remedy="multiply the column by a constant",
+                f"the coefficient of column {name!r} overflows because its values are too small",
+                remedy="rescale the column",
             )
 
     def __sklearn_tags__(self) -> Any:

@@ -383,8 +383,8 @@ def _lawson_hanson(A: Array, b: Array) -> Array:
         return nnls(A, b, maxiter=30 * A.shape[1])[0]
     except RuntimeError as error:
         raise DataError(
-            "the columns are so close to collinear that the nonnegative fit found no end",
-            remedy="raise alpha or drop columns that repeat others",
+            "the nonnegative fit did not converge because the columns are nearly collinear",
+            remedy="raise alpha or drop redundant columns",
         ) from error
 
 

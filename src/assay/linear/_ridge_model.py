@@ -49,7 +49,7 @@ class RidgeModel(LinearModel):
         self, X: Any, y: Any, sample_weight: Any, min_samples: int = 1
     ) -> tuple[RidgeRows, Array, Any, Array, Array | None]:
         """The gate: what the solvers take (rows and penalty factors), then clean X, y and weights."""
-        X, y = self._gate(
+        X, y = self._validate(
             X, y, sparse=("csr",), dtype=[np.float64, np.float32], multi_output=True, min_samples=min_samples
         )
         w = self._weights(sample_weight, X.shape[0])
@@ -98,7 +98,7 @@ class RidgeModel(LinearModel):
         value = self._inference[name]
         if np.isnan(value).any() and name == "loo":
             raise AttributeError(
-                "the leave-one-out error does not exist: one row alone determines a coefficient; use a larger alpha"
+                "the leave-one-out error is not defined: a single row determines a coefficient; use a larger alpha"
             )
         return float(value[0]) if self.coef_.ndim == 1 else value
 
@@ -127,7 +127,7 @@ class RidgeModel(LinearModel):
         every = np.atleast_1d(self._inferred("edf", "summary()"))
         if target is None and every.size > 1:
             raise ParameterError(
-                f"there are {every.size} targets, and a summary is about one of them", remedy="pass target=0, 1, ..."
+                f"there are {every.size} targets, and a summary is for one of them", remedy="pass target=0, 1, ..."
             )
         target = 0 if target is None else target
         if not integer(0, every.size - 1).accepts(target):
@@ -161,7 +161,7 @@ class RidgeModel(LinearModel):
             },
             notes=(
                 f"Standard errors, t tests and {100 * level:g}% intervals describe how a biased estimator varies",
-                "around its own mean; the bias is not in them.",
+                "around its own mean; they do not account for the bias.",
             ),
         )
 

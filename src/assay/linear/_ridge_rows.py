@@ -102,7 +102,7 @@ def route(rows: RidgeRows, factors: Array, positive: bool = False) -> str:
         if p > NONNEGATIVE:
             raise DataError(
                 f"positive=True works on a p x p matrix, and p = {p} columns make it too large",
-                remedy=f"screen the columns down to {NONNEGATIVE} first, or set positive=False",
+                remedy=f"select at most {NONNEGATIVE} columns first, or set positive=False",
             )
         return "primal"
     if not rows.is_sparse:
@@ -145,12 +145,12 @@ def _refuse_scales(rows: RidgeRows, spread: Array) -> None:
     """Columns whose squares leave the range of doubles, though they are not constant."""
     if not np.isfinite(spread).all():
         where = column_name(rows, int(np.argmin(np.isfinite(spread))))
-        raise DataError(f"{where} holds values whose squares overflow", remedy="divide it by a large constant first")
+        raise DataError(f"{where} contains values whose squares overflow", remedy="divide it by a large constant first")
     for j in np.flatnonzero(spread < 1e-305):
         x = rows.X[:, [j]].toarray() if rows.is_sparse else rows.X[:, j]
         if (x != x[0]).any() or (not rows.intercept and x.any()):
             remedy = "multiply it by a large constant first"
-            raise DataError(f"{column_name(rows, int(j))} holds values whose squares underflow", remedy=remedy)
+            raise DataError(f"{column_name(rows, int(j))} contains values whose squares underflow", remedy=remedy)
 
 
 def _raw_moments(rows: RidgeRows) -> Moments:

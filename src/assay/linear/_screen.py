@@ -331,7 +331,7 @@ def _refuse(column: np.ndarray, j: int, names: Any) -> None:
     where = f"column {j}" if names is None else f"column {str(names[j])!r}"
     raise DataError(
         f"X contains {'NaN' if is_nan else 'inf'} in {where}, row {row}",
-        remedy=IMPUTE if is_nan else "replace it by a finite number or drop that row",
+        remedy=IMPUTE if is_nan else "replace it with a finite number or drop that row",
     )
 
 

@@ -194,7 +194,7 @@ class Family:
 
 @dataclass(eq=False)
 class _Sample:
-    """The training data behind the gate: powers of two taken out of columns and target."""
+    """The validated training data: powers of two taken out of columns and target."""
 
     X: Array
     y: Array
@@ -237,7 +237,7 @@ class Selector(LinearModel):
         raise NotImplementedError
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> tuple[_Sample, SubsetProblem, Family, Selection]:
-        X, y = self._gate(X, y, order="C")
+        X, y = self._validate(X, y, order="C")
         w = self._weights(sample_weight, len(y))
         warn_of_light_weights(w)
         sample = _tame(X, np.ascontiguousarray(y, dtype=np.float64), w)
@@ -264,8 +264,8 @@ class Selector(LinearModel):
         if lost.size:
             names = ", ".join(repr(self._feature_names()[j]) for j in lost[:5]) + (", ..." if lost.size > 5 else "")
             warnings.warn(
-                f"columns {names} have less than 1e-9 of their variance left beside the others, so no model holds them "
-                "together with all that they repeat; drop columns, or take differences of near copies",
+                f"columns {names} are determined by other columns up to 1e-9 of their variance, so no model includes "
+                "them together with those; drop columns, or use differences of near-copies",
                 CollinearityWarning,
                 stacklevel=4,
             )

@@ -59,7 +59,7 @@ class _Basis(TransformerMixin, Estimator):
             given = [str(name) for name in input_features]
             if len(given) != len(names):
                 what = f"input_features should have length equal to number of features ({len(names)})"
-                raise DataError(f"{what}, got {len(given)}", remedy="give one name per column")
+                raise DataError(f"{what}, got {len(given)}", remedy="pass one name per column")
             if hasattr(self, "feature_names_in_") and given != names:
                 raise DataError("input_features is not equal to feature_names_in_", remedy="leave it out")
             names = given
@@ -146,7 +146,7 @@ class PolynomialBasis(_Basis):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Count the products and, with orthogonal=True, find the recurrence of each column."""
-        X = self._gate(X, dtype=FLOATS)
+        X = self._validate(X, dtype=FLOATS)
         w = self._weights(sample_weight, len(X))
         p, terms = X.shape[1], self._terms()
         self.powers_ = self._powers(terms)
@@ -177,7 +177,7 @@ class PolynomialBasis(_Basis):
 
     def transform(self, X: Any) -> np.ndarray:
         """The products of each row."""
-        X = self._gate(X, reset=False, dtype=FLOATS)
+        X = self._validate(X, reset=False, dtype=FLOATS)
         out = np.empty((len(X), self.n_output_features_), dtype=X.dtype)
         if self.include_bias:
             out[:, 0] = 1.0
@@ -307,7 +307,7 @@ class SplineBasis(_Basis):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Place the knots of each column."""
-        X = self._gate(X, dtype=FLOATS)
+        X = self._validate(X, dtype=FLOATS)
         w = self._weights(sample_weight, len(X))
         self._refuse_natural()
         placed = self._placed_knots(X, w)
@@ -318,7 +318,7 @@ class SplineBasis(_Basis):
 
     def transform(self, X: Any) -> np.ndarray:
         """The splines of each row, column after column."""
-        X = self._gate(X, reset=False, dtype=FLOATS)
+        X = self._validate(X, reset=False, dtype=FLOATS)
         out = np.zeros((len(X), self.n_output_features_), dtype=X.dtype)
         first = 0
         for c, (spline, width) in enumerate(zip(self._splines, self._widths, strict=True)):
@@ -342,7 +342,7 @@ class SplineBasis(_Basis):
             try:
                 given = np.asarray(self.knots, dtype=np.float64)
             except (TypeError, ValueError) as error:
-                raise ParameterError("SplineBasis: knots holds something that is no number") from error
+                raise ParameterError("SplineBasis: knots contains a non-numeric value") from error
             given = np.repeat(given[:, None], p, axis=1) if given.ndim == 1 else given
             sound = given.ndim == 2 and given.shape[1:] == (p,) and len(given) >= 2
             if not sound or not np.isfinite(given).all() or not (np.diff(given, axis=0) > 0).all():
@@ -466,7 +466,7 @@ class RadialBasis(_Basis):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the centres and the scale."""
-        X = self._gate(X, dtype=FLOATS)
+        X = self._validate(X, dtype=FLOATS)
         unit = unit_of(X)
         x = X.astype(np.float64) / unit
         centers = self._chosen(x, unit)
@@ -477,7 +477,7 @@ class RadialBasis(_Basis):
 
     def transform(self, X: Any) -> np.ndarray:
         """The height of each bump at each row."""
-        X = self._gate(X, reset=False, dtype=FLOATS)
+        X = self._validate(X, reset=False, dtype=FLOATS)
         with np.errstate(over="ignore"):
             x, c = (np.clip(part / self.scale_, -1e150, 1e150) for part in (X.astype(np.float64), self.centers_))
         out = cdist(x, c, "sqeuclidean")
@@ -489,10 +489,10 @@ class RadialBasis(_Basis):
             try:
                 given = np.asarray(self.centers, dtype=np.float64)
             except (TypeError, ValueError) as error:
-                raise ParameterError("RadialBasis: centers holds something that is no number") from error
+                raise ParameterError("RadialBasis: centers contains a non-numeric value") from error
             if given.ndim != 2 or given.shape[1] != x.shape[1] or not len(given) or not np.isfinite(given).all():
                 what = f"RadialBasis: centers of shape {given.shape} do not fit {x.shape[1]} columns"
-                raise ParameterError(what, remedy="give one finite row of coordinates per centre")
+                raise ParameterError(what, remedy="pass one finite row of coordinates per centre")
             return given / unit
         if self.centers == "quantile":
             if x.shape[1] != 1:

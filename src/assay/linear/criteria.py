@@ -270,9 +270,7 @@ def cv_errors(
     """
     splits = [(train, test) for train, test in folds(cv, X, y) if w is None or (w[test].any() and w[train].any())]
     if len(splits) < 2:
-        raise DataError(
-            "fewer than two folds hold rows of positive weight", remedy="use more folds or weight more rows"
-        )
+        raise DataError("fewer than two folds have rows of positive weight", remedy="use other folds or weights")
     trains: Sequence[Callable[[], Any]]
     trains = _training_sets(X, y, w, splits) if from_moments else [partial(_rows, X, y, w, t) for t, _ in splits]
 
@@ -305,7 +303,7 @@ def validation_errors(
     held = int(np.ceil(fraction * rows.size))
     if held < 1 or held >= rows.size:
         raise DataError(
-            f"holding out {fraction:g} of {rows.size} rows leaves nothing to fit or nothing to test",
+            f"holding out {fraction:g} of {rows.size} rows leaves no rows to fit or none to test",
             remedy="pass more rows or another validation_fraction",
         )
     order = check_random_state(random_state).permutation(rows)

@@ -236,7 +236,7 @@ def literal(
     if solver == "gradient":
         trace = _trace(solver, objective, converged, limit, "iterations")
     else:
-        trace = Trace(objective, False, "a constant step wanders around the answer instead of reaching it")
+        trace = Trace(objective, False, "a constant step oscillates around the solution instead of converging to it")
     p = X.shape[1]
     return Descent(B[:, :p].T.copy(), B[:, p].copy() if intercept else np.zeros(len(B)), trace)
 
@@ -310,5 +310,5 @@ def _trace(solver: str, objective: np.ndarray, converged: bool, tol: float, unit
 def _diverged(solver: str, step: float, largest: float, columns: str = "standardised") -> Any:
     return DivergenceError(
         f"solver={solver!r} diverged with learning_rate = {step:g}",
-        remedy=f"on these ({columns}) data steps below {largest:.4g} hold; None chooses half of that",
+        remedy=f"on these ({columns}) data steps below {largest:.4g} converge; None uses half of that",
     )

@@ -82,7 +82,7 @@ class LeastSquaresClassifier(ClassifierMixin, Estimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, p), dense or sparse, and classes y."""
-        X = self._gate(X, sparse=("csr",))
+        X = self._validate(X, sparse=("csr",))
         n, p = X.shape
         w = self._weights(sample_weight, n)
         self.classes_, codes = class_codes(y, n, w)
@@ -102,7 +102,7 @@ class LeastSquaresClassifier(ClassifierMixin, Estimator):
 
     def decision_function(self, X: Any) -> Array:
         """The fitted values (n, K); for two classes the difference f_1 - f_0, (n,)."""
-        X = self._gate(X, reset=False, sparse=("csr", "csc"))
+        X = self._validate(X, reset=False, sparse=("csr", "csc"))
         with np.errstate(over="ignore", invalid="ignore"):
             fits = np.asarray(X @ self.coef_.T) + self.intercept_
         return fits.ravel() if len(self.classes_) == 2 else fits
@@ -121,10 +121,10 @@ class LeastSquaresClassifier(ClassifierMixin, Estimator):
         for label, value in self.class_weight.items():
             at = np.flatnonzero(self.classes_ == label)
             if not at.size:
-                what = f"class_weight names the class {label!r}, which y does not hold"
+                what = f"class_weight names the class {label!r}, which does not occur in y"
                 raise ParameterError(what, remedy=f"the classes are {self.classes_.tolist()}")
             if not real(0, open_low=True).accepts(value):
-                raise ParameterError(f"class_weight of {label!r} is {value!r}", remedy="give a positive number")
+                raise ParameterError(f"class_weight of {label!r} is {value!r}", remedy="pass a positive number")
             factors[at] = float(value)
         return factors
 
@@ -132,8 +132,8 @@ class LeastSquaresClassifier(ClassifierMixin, Estimator):
         bad = ~np.isfinite(solution.coef).all(axis=1)
         if bad.any():
             name = self._feature_names()[int(np.argmax(bad))]
-            what = f"the coefficient of column {name!r} is too large for a number, so small are its values"
-            raise DataError(what, remedy="multiply the column by a constant")
+            what = f"the coefficient of column {name!r} overflows because its values are too small"
+            raise DataError(what, remedy="rescale the column")
         coef, intercept = solution.coef.T, solution.intercept
         if len(self.classes_) == 2:
             coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
@@ -143,7 +143,7 @@ class LeastSquaresClassifier(ClassifierMixin, Estimator):
     def _warn(self, solution: Solution, n: int) -> None:
         what = undetermined(self, solution, n, "others")
         if what is not None:
-            remedy = "the coefficients of least norm are given: drop columns, or set alpha above 0"
+            remedy = "the minimum-norm coefficients are returned: drop columns, or set alpha above 0"
             warnings.warn(f"{what}; {remedy}", CollinearityWarning, stacklevel=3)
 
     def __sklearn_tags__(self) -> Any:

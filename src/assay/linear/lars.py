@@ -198,7 +198,7 @@ class Lars(LinearModel):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Follow the path to its end and choose a knot."""
-        X, y = self._gate(X, y, min_samples=2 if self.criterion in ("cv", "validation") else 1)
+        X, y = self._validate(X, y, min_samples=2 if self.criterion in ("cv", "validation") else 1)
         y = np.asarray(y, dtype=np.float64)
         w = self._weights(sample_weight, len(y))
         X, unit = _tame(X)
@@ -254,14 +254,14 @@ class Lars(LinearModel):
         knots = follow_path(problem, self.method == "lasso", limit, self.max_iter)
         self._refuse_overflow(knots.coef.T)
         if not (np.isfinite(knots.alphas).all() and np.isfinite(knots.intercepts).all()):
-            raise DataError("the path leaves the range of numbers", remedy="rescale the columns of X and y")
+            raise DataError("the path overflows", remedy="rescale the columns of X and y")
         return knots
 
     def _say(self, problem: LarsProblem, knots: Knots) -> None:
         """Warn of columns that were passed over and of a path cut short."""
         names = self._feature_names()
         constant = np.flatnonzero(problem.scale == 0) if problem.n > 1 else np.arange(0)
-        for what, columns in (("are constant", constant), ("repeat others that are active", knots.aliased)):
+        for what, columns in (("are constant", constant), ("are combinations of active columns", knots.aliased)):
             if columns.size:
                 listed = ", ".join(repr(names[j]) for j in columns[:5]) + (", ..." if columns.size > 5 else "")
                 warnings.warn(
@@ -271,7 +271,7 @@ class Lars(LinearModel):
                 )
         if not knots.finished:
             warnings.warn(
-                f"the path was cut short at alpha = {knots.alphas[-1]:g}; raise max_iter to follow it to its end",
+                f"the path stopped at alpha = {knots.alphas[-1]:g}; raise max_iter to compute the rest",
                 ConvergenceWarning,
                 stacklevel=3,
             )

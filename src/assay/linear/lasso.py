@@ -105,7 +105,7 @@ class _OnePenalty(Penalised):
     def _one_of_alpha_and_budget(self) -> None:
         name = type(self).__name__
         if self.budget is None and self.alpha is None:
-            raise ParameterError(f"{name}: alpha and budget are both None", remedy="give one of them")
+            raise ParameterError(f"{name}: alpha and budget are both None", remedy="pass one of them")
         if self.budget is not None and self.alpha not in (None, 1.0):
             raise ParameterError(
                 f"{name}: alpha = {self.alpha!r} and budget = {self.budget!r} are both given",
@@ -454,7 +454,7 @@ def lasso_path(X: Any, y: Any, **options: Any) -> Path:
     [[0.25, 0.85]]
     """
     if "l1_ratio" in options:
-        raise ParameterError("lasso_path takes no l1_ratio", remedy="call enet_path")
+        raise ParameterError("lasso_path has no l1_ratio", remedy="call enet_path")
     return _path(X, y, "Lasso path", l1_ratio=1.0, **options)
 
 

@@ -230,7 +230,7 @@ class LinearRegression(LinearModel):
             )
         _check_level(level)
         index = X.index if isinstance(X, pd.DataFrame) else None
-        X = self._gate(X, reset=False, sparse=("csr",))
+        X = self._validate(X, reset=False, sparse=("csr",))
         target = self._target(None)
         fitted = (X @ self.coef_.T + self.intercept_).reshape(X.shape[0])
         band = self._inference.band(dense(X, slice(None)), fitted, target, interval, level)
@@ -249,7 +249,7 @@ class LinearRegression(LinearModel):
         """Leverage, internally and externally studentised residuals and Cook's distance of the training rows."""
         check_is_fitted(self)
         if not hasattr(self, "_rows"):
-            raise DataError("the rows of partial_fit are not kept", remedy="use fit to get diagnostics")
+            raise DataError("partial_fit does not store the rows", remedy="use fit to get diagnostics")
         target = self._target(target)
         fitted, w = self._rows
         residuals = self.residuals_ if self.residuals_.ndim == 1 else self.residuals_[:, target]
@@ -325,7 +325,7 @@ class LinearRegression(LinearModel):
     def _take(
         self, X: Any, y: Any, sample_weight: Any, reset: bool = True
     ) -> tuple[RowBlock, np.ndarray, np.ndarray | None]:
-        X, y = self._gate(X, y, sparse=("csr",), multi_output=True, reset=reset)
+        X, y = self._validate(X, y, sparse=("csr",), multi_output=True, reset=reset)
         y = np.ascontiguousarray(y, dtype=np.float64)
         if reset:
             self._one_target = y.ndim == 1
@@ -384,7 +384,7 @@ class LinearRegression(LinearModel):
         k = self._inference.rss.size
         if target is None and k > 1:
             raise ParameterError(
-                f"there are {k} targets, and an answer is about one of them",
+                f"there are {k} targets, and this result is for a single target",
                 remedy="fit one target at a time, or pass target=0, 1, ... where it is taken",
             )
         if target is not None and not integer(0, k - 1).accepts(target):
@@ -394,7 +394,7 @@ class LinearRegression(LinearModel):
     def _warn(self, solution: Solution, n: int) -> None:
         what = undetermined(self, solution, n, "the intercept and the other columns")
         if what is not None:
-            remedy = "the coefficients of least norm are given: drop columns, or use Ridge or Lasso"
+            remedy = "the minimum-norm coefficients are returned: drop columns, or use Ridge or Lasso"
             warnings.warn(f"{what}; {remedy}", CollinearityWarning, stacklevel=3)
 
 

@@ -143,7 +143,7 @@ class LocalRegression(RegressorMixin, Estimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Store the rows, choose the bandwidth if asked to, and compute the fit's degrees of freedom."""
         self._y_name = str(y.name) if isinstance(y, pd.Series) and y.name is not None else "y"
-        X, y = self._gate(X, y)
+        X, y = self._validate(X, y)
         w = self._weights(sample_weight, len(X))
         weights = np.ones(len(X)) if w is None else w
         used = np.flatnonzero(weights)
@@ -186,7 +186,7 @@ class LocalRegression(RegressorMixin, Estimator):
             remedy = "it must be None, 'confidence' or 'prediction'"
             raise ParameterError(f"LocalRegression: interval = {interval!r} is out of range", remedy=remedy)
         index = X.index if isinstance(X, pd.DataFrame) else None
-        X = self._gate(X, reset=False)
+        X = self._validate(X, reset=False)
         mean, variance = self._fits(X)
         if not return_std and interval is None:
             return mean

@@ -31,7 +31,6 @@ from assay.errors import DataError, ParameterError
 from assay.labels import class_labels
 from assay.linear._logistic_fit import LikelihoodProblem, Maximum
 from assay.linear._logistic_folds import predict_folds
-from assay.linear._logistic_gate import SHARED, LogisticModel
 from assay.linear._logistic_inference import (
     Inference,
     check_level,
@@ -41,6 +40,7 @@ from assay.linear._logistic_inference import (
     profile_intervals,
     refuse_changed_rows,
 )
+from assay.linear._logistic_input import SHARED, LogisticModel
 from assay.linear._logistic_run import LASSOS, find_maximum, make_problem, refuse_contradictions, tell
 from assay.linear._logistic_threshold import ThresholdChoice, choose_threshold
 from assay.numerics.separation import Separation
@@ -269,7 +269,8 @@ class LogisticRegression(LogisticModel):
         if not known.all():
             row = int(np.argmin(known))
             raise DataError(
-                f"y holds {labels[row]!r} in row {row}, a class that fit did not see", remedy="drop that row"
+                f"y contains {labels[row]!r} in row {row}, a class that does not occur in the training rows",
+                remedy="drop that row",
             )
         w = self._weights(sample_weight, len(labels))
         w = np.ones(len(labels)) if w is None else w
@@ -301,8 +302,8 @@ class LogisticRegression(LogisticModel):
         bad = ~np.isfinite(found.coef).all(axis=0)
         if bad.any():
             name = problem.names[int(np.argmax(bad))]
-            what = f"the coefficient of column {name!r} is too large for a number, so small are its values"
-            raise DataError(what, remedy="multiply the column by a constant")
+            what = f"the coefficient of column {name!r} overflows because its values are too small"
+            raise DataError(what, remedy="rescale the column")
         self.coef_, self.intercept_ = found.coef, found.intercept
         self.cut_ = float(special.logit(self.threshold))
         self.n_iter_ = found.n_iter
@@ -325,10 +326,12 @@ class LogisticRegression(LogisticModel):
             raise ParameterError(f"{what} needs a maximum of the likelihood, but {why}", remedy=remedy)
         problem = self._training
         if problem is None and not self.inference:
-            raise DataError("inference=False kept no rows to refit", remedy="fit again with inference=True")
+            raise DataError(
+                "with inference=False the rows are not stored for a refit", remedy="fit again with inference=True"
+            )
         if problem is None:
-            what = f"{what} refits the training rows, which do not travel with a stored or copied model"
-            raise DataError(what, remedy="fit again to ask for it")
+            what = f"{what} refits the training rows, which are not stored in model files or copies"
+            raise DataError(what, remedy="fit again first")
         refuse_changed_rows(problem, self._inference, self.coef_, self.intercept_)
         return replace(problem, tol=min(problem.tol, 1e-8), max_iter=max(problem.max_iter, 100), n_jobs=self.n_jobs)
 

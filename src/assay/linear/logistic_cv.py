@@ -28,10 +28,10 @@ import pandas as pd
 from assay.base import jobs, one_of, seed
 from assay.errors import ConvergenceWarning, ParameterError
 from assay.linear._lasso_cv import falls_beyond
-from assay.linear._logistic_gate import LogisticTable
+from assay.linear._logistic_input import LogisticTable
 from assay.linear._logistic_path import Solutions
 from assay.linear._logistic_path_cv import fold_scores
-from assay.linear._logistic_path_gate import PATH_SHARED, PathModel, problem_of
+from assay.linear._logistic_path_input import PATH_SHARED, PathModel, problem_of
 from assay.numbers import fmt
 from assay.resampling import Folds, cv_mean_and_error, folds, folds_constraint, one_standard_error
 from assay.results import Curve, Path

@@ -184,7 +184,7 @@ class Ridge(RidgeModel):
         """alpha per target, or budget per target: exactly one of them."""
         if self.budget is None:
             if self.alpha is None:
-                raise ParameterError("Ridge: alpha and budget are both None", remedy="give one of them")
+                raise ParameterError("Ridge: alpha and budget are both None", remedy="pass one of them")
             return per_target("alpha", self.alpha, k), None
         if self.alpha is not None and not (np.ndim(self.alpha) == 0 and self.alpha == 1.0):
             raise ParameterError(
@@ -193,7 +193,7 @@ class Ridge(RidgeModel):
             )
         budget = per_target("budget", self.budget, k)
         if not budget.all():
-            raise ParameterError("Ridge: budget holds a zero", remedy="every budget must be positive")
+            raise ParameterError("Ridge: budget contains a zero", remedy="every budget must be positive")
         return None, budget
 
     def _fit_by_search(

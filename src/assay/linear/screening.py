@@ -40,7 +40,7 @@ _regressor = Constraint(
 
 
 class _Screen(SelectorMixin, Estimator):
-    """What both screens share: the gate, the survivors as a table, and the model of the survivors."""
+    """What both screens share: validation, the survivors as a table, and the model of the survivors."""
 
     state: ClassVar[Specs] = {
         "n_keep_": integer(1),
@@ -62,7 +62,7 @@ class _Screen(SelectorMixin, Estimator):
 
     def transform(self, X: Any) -> Any:
         """The columns of X that survived."""
-        X = self._gate(X, reset=False, sparse=("csr", "csc"), dtype=[np.float64, np.float32])
+        X = self._validate(X, reset=False, sparse=("csr", "csc"), dtype=[np.float64, np.float32])
         return X[:, np.flatnonzero(self.support_)]
 
     def _get_support_mask(self) -> np.ndarray:
@@ -71,7 +71,7 @@ class _Screen(SelectorMixin, Estimator):
 
     def _enter(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, np.ndarray, np.ndarray | None, int]:
         """Clean X (not yet searched for NaN), y and weights, and how many columns to keep."""
-        X, y = self._gate(X, y, sparse=("csr", "csc"), dtype=[np.float64, np.float32], finite=False, min_samples=2)
+        X, y = self._validate(X, y, sparse=("csr", "csc"), dtype=[np.float64, np.float32], finite=False, min_samples=2)
         weight = self._weights(sample_weight, len(y))
         if not isinstance(X, np.ndarray) and not X.has_canonical_format:
             X = X.copy()
@@ -130,7 +130,7 @@ class _Screen(SelectorMixin, Estimator):
             self.intercept_ = float(np.ravel(fitted.intercept_)[0])
 
     def _predict(self, X: Any) -> np.ndarray:
-        X = self._gate(X, reset=False, sparse=("csr", "csc"), dtype=[np.float64, np.float32])
+        X = self._validate(X, reset=False, sparse=("csr", "csc"), dtype=[np.float64, np.float32])
         return np.ravel(self.estimator_.predict(self._columns(X, self.survivors_, self.estimator_)))
 
     def __sklearn_tags__(self) -> Any:
@@ -348,7 +348,7 @@ def _nonzero(fitted: Any) -> np.ndarray:
     """Which of its columns a fitted model uses."""
     if not hasattr(fitted, "coef_"):
         raise ParameterError(
-            f"IterativeSIS: {type(fitted).__name__} has no coef_ that tells which columns it selects",
+            f"IterativeSIS: {type(fitted).__name__} has no coef_ to show which columns it selects",
             remedy="use a sparse linear model such as LassoCV() or Lars(criterion='bic')",
         )
     coef = np.ravel(fitted.coef_)

@@ -359,7 +359,7 @@ class Stagewise(Selector):
         arcs = np.append(0.0, np.cumsum(np.abs(moves)))[places]
         sizes = np.count_nonzero(whole, axis=1)
         within = places.size if (sizes <= most).all() else max(1, int(np.argmax(sizes > most)))
-        message = "no column is left with a product above the tolerance" if converged else "all moves are used up"
+        message = "no column has a product above the tolerance" if converged else "all moves were made"
         return _Walk(
             sets=[np.flatnonzero(row) for row in whole[:within]],
             unit=whole[:within],

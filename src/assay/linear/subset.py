@@ -146,7 +146,7 @@ class BestSubset(Selector):
             if self.method == "auto":
                 return _spliced(problem, most)
             raise DataError(
-                f"{len(problem.c)} columns repeat each other in too many ways for an exact search",
+                f"{len(problem.c)} columns are collinear in too many ways for an exact search",
                 remedy='drop the collinear columns, or use method="splicing"',
             ) from error
 

@@ -154,7 +154,7 @@ class KernelMachine(Estimator):
 
     def _check_state(self) -> None:
         vectors = self.support_vectors_
-        need(hasattr(vectors, "shape") and vectors.shape[0] == self.support_.size, "support vectors are missing")
+        need(hasattr(vectors, "shape") and vectors.shape[0] == self.support_.size, "it has no support vectors")
         if isinstance(vectors, np.ndarray) and vectors.ndim == 2 and vectors.dtype.kind == "f":
             need(
                 vectors.shape[1] == self.n_features_in_ and np.isfinite(vectors).all(), "support vectors are not finite"
@@ -178,7 +178,7 @@ class KernelMachine(Estimator):
         """Rows as the kernel reads them: clean numbers, or as they come where it reads texts."""
         if self._reads_numbers():
             sparse_too = False if self._pairwise() else "csr"
-            rows = self._gate(X, reset=reset, sparse=sparse_too, order="C")
+            rows = self._validate(X, reset=reset, sparse=sparse_too, order="C")
             if self._pairwise() and reset:
                 _check_gram(rows)
             if reset:
@@ -228,10 +228,12 @@ class KernelMachine(Estimator):
         if self.solver == "auto":
             return ("smo" if n <= FEW else "working_set") if coupled else "dual_ascent"
         if self.solver == "dual_ascent" and coupled:
-            what = "solver = 'dual_ascent' moves one coefficient at a time, which a bias does not allow"
+            what = (
+                "solver = 'dual_ascent' updates one coefficient at a time, which does not work with an unpenalised bias"
+            )
             raise ParameterError(what, remedy="pass bias='augmented' or bias='none', or solver='smo'")
         if self.solver == "smo" and not coupled:
-            what = f"solver = 'smo' moves pairs of coefficients, which bias = {self.bias!r} does not need"
+            what = f"solver = 'smo' updates pairs of coefficients, which bias = {self.bias!r} does not need"
             raise ParameterError(what, remedy="pass solver='dual_ascent' or solver='working_set'")
         return str(self.solver)
 
@@ -373,7 +375,7 @@ def _check_gram(K: Array) -> None:
     if bad:
         what = (
             "the Gram matrix is not positive semi-definite, so the dual may have several optima and the duality gap "
-            "proves nothing; clip its negative eigenvalues, or use a valid kernel"
+            "is no certificate; clip its negative eigenvalues, or use a valid kernel"
         )
         warnings.warn(what, AssayWarning, stacklevel=5)
 
@@ -400,7 +402,7 @@ def wide_columns(estimator: Estimator, X: Array) -> None:
     if spread[widest] > UNEVEN * spread[narrowest]:
         what = (
             f"{estimator._column(int(widest))} varies more than {UNEVEN:,.0f} times as much as "
-            f"{estimator._column(int(narrowest))}, which the machine hardly sees; standardise the columns first, for "
+            f"{estimator._column(int(narrowest))}, which then has almost no effect; standardise the columns first, for "
             "instance with sklearn.preprocessing.StandardScaler"
         )
         warnings.warn(what, AssayWarning, stacklevel=4)

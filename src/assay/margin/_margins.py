@@ -85,7 +85,9 @@ def margins_of(model: Any, scores: Array, y: Any) -> Margins:
     known = model.classes_.tolist()
     strange = [label for label in np.unique(labels).tolist() if label not in known]
     if strange:
-        raise DataError(f"y holds {strange[0]!r}, which the machine does not know", remedy="pass rows of its classes")
+        raise DataError(
+            f"y contains {strange[0]!r}, which is not a class of the model", remedy="pass rows of the model's classes"
+        )
     codes = np.searchsorted(model.classes_, labels)
     parts, names = [], []
     with np.errstate(divide="ignore", invalid="ignore"):

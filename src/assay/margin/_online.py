@@ -21,11 +21,11 @@ def online_codes(known: Array | None, y: Any, classes: Any, n: int) -> tuple[Arr
     if known is None:
         known = np.unique(labels if classes is None else class_labels(classes, len(classes)))
         if known.size < 2:
-            raise DataError(f"classes holds one class only, {known.tolist()[0]!r}", remedy=REMEDY)
+            raise DataError(f"classes has only one class, {known.tolist()[0]!r}", remedy=REMEDY)
     codes = np.minimum(np.searchsorted(known, labels), known.size - 1)
     strange = known[codes] != labels
     if strange.any():
         row = int(np.argmax(strange))
-        what = f"y holds the class {labels[row].item()!r} in row {row}, which the first call did not name"
+        what = f"y contains the class {labels[row].item()!r} in row {row}, which was not passed in the first call"
         raise DataError(what, remedy=REMEDY)
     return known, codes

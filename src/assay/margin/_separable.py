@@ -47,11 +47,11 @@ def refuse_inseparable(
     if isinstance(found, Overlap):
         raise DataError(str(found), remedy=remedy)
     positive, negative = (np.flatnonzero((made.beta != 0) & (y == side)) for side in (1.0, -1.0))
-    twins = None if found is not None else _twins(source, positive, negative)
-    if twins is not None:
+    equal = None if found is not None else _equal_rows(source, positive, negative)
+    if equal is not None:
         what = (
-            f"no hyperplane separates {names[0]!r} from {names[1]!r}: two rows with these labels are the same "
-            f"to the kernel (rows {rows[twins[0]]} and {rows[twins[1]]})"
+            f"no hyperplane separates {names[0]!r} from {names[1]!r}: two rows with these labels are identical "
+            f"under the kernel (rows {rows[equal[0]]} and {rows[equal[1]]})"
         )
         raise DataError(what, remedy=remedy)
     apart = float(np.sqrt(made.norm)) / total
@@ -59,7 +59,7 @@ def refuse_inseparable(
         what = (
             f"no margin between {names[0]!r} and {names[1]!r} is wider than {apart / max(radius, 1e-300):.1e} of the "
             f"largest row in the features of this kernel: weighted means of {positive.size} and {negative.size} of "
-            "their rows are that near to each other"
+            "their rows are that close to each other"
         )
         raise DataError(what, remedy=remedy)
 
@@ -100,7 +100,7 @@ def _negative(source: Any, kernel: Any, most: int, *, centred: bool = False) -> 
     return float(values[0]) if values[0] < -1e-7 * max(np.abs(values).max(), top) else None
 
 
-def _twins(source: Any, positive: Array, negative: Array) -> tuple[int, int] | None:
+def _equal_rows(source: Any, positive: Array, negative: Array) -> tuple[int, int] | None:
     """Two support vectors of different classes that coincide."""
     if not positive.size or not negative.size or positive.size * negative.size > 1e6:
         return None

@@ -59,7 +59,7 @@ class UnitTrace(Trace):
     def __str__(self) -> str:
         last = self.objective[-1] if self.n_iter else self.start
         made = f"{self.n_iter:,} {self.per}{'' if self.n_iter == 1 else 'es' if self.per == 'pass' else 's'}"
-        steps = f"step {fmt(self.step, 4)} (below {fmt(self.largest_step, 4)} holds)"
+        steps = f"step {fmt(self.step, 4)} (below {fmt(self.largest_step, 4)} converges)"
         return f"{made}, {steps}, error {fmt(self.start, 5)} to {fmt(last, 5)}: {self.message}"
 
 
@@ -161,23 +161,23 @@ class Unit(Estimator):
                 break
         if len(errors) < len(path):
             path[len(errors)] = w
-        message = f"one row at a time with a constant step wanders around the answer (order={self.order!r})"
+        message = f"one row at a time with a constant step oscillates around the solution (order={self.order!r})"
         if converged:
-            message = f"a pass moves no weight by more than tol = {self.tol:g} of the largest"
+            message = f"a pass changes no weight by more than tol = {self.tol:g} of the largest"
         kept = path[: len(errors) + 1]
         return w, self._trace(np.array(errors), converged, message, before, step, largest, kept, "pass")
 
     def _message(self, converged: bool, made: int, step: float, largest: float, errors: Array, before: float) -> str:
         rose = step > largest and bool((np.diff(errors, prepend=before) > 0).any())
         if converged and not rose:
-            return f"what is left is not correlated with any column by more than tol = {self.tol:g}"
+            return f"the residuals are not correlated with any column by more than tol = {self.tol:g}"
         message = f"{type(self).__name__} made {made:,} steps and some gradient is still above tol = {self.tol:g}"
         remedy = "raise max_iter or tol, or standardise the columns"
         if rose:
             message = f"{type(self).__name__} made {made:,} steps with learning_rate = {step:g} and the error rose"
             remedy = f"steps below {fmt(largest, 4)} make it fall each time"
         if self.max_iter is not None and self.tol == 0:
-            return f"made the {made:,} steps asked for" + (f"; the error rose, {remedy}" if rose else "")
+            return f"made all {made:,} steps" + (f"; the error rose, {remedy}" if rose else "")
         warnings.warn(f"{message}; {remedy}", ConvergenceWarning, stacklevel=5)
         return f"{message}; {remedy}"
 
@@ -218,5 +218,5 @@ class Unit(Estimator):
     def _diverged(self, step: float, largest: float) -> DivergenceError:
         what = f"{type(self).__name__} diverged with learning_rate = {step:g}"
         scope = "converge" if self.solver == "gradient" else "hold"
-        remedy = f"on these columns steps below {largest:.4g} {scope}; None takes half of that"
+        remedy = f"on these columns steps below {largest:.4g} {scope}; None uses half of that"
         return DivergenceError(what, remedy=remedy)

@@ -61,7 +61,7 @@ class _LinearMachine(Estimator):
         return tags
 
     def _rows(self, X: Any, *, reset: bool = True) -> Any:
-        rows = self._gate(X, reset=reset, sparse="csr", order="C")
+        rows = self._validate(X, reset=reset, sparse="csr", order="C")
         if reset:
             refuse_huge(self, rows)
         if reset and not is_sparse(rows):
@@ -88,13 +88,13 @@ class _LinearMachine(Estimator):
                 return "newton"
             return "interior_point" if dense and X.shape[1] <= min(FEW_COLUMNS, X.shape[0]) else "dual_ascent"
         if squared and self.solver in ("sgd", "interior_point"):
-            what = f"solver = {self.solver!r} has no squared loss, but loss = {self.loss!r}"
+            what = f"solver = {self.solver!r} does not support a squared loss, but loss = {self.loss!r}"
             raise ParameterError(what, remedy="pass solver='newton' or solver='dual_ascent'")
         if not squared and self.solver == "newton":
-            what = f"solver = 'newton' needs a squared loss, but loss = {self.loss!r} has a kink"
+            what = f"solver = 'newton' needs a squared loss, but loss = {self.loss!r} is not differentiable"
             raise ParameterError(what, remedy=f"pass loss='squared_{self.loss}' or solver='dual_ascent'")
         if self.solver == "sgd" and self.fit_intercept and self.bias == "unpenalised":
-            what = "solver = 'sgd' has no step for a bias without penalty"
+            what = "solver = 'sgd' does not support an unpenalised bias"
             raise ParameterError(what, remedy="pass bias='augmented' or another solver")
         if self.solver == "interior_point" and not dense:
             raise ParameterError("solver = 'interior_point' needs dense X", remedy="pass solver='dual_ascent'")
@@ -242,7 +242,7 @@ class LinearSVC(ClassifierMixin, _LinearMachine):
     def margins(self, X: Any, y: Any) -> Margins:
         """Slacks, signed distances and where each row lies; for two classes."""
         if self.classes_.size > 2:
-            what = f"margins lie between two classes, but there are {self.classes_.size}"
+            what = f"margins are between two classes, but there are {self.classes_.size}"
             raise ParameterError(what, remedy="fit two classes, or use SVC(kernel='linear')")
         return margins_of(self, self._class_scores(X), y)
 

@@ -178,11 +178,11 @@ class Perceptron(ClassifierMixin, Estimator):
     def fit(self, X: Any, y: Any) -> Self:
         """Pass over the rows until none is a mistake, or none of the ways to go on makes sense."""
         if isinstance(self.kernel, Kernel) and not self.kernel.numeric:
-            what = f"the kernel {self.kernel} reads strings, and Perceptron rows of numbers"
+            what = f"the kernel {self.kernel} needs strings, but Perceptron takes rows of numbers"
             raise ParameterError(what, remedy="pass kernel=Precomputed() and the Gram matrix k(texts) as X")
         last: Array | None = getattr(self, "_last", None) if self.warm_start and self._is_linear() else None
         before = None if last is None else self._start(last)
-        X = self._gate(X, sparse=["csr"] if self._is_linear() else False, order="C")
+        X = self._validate(X, sparse=["csr"] if self._is_linear() else False, order="C")
         self._forget()
         self.classes_, codes = class_codes(y, X.shape[0])
         signs = signs_of(codes, self.classes_.size)
@@ -211,7 +211,7 @@ class Perceptron(ClassifierMixin, Estimator):
         """One pass over rows, in the order given, from the weights so far; `classes` names all on the first call."""
         before: Any = getattr(self, "trace_", None)
         first = before is None or not hasattr(self, "_last")  # kernels and votes leave no weights to go on from
-        X = self._gate(X, sparse=["csr"], order="C", reset=first)
+        X = self._validate(X, sparse=["csr"], order="C", reset=first)
         self.classes_, codes = online_codes(None if first else self.classes_, y, classes, X.shape[0])
         if first:
             self._forget()
@@ -335,7 +335,7 @@ class Perceptron(ClassifierMixin, Estimator):
         proved = [k for k in stuck if trace.certificates[k] is not None]
         whom = "" if len(trace.names) == 1 else f" for the class {trace.names[(proved or stuck)[0]]!r}"
         if proved:
-            what = f"the perceptron cannot finish{whom}: {trace.certificates[proved[0]]}"
+            what = f"the perceptron cannot converge{whom}: {trace.certificates[proved[0]]}"
             remedy = "use variant='pocket' or 'averaged'"
         else:
             known = "although a line separates the classes, " if trace.separable[stuck[0]] == 1 else ""
@@ -345,7 +345,7 @@ class Perceptron(ClassifierMixin, Estimator):
 
     def decision_function(self, X: Any) -> Array:
         """w'x + b of each row, one column per class for more than two; "voted": the balance of votes, -1 to 1."""
-        X = self._gate(X, reset=False, sparse=["csr"] if self._is_linear() else False)
+        X = self._validate(X, reset=False, sparse=["csr"] if self._is_linear() else False)
         if hasattr(self, "coef_"):
             scores = np.asarray(X @ self.coef_.T) + self.intercept_
         else:

@@ -115,7 +115,7 @@ def c_for_budget(at: Callable[..., Any], y: Array, price: Array, budget: float) 
             low, f_low = C, over
             break
     if f_high > 0:
-        what = f"no machine with this kernel has a total slack of {budget:g}; the least found is {f_high + budget:.4g}"
+        what = f"no fit with this kernel has a total slack of {budget:g}; the smallest found is {f_high + budget:.4g}"
         raise DataError(what, remedy=f"raise slack_budget to at least {f_high + budget:.4g}, or use a richer kernel")
     if low == high:  # more slack allowed than w = 0 has: the smallest C tried
         return C, made

@@ -50,7 +50,7 @@ CROSS_FIT = 5
 def has_probabilities(model: Any) -> bool:
     """Whether `probability` was asked for."""
     if not model.probability:
-        raise AttributeError("predict_proba is there with probability=True only")
+        raise AttributeError("predict_proba needs probability=True")
     return True
 
 

@@ -206,7 +206,7 @@ class SVCCV(ClassifierMixin, Estimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit every cell of the grid in every fold, choose, and fit all rows once more."""
-        rows = self._gate(X, sparse="csr", order="C")
+        rows = self._validate(X, sparse="csr", order="C")
         n = rows.shape[0]
         w = self._weights(sample_weight, n)
         self.classes_, codes = class_codes(y, n, w)
@@ -253,7 +253,9 @@ class SVCCV(ClassifierMixin, Estimator):
         if codes.size <= LARGEST:
             return None
         if not isinstance(self.cv, int | np.integer):
-            what = f"cv names rows of the table, but of its {codes.size:,} rows only {LARGEST:,} choose C and gamma"
+            what = (
+                f"cv lists row numbers, but only {LARGEST:,} of the {codes.size:,} rows are used to choose C and gamma"
+            )
             raise DataError(what, remedy="pass a number of folds as cv")
         splitter = Holdout(LARGEST / codes.size, stratify=True, random_state=self.random_state)
         return np.sort(next(iter(splitter.split(codes[:, None], codes)))[1])
@@ -325,7 +327,7 @@ class SVCCV(ClassifierMixin, Estimator):
         return CGammaMap(Cs, gammas, mean, error, places[0], places[1], self.rule, len(errors))  # type: ignore[arg-type]
 
     def _rows(self, X: Any) -> Any:
-        rows = self._gate(X, reset=False, sparse="csr", order="C")
+        rows = self._validate(X, reset=False, sparse="csr", order="C")
         return rows if self._unit == 1.0 else rows * self._unit
 
     def decision_function(self, X: Any) -> Array:

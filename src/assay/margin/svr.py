@@ -291,7 +291,7 @@ def numbers(y: Any, n: int) -> Array:
         target = column_or_1d(y, warn=True)
     except ValueError as error:
         raise DataError(
-            f"y cannot be used: {' '.join(str(error).split())}", remedy="give one number per row"
+            f"y cannot be used: {' '.join(str(error).split())}", remedy="pass one number per row"
         ) from error
     if target.size != n:
         what = f"Found input variables with inconsistent numbers of samples: X has {n} rows but y has {target.size}"

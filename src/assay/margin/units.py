@@ -93,7 +93,7 @@ class DeltaRule(RegressorMixin, Unit):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Steps from zero (or, warm, from where they stood) until the gradient is small."""
         last = np.append(self.coef_, self.intercept_) if self.warm_start and hasattr(self, "coef_") else None
-        X, y = self._gate(X, y)
+        X, y = self._validate(X, y)
         v = self._shares(sample_weight, len(X))
         keep = last if last is not None and last.size == X.shape[1] + 1 else None
         w, self.trace_ = self._learn(X, y, v, keep)
@@ -107,7 +107,7 @@ class DeltaRule(RegressorMixin, Unit):
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """One step for each row, in the order given, from where the weights stand; the first call fixes the step."""
         first = not hasattr(self, "coef_")
-        X, y = self._gate(X, y, reset=first)
+        X, y = self._validate(X, y, reset=first)
         v = self._shares(sample_weight, len(X))
         w = np.zeros(X.shape[1] + 1) if first else np.append(self.coef_, self.intercept_)
         w, self.trace_ = self._pass(X, y, v, w, None if first else self.trace_)
@@ -117,7 +117,7 @@ class DeltaRule(RegressorMixin, Unit):
     def predict(self, X: Any) -> Array:
         """w'x + b."""
         check_is_fitted(self)
-        return self._gate(X, reset=False) @ self.coef_ + self.intercept_
+        return self._validate(X, reset=False) @ self.coef_ + self.intercept_
 
 
 class SigmoidUnit(ClassifierMixin, Unit):
@@ -187,7 +187,7 @@ class SigmoidUnit(ClassifierMixin, Unit):
         """Steps from zero (or, warm, from where they stood) until the gradient is small."""
         warm = self.warm_start and hasattr(self, "coef_")
         last = np.column_stack([self.coef_, self.intercept_]) if warm else None
-        X = self._gate(X, order="C")
+        X = self._validate(X, order="C")
         v = self._weights(sample_weight, len(X))
         self.classes_, codes = class_codes(y, len(X), v)
         v = np.ones(len(X)) if v is None else v
@@ -209,7 +209,7 @@ class SigmoidUnit(ClassifierMixin, Unit):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """One step for each row, in the order given; the first call names all `classes` and fixes the step."""
         first = not hasattr(self, "coef_")
-        X = self._gate(X, order="C", reset=first)
+        X = self._validate(X, order="C", reset=first)
         self.classes_, codes = online_codes(None if first else self.classes_, y, classes, len(X))
         v = self._shares(sample_weight, len(X))
         targets = 0.5 * (signs_of(codes, self.classes_.size) + 1.0)
@@ -224,7 +224,7 @@ class SigmoidUnit(ClassifierMixin, Unit):
     def decision_function(self, X: Any) -> Array:
         """w'x + b of each unit; one column per class for more than two."""
         check_is_fitted(self)
-        scores = self._gate(X, reset=False) @ self.coef_.T + self.intercept_
+        scores = self._validate(X, reset=False) @ self.coef_.T + self.intercept_
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict_proba(self, X: Any) -> Array:

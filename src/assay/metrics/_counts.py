@@ -144,7 +144,7 @@ def f_score(counts: Counts, beta: float, average: str | None, pos_label: Any, ze
 def _combine(above: Array, below: Array, support: Array, average: str | None, zero_division: float) -> Any:
     if average not in AVERAGES:
         words = ", ".join(repr(option) for option in AVERAGES)
-        raise ParameterError(f"average = {average!r} is unknown", remedy=f"choose one of {words}")
+        raise ParameterError(f"unknown average = {average!r}", remedy=f"choose one of {words}")
     if average == "micro":
         above, below = above.sum(keepdims=True), below.sum(keepdims=True)
     empty = below == 0

@@ -403,7 +403,7 @@ def _distances_to_mean(X: Any, labels: Any, sample_weight: Any) -> tuple[Array, 
     with np.errstate(over="ignore"):
         out = np.ldexp(out, 2 * exponent)
     if not np.isfinite(out).all():
-        raise DataError("squared distances overflow", remedy="change the unit of X")
+        raise DataError("squared distances overflow", remedy="rescale X")
     return out, weights
 
 

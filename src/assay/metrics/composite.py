@@ -48,12 +48,14 @@ def _f_limits(
     beta = number(beta, "beta", 0, strict=True)
     counts = counted(y_true, y_pred, sample_weight, labels)
     if average is None:
-        raise ParameterError("the interval of F takes one figure at a time", remedy="choose an average other than None")
+        raise ParameterError("the interval of F is for a single value", remedy="choose an average other than None")
     if average == "binary":
         counts = with_positive(counts, pos_label)
         right, others = float(counts.tp[counts.chosen][0]), float(counts.misses(counts.chosen)[0])
         if right + others == 0:
-            raise DataError("no row is or was called positive, so F is not defined", remedy="pass rows of that class")
+            raise DataError(
+                "no row is positive or predicted positive, so F is not defined", remedy="pass rows of that class"
+            )
         if beta == 1.0 or right == 0 or others == 0:
             return _f_by_jaccard(counts, beta, level)
         average = "macro"  # over the one class chosen
@@ -179,7 +181,7 @@ def _mcc_limits(y_true: Any, y_pred: Any, *, sample_weight: Any, level: float) -
     counts = counted(y_true, y_pred, sample_weight, None)
     for totals, name in ((counts.row, "y_true"), (counts.col, "y_pred")):
         if np.count_nonzero(totals) < 2:
-            raise DataError(f"{name} holds one class only, so MCC is not defined", remedy="pass rows of two classes")
+            raise DataError(f"{name} has only one class, so MCC is not defined", remedy="pass rows of two classes")
     return delta_limits(counts, _mcc, level, (-1.0, 1.0), "mcc")
 
 

@@ -122,7 +122,7 @@ class Metric:
         method = self.methods[0] if method is None else method
         if method not in self.methods:
             known = ", ".join(repr(name) for name in self.methods)
-            raise ParameterError(f"method = {method!r} is unknown to {self.name}", remedy=f"choose one of {known}")
+            raise ParameterError(f"unknown method = {method!r} for {self.name}", remedy=f"choose one of {known}")
         if sample_weight is not None and not self.weighted:
             raise ParameterError(f"{self.name} has no weighted form", remedy="leave sample_weight out")
         options = {**self.options, **options}
@@ -130,7 +130,9 @@ class Metric:
             return self.rules[method](y_true, y_pred, sample_weight=sample_weight, level=level, **options)
         plain = self.value(y_true, y_pred, sample_weight=sample_weight, **options)
         if np.ndim(plain):
-            raise ParameterError("the bootstrap takes one figure at a time", remedy="choose an average other than None")
+            raise ParameterError(
+                "the bootstrap interval is for a single value", remedy="choose an average other than None"
+            )
         rows = len(y_true)
         return bootstrap_limits(
             lambda weights: self.value(y_true, y_pred, sample_weight=weights, **options),
@@ -240,7 +242,7 @@ def find(name: str) -> Metric:
     key = SAME.get(name, name) if isinstance(name, str) else None
     if key not in _registry:
         known = ", ".join(sorted(_registry))
-        raise ParameterError(f"there is no metric named {name!r}", remedy=f"choose one of {known}")
+        raise ParameterError(f"unknown metric {name!r}", remedy=f"choose one of {known}")
     return _registry[key]
 
 
@@ -307,9 +309,7 @@ def _from_losses(
 def _finite(losses: Array, name: str) -> Array:
     if not np.isfinite(losses).all():
         row = int(np.argmin(np.isfinite(losses)))
-        raise DataError(
-            f"the {name} of row {row} is not a finite number", remedy="look at that row, or change the unit"
-        )
+        raise DataError(f"the {name} of row {row} is not finite", remedy="check that row, or rescale the target")
     return losses
 
 
@@ -342,14 +342,14 @@ def loss_metric(
     if not callable(function):
         raise ParameterError("the loss is not a function", remedy="pass a function of y_true and y_pred")
     if needs not in NEEDS:
-        raise ParameterError(f"needs = {needs!r} is unknown", remedy=f"choose one of {', '.join(map(repr, NEEDS))}")
+        raise ParameterError(f"unknown needs = {needs!r}", remedy=f"choose one of {', '.join(map(repr, NEEDS))}")
     label = str(name or getattr(function, "__name__", "loss"))
 
     def losses(y_true: Any, y_pred: Any) -> Array:
         truth, predicted = pair_of_columns(y_true, y_pred) if needs == "values" else map(np.asarray, (y_true, y_pred))
         out = np.asarray(function(truth, predicted), dtype=float)
         if out.shape != (len(truth),):
-            what = f"the loss {label!r} gave an array of shape {out.shape} for {len(truth)} rows"
+            what = f"the loss {label!r} returned an array of shape {out.shape} for {len(truth)} rows"
             raise DataError(what, remedy="return one number per row")
         return out
 

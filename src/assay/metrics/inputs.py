@@ -78,8 +78,8 @@ def label_column(y: Any, name: str) -> Array:
     if raw.dtype.kind == "f" and not np.array_equal(raw, np.round(raw)):
         row = int(np.argmax(~(raw == np.round(raw))))
         if np.isnan(raw[row]):
-            raise DataError(f"{name} holds NaN in row {row}", remedy="drop or fill it first")
-        what = f"{name} holds {raw[row]:g} in row {row}, which is a number and not a label"
+            raise DataError(f"{name} contains NaN in row {row}", remedy="drop or fill it first")
+        what = f"{name} contains {raw[row]:g} in row {row}, which is a number and not a label"
         raise DataError(what, remedy="pass predicted labels, for instance scores >= 0.5")
     return raw
 
@@ -94,7 +94,7 @@ def encode(y: Array, name: str, classes: Array | None = None) -> tuple[Array, Ar
         try:
             order = np.argsort(found, kind="stable")
         except TypeError as error:
-            raise DataTypeError(f"{name} mixes labels that have no order", remedy="convert all to text") from error
+            raise DataTypeError(f"{name} mixes labels that cannot be sorted", remedy="convert all to text") from error
         place = np.empty(order.size, dtype=np.intp)
         place[order] = np.arange(order.size)
         return place[codes], found[order]
@@ -104,7 +104,9 @@ def encode(y: Array, name: str, classes: Array | None = None) -> tuple[Array, Ar
     if place.min() < 0:
         strange = int(np.argmin(place))
         row = int(np.argmax(codes == strange))
-        what = f"{name} holds {found.tolist()[strange]!r} in row {row}, which is not one of the {len(classes)} classes"
+        what = (
+            f"{name} contains {found.tolist()[strange]!r} in row {row}, which is not one of the {len(classes)} classes"
+        )
         raise DataError(what, remedy="correct that label, or name all classes in labels=")
     return place[codes], classes
 
@@ -116,7 +118,7 @@ def _is_text(values: Array) -> bool:
 def _refuse_mixture(a: Array, b: Array, a_name: str, b_name: str) -> None:
     if a.size and b.size and _is_text(a) != _is_text(b):
         kinds = ("text", "numbers") if _is_text(a) else ("numbers", "text")
-        what = f"{a_name} holds {kinds[0]} but {b_name} holds {kinds[1]}"
+        what = f"{a_name} contains {kinds[0]} but {b_name} contains {kinds[1]}"
         raise DataTypeError(what, remedy="use the same kind of label in both")
 
 
@@ -142,7 +144,7 @@ def class_list(labels: Any) -> Array:
     """The classes as a column without repetitions, in the order given."""
     classes = label_column(labels, "labels")
     if len(set(classes.tolist())) != classes.size:
-        raise ParameterError("labels names a class twice", remedy="name each class once")
+        raise ParameterError("labels contains a class twice", remedy="name each class once")
     return classes
 
 
@@ -160,7 +162,7 @@ def positive_class(classes: Array, pos_label: Any = None) -> Any:
         return known[1]
     if isinstance(known[0], bool) or (not isinstance(known[0], str) and known[0] in (-1, 0, 1)):
         return type(known[0])(1)
-    what = f"only the class {known[0]!r} is seen, so the positive class is not known"
+    what = f"only the class {known[0]!r} occurs, so the positive class is ambiguous"
     raise DataError(what, remedy="pass pos_label=")
 
 
@@ -182,7 +184,7 @@ def binary_truth(y_true: Any, pos_label: Any = None, *, both: bool = True) -> Ar
         positive = codes == known.index(chosen) if chosen in known else np.zeros(codes.size, dtype=bool)
     if both and (positive.all() or not positive.any()):
         missing = "negative" if positive.all() else "positive"
-        raise DataError(f"no row of y_true is {missing}", remedy="this figure compares two classes; pass rows of both")
+        raise DataError(f"no row of y_true is {missing}", remedy="this metric compares two classes; pass rows of both")
     return positive
 
 
@@ -199,7 +201,9 @@ def score_matrix(
         if labels is not None and pos_label is None:
             classes = class_list(labels)
             if classes.size != 2:
-                raise ParameterError(f"labels names {classes.size} classes, but y_pred scores 2", remedy="name two")
+                raise ParameterError(
+                    f"labels has {classes.size} classes, but y_pred has scores for 2", remedy="pass two"
+                )
             encode(label_column(y_true, "y_true"), "y_true", classes)
             positive = classes.tolist()[1]
         column = np.ascontiguousarray(scores[:, -1])

@@ -75,7 +75,7 @@ def loss_limits(
         losses, weights = losses[weights > 0], weights[weights > 0]
     n = losses.size
     if n < 2:
-        raise DataError("one row says nothing about the spread of its loss", remedy="an interval needs at least 2 rows")
+        raise DataError("one row gives no estimate of the spread", remedy="an interval needs at least 2 rows")
     if weights is None or weights.min() == weights.max():
         mean, spread = (float(part[0]) for part in describe(losses[:, None]))
         error = spread / np.sqrt(n)
@@ -166,7 +166,7 @@ def bootstrap_limits(
         except DataError:  # a resample without one of the classes has no such figure
             continue
     if len(draws) < 0.9 * n_resamples:
-        what = f"the figure exists in only {len(draws)} of {n_resamples} resamples"
+        what = f"the metric is defined in only {len(draws)} of {n_resamples} resamples"
         raise DataError(what, remedy="there are too few rows of some class for the bootstrap; use another method")
     tail = (1 - level) / 2
     lower, upper = np.quantile(draws, [tail, 1 - tail])

@@ -88,7 +88,7 @@ def _split(positive: Array, scores: Array, weights: Array | None) -> tuple[Array
     above, below = scores[positive], scores[~positive]
     if above.size == 0 or below.size == 0:
         missing = "positive" if above.size == 0 else "negative"
-        raise DataError(f"no row of y_true is {missing}", remedy="this figure compares two classes; pass rows of both")
+        raise DataError(f"no row of y_true is {missing}", remedy="this metric compares two classes; pass rows of both")
     if weights is None:
         return above, below, None, None
     return above, below, weights[positive], weights[~positive]

@@ -46,7 +46,7 @@ def _squares(y_true: Any, y_pred: Any) -> Array:
         squares = (truth - predicted) ** 2
     if not np.isfinite(squares).all():
         row = int(np.argmin(np.isfinite(squares)))
-        raise DataError(f"the squared error of row {row} overflows", remedy="change the unit of y")
+        raise DataError(f"the squared error of row {row} overflows", remedy="rescale y")
     return squares
 
 
@@ -266,7 +266,7 @@ def _smooth(
     name: str, estimate: float, error: float, level: float, scale: str, bounds: tuple[float, float], n: int
 ) -> Interval:
     if n < 2:
-        raise DataError("one row says nothing about the spread", remedy="an interval needs at least 2 rows")
+        raise DataError("one row gives no estimate of the spread", remedy="an interval needs at least 2 rows")
     words = f"delta ({scale.replace('_gap', '')} scale, t)"
     return smooth_limits(
         estimate,

@@ -61,7 +61,7 @@ def _ap_influence(positive: Array, scores: Array, weights: Array | None) -> tupl
 def _ap_parts(positive: Array, scores: Array, weights: Array | None) -> tuple[float, Array, Array, Array, Array, Array]:
     """AP; per threshold the gain in positives, precision and weight called; the scores downwards and their order."""
     if not (positive if weights is None else weights * positive).any():
-        raise DataError("no row of y_true is positive", remedy="this figure needs rows of the positive class")
+        raise DataError("no row of y_true is positive", remedy="this metric needs rows of the positive class")
     _, true, false, order = cumulative(positive, scores, weights)
     reached = true + false
     gain = np.diff(true, prepend=0.0)

@@ -190,10 +190,8 @@ def _checked_params(metric: str, params: Any) -> dict[str, Array]:
     given = dict(params or {})
     known = {"V", "VI"} if metric == "mahalanobis" else set()
     if set(given) - known or len(given) > 1:
-        words = "V or VI, one of them" if known else f"nothing for metric={metric!r}"
-        raise ParameterError(
-            f"metric_params holds {', '.join(map(repr, sorted(given)))}", remedy=f"it may hold {words}"
-        )
+        words = "V or VI, one of them" if known else f"no entries for metric={metric!r}"
+        raise ParameterError(f"metric_params has {', '.join(map(repr, sorted(given)))}", remedy=f"it may have {words}")
     return given
 
 
@@ -221,9 +219,7 @@ def _whitening(X: Array, given: dict[str, Array]) -> tuple[Array, Array]:
     values, axes = linalg.eigh(V / np.outer(spread, spread))
     if values[0] <= SINGULAR * values[-1] * p:
         loud = int(np.argmax(np.abs(axes[:, 0])))
-        what = (
-            f"the covariance matrix is singular: column {loud} repeats others, or there are no more rows than columns"
-        )
+        what = f"the covariance matrix is singular: column {loud} is redundant, or there are too few rows"
         raise DataError(what, remedy="drop that column, pass more rows, or pass metric_params={'V': V}")
     if name == "VI":
         return mean, np.ascontiguousarray(axes * np.sqrt(values) * spread[:, None])
@@ -234,6 +230,6 @@ def _checked_matrix(name: str, V: Any, p: int) -> Array:
     V = np.asarray(V, dtype=np.float64)
     fine = V.shape == (p, p) and np.isfinite(V).all() and np.allclose(V, V.T) and (np.diag(V) >= 0).all()
     if not fine:
-        what = f"metric_params[{name!r}] is no covariance matrix of {p} columns"
+        what = f"metric_params[{name!r}] is not a covariance matrix of {p} columns"
         raise ParameterError(what, remedy=f"pass a symmetric, positive definite array of shape ({p}, {p})")
     return 0.5 * (V + V.T)

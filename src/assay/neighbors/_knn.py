@@ -75,7 +75,7 @@ class Neighbours(Estimator):
         """Keep the rows (a copy: the caller's table may change) and build the index."""
         if self.metric == "hamming" and self.algorithm == "kd_tree":
             raise ParameterError(
-                'algorithm = "kd_tree" has no boxes for metric = "hamming"', remedy='use algorithm="brute" or "auto"'
+                'algorithm = "kd_tree" does not support metric = "hamming"', remedy='use algorithm="brute" or "auto"'
             )
         self._X = np.array(X, dtype=np.float64, order="C")
         self._mass = None if w is None or (w == 1.0).all() else w
@@ -128,7 +128,7 @@ class Neighbours(Estimator):
         Row numbers count the rows of `fit` that have weight.
         """
         check_is_fitted(self)
-        queries = None if X is None else self._gate(X, reset=False)
+        queries = None if X is None else self._validate(X, reset=False)
         k = self.n_neighbors_ if n_neighbors is None else n_neighbors
         if not integer(1).accepts(k):
             what = f"n_neighbors = {k!r} is out of range"
@@ -176,7 +176,7 @@ class Neighbours(Estimator):
         total = self._X.shape[0] if self._mass is None else int(float(self._mass.sum()) * (1.0 + 1e-12))
         most = total - 1
         if most < 1:
-            what = f"leave-one-out needs a total weight of two rows at least, n_samples = {total}"
+            what = f"leave-one-out needs a total weight of at least 2, n_samples = {total}"
             raise DataError(what, remedy="pass more rows, or give weights that count rows")
         if isinstance(self.candidates, int | np.integer):
             return np.arange(1, min(int(self.candidates), most) + 1)

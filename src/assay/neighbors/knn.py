@@ -123,7 +123,7 @@ class KNeighborsClassifier(ClassifierMixin, Neighbours):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Keep the rows, prepare the search, and choose k if asked; rows of weight 0 are as if they were not there."""
-        rows = self._gate(X)
+        rows = self._validate(X)
         w = self._weights(sample_weight, len(rows))
         self.classes_, codes = class_codes(y, len(rows), w)
         if w is not None:
@@ -167,7 +167,7 @@ class KNeighborsClassifier(ClassifierMixin, Neighbours):
 
     def predict_proba(self, X: Any) -> Array:
         """The classes' shares of the votes, smoothed, in the order of `classes_`."""
-        rows = self._gate(X, reset=False)
+        rows = self._validate(X, reset=False)
         return self._shares(self._near(rows), self.n_neighbors_)
 
     def predict_log_proba(self, X: Any) -> Array:
@@ -250,7 +250,7 @@ class KNeighborsRegressor(RegressorMixin, Neighbours):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Keep the rows, prepare the search, and choose k if asked; rows of weight 0 are as if they were not there."""
-        rows, target = self._gate(X, y, multi_output=True)
+        rows, target = self._validate(X, y, multi_output=True)
         w = self._weights(sample_weight, len(rows))
         if w is not None:
             rows, target, w = rows[w > 0], target[w > 0], w[w > 0]
@@ -281,6 +281,6 @@ class KNeighborsRegressor(RegressorMixin, Neighbours):
 
     def predict(self, X: Any) -> Array:
         """The mean of the neighbours' targets, by votes."""
-        rows = self._gate(X, reset=False)
+        rows = self._validate(X, reset=False)
         means = self._means(self._near(rows))
         return means[:, 0] if self._flat else means

@@ -159,7 +159,7 @@ class NeuralNetwork(Estimator):
             )
         shape = tuple(int(k) for k in array.shape[1:])
         if not reset and shape != tuple(self.network_.input_shape):
-            what = f"X holds images of shape {shape}, but fit saw {tuple(self.network_.input_shape)}"
+            what = f"X contains images of shape {shape}, but fit saw {tuple(self.network_.input_shape)}"
             raise DataError(what, remedy="pass images of the same shape as in fit")
         return array.reshape(len(array), -1), shape
 
@@ -167,11 +167,11 @@ class NeuralNetwork(Estimator):
         """Shape of one row of input: that of the images, `image_shape`, or (p,)."""
         given = None if self.image_shape is None else tuple(int(k) for k in self.image_shape)
         if images is not None and given is not None and images != given:
-            what = f"image_shape = {given}, but X holds images of shape {images}"
+            what = f"image_shape = {given}, but X contains images of shape {images}"
             raise DataError(what, remedy="leave image_shape out")
         if given is not None and prod(given) != p:
             what = f"image_shape = {given} has {prod(given)} numbers, but rows of X have {p}"
-            raise DataError(what, remedy="give rows x columns x channels as they stand in a row of X")
+            raise DataError(what, remedy="pass (rows, columns, channels) of the flattened images")
         shape = images or given or (p,)
         if self.augment is not None and len(shape) != 3 and (self.augment.shift or self.augment.flip):
             raise ParameterError("augment shifts or flips images, but X is a table", remedy="pass image_shape=...")
@@ -206,7 +206,7 @@ class NeuralNetwork(Estimator):
         """
         check_is_fitted(self, "network_")
         flat, _ = self._flat(X, reset=False)
-        rows = self._gate(flat, reset=False, dtype=[np.float64, np.float32])
+        rows = self._validate(flat, reset=False, dtype=[np.float64, np.float32])
         network = self.network_
         shape = tuple(network.input_shape)
         theta = network.parameters_ if _convolves(network.layers) else network.parameters_.astype(np.float64)
@@ -227,7 +227,9 @@ class NeuralNetwork(Estimator):
         if self.layers is not None:
             for name in ("dropout", "input_dropout"):
                 if getattr(self, name):
-                    raise ParameterError(f"{name} is given beside layers", remedy="put Dropout(...) into layers")
+                    raise ParameterError(
+                        f"{name} cannot be combined with layers", remedy="put Dropout(...) into layers"
+                    )
             return self._given(list(self.layers), output, activation)
         made: list[Layer] = [Dropout(self.input_dropout)] if self.input_dropout else []
         for k in self.hidden:
@@ -255,7 +257,7 @@ class NeuralNetwork(Estimator):
         schedule = SCHEDULES[self.schedule] if isinstance(self.schedule, str) else self.schedule
         batch = self._batch(n, optimizer.monotone)
         if optimizer.monotone and (batch < n or self.sampling == "replacement" or held):
-            what = "gradient descent until the objective fails to decrease needs all rows in every step"
+            what = "GradientDescent stops when the objective fails to decrease, which needs all rows in every step"
             raise ParameterError(what, remedy="use batch_size='full' without early_stopping, or GradientDescent(False)")
         updates = -(-n // batch)
         epochs = max(EPOCHS, -(-UPDATES // updates)) if self.max_epochs == "auto" else int(self.max_epochs)
@@ -334,7 +336,7 @@ class NeuralNetwork(Estimator):
     def _one_epoch(self, X: Array, images: Any, y: Array, w: Array | None, layers: list[Layer], loss: Loss) -> None:
         """One more epoch on new rows, with the optimizer's memory of those before; a failure leaves the old weights."""
         if w is not None and not w.any():
-            raise DataError("every row of this part has weight zero", remedy="leave it out")
+            raise DataError("every row of this batch has weight 0", remedy="leave it out")
         # Seeds go on from call to call, so that each draws its own order and drops its own units.
         seeds, *before = getattr(self, "_memory", None) or (seed_sequence(self.random_state),)
         if hasattr(self, "network_"):
@@ -365,7 +367,7 @@ class NeuralNetwork(Estimator):
         low, high, steps, shape = sizes
         fit = all(real(0, open_low=True).accepts(one) for one in (low, high)) and low < high
         if not fit or not integer(2).accepts(steps):
-            what = f"low = {low!r}, high = {high!r}, steps = {steps!r} are not step sizes to try"
+            what = f"low = {low!r}, high = {high!r}, steps = {steps!r} are not a valid range of step sizes"
             raise ParameterError(what, remedy="use 0 < low < high and at least 2 steps, such as low=1e-6, high=10.0")
         weights = np.empty(0, self.dtype) if w is None else (w / w.mean()).astype(self.dtype)
         rows = TrainingRows(self._inputs(X, shape, self.dtype), y.astype(self.dtype), weights)
@@ -389,7 +391,7 @@ class NeuralNetwork(Estimator):
         """What a convolution makes of the first image of X: one map for each filter; `layer` as in `filters`."""
         check_is_fitted(self, "network_")
         flat, _ = self._flat(X, reset=False)
-        rows = self._gate(flat, reset=False)[:1]
+        rows = self._validate(flat, reset=False)[:1]
         shape = tuple(self.network_.input_shape)
         return maps_of(self.network_, rows.reshape(shape), self._inputs(rows, shape, self.dtype), layer)
 
@@ -445,7 +447,7 @@ def _split(
         chosen = order[:1]
     left = np.setdiff1d(np.arange(rows.n), chosen)
     if left.size == 0 or (chosen.size == 1 and np.unique(strata).size >= rows.n):
-        what = f"early_stopping holds out a part of the rows, and n_samples = {rows.n} are too few for that"
+        what = f"early_stopping holds out some rows, and n_samples = {rows.n} is too few for that"
         raise DataError(what, remedy="pass more rows, or early_stopping=False")
     return _some(rows, left), _some(rows, np.sort(chosen))
 

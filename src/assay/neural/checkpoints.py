@@ -68,7 +68,7 @@ class Checkpoint:
                 raise ValueError(f"{FACTS} is not an object")
         except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
             what = f"the checkpoint {self.path} cannot be read ({type(error).__name__})"
-            raise StoreError(what, remedy="delete that file to begin anew") from error
+            raise StoreError(what, remedy="delete that file to start again") from error
         return facts, arrays
 
     def save(self, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
@@ -83,7 +83,7 @@ class Checkpoint:
             beside.replace(self.path)
         except OSError as error:
             what = f"the checkpoint {self.path} cannot be written ({error.strerror or error})"
-            raise StoreError(what, remedy="choose a path in a folder that exists and can be written to") from error
+            raise StoreError(what, remedy="choose a path in an existing, writable directory") from error
 
     def remove(self) -> None:
         """The fit is complete."""

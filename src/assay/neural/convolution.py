@@ -60,7 +60,7 @@ def pair_of(value: Any) -> tuple[int, int]:
 def check_image(shape: Shape) -> None:
     """Refuse what is no image with channels."""
     if len(shape) != 3 or min(shape) < 1:
-        hint = "give images as (n, rows, columns, channels): X[..., None] adds the channel"
+        hint = "pass images as (n, rows, columns, channels): X[..., None] adds the channel"
         if len(shape) == 1:
             hint = "pass image_shape=(rows, columns, channels), or images as (n, rows, columns, channels)"
         raise ParameterError(f"expected images of shape (rows, columns, channels), got {shape}", remedy=hint)
@@ -240,7 +240,7 @@ class Conv2D(Layer):
         """Positions and filters."""
         size, _, _, positions = self.geometry(shape)
         if prod(size) * shape[2] * prod(positions) > MOST:
-            what = f"filters of {size[0]} x {size[1]} on images of shape {shape} take {MOST:,} numbers for one image"
+            what = f"filters of {size[0]} x {size[1]} on images of shape {shape} need over {MOST:,} numbers per image"
             raise ParameterError(what, remedy="use smaller filters, a larger stride, or pool first")
         return (*positions, self.filters)
 
@@ -450,7 +450,7 @@ def pool(image: Any, size: Any = 2, how: str = "max", *, stride: Any = None) -> 
     """
     kinds = {"max": MaxPool, "min": MinPool, "mean": MeanPool}
     if how not in kinds:
-        raise ParameterError(f"how = {how!r} is unknown", remedy='use "max", "min" or "mean"')
+        raise ParameterError(f"unknown how = {how!r}", remedy='use "max", "min" or "mean"')
     x = _numbers(image, "image")
     layer = kinds[how](size, stride)
     layer.output_shape(x.shape)
@@ -469,5 +469,5 @@ def _numbers(given: Any, name: str) -> Array:
         raise DataError(what, remedy="give (rows, columns) or (rows, columns, channels)")
     if not np.isfinite(array).all():
         at = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        raise DataError(f"{name} contains NaN or inf at {at}", remedy="replace it by a finite number")
+        raise DataError(f"{name} contains NaN or inf at {at}", remedy="replace it with a finite number")
     return array[..., None] if array.ndim == 2 else array

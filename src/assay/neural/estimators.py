@@ -167,7 +167,7 @@ class NeuralNetworkClassifier(ClassifierMixin, NeuralNetwork):
 
     def _check_state(self) -> None:
         super()._check_state()
-        need(self.network_.output_shape == (self._units(),), "the network has another number of outputs")
+        need(self.network_.output_shape == (self._units(),), "the network has the wrong number of outputs")
 
     def _units(self) -> int:
         return int(self.binary_units) if self.classes_.size == 2 else int(self.classes_.size)
@@ -190,7 +190,7 @@ class NeuralNetworkClassifier(ClassifierMixin, NeuralNetwork):
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Any, Array, Array | None]:
         """Rows, their shape, class numbers and weights; rows without weight are left out."""
         flat, images = self._flat(X, reset=True)
-        rows = self._gate(flat, dtype=[np.float64, np.float32])
+        rows = self._validate(flat, dtype=[np.float64, np.float32])
         w = self._weights(sample_weight, len(rows))
         self.classes_, codes = class_codes(y, len(rows), w)
         if self.class_weight is not None:
@@ -215,19 +215,19 @@ class NeuralNetworkClassifier(ClassifierMixin, NeuralNetwork):
         """One epoch on these rows; the first call fixes classes (all of them, in `classes`) and standardisation."""
         first = not hasattr(self, "network_")
         flat, images = self._flat(X, reset=first)
-        rows = self._gate(flat, reset=first, dtype=[np.float64, np.float32])
+        rows = self._validate(flat, reset=first, dtype=[np.float64, np.float32])
         w = self._weights(sample_weight, len(rows))
         labels = class_labels(y, len(rows))
         if first:
             self.classes_ = np.unique(labels if classes is None else np.asarray(classes))
             if self.classes_.size < 2:
-                what = f"there is one class only, {self.classes_.tolist()[0]!r}"
-                raise DataError(what, remedy="name all classes in the first call, partial_fit(X, y, classes=[...])")
+                what = f"there is only one class, {self.classes_.tolist()[0]!r}"
+                raise DataError(what, remedy="pass all classes in the first call: partial_fit(X, y, classes=[...])")
             self._standardize(rows, self._shape_of(images, rows.shape[1]))
         strange = np.setdiff1d(labels, self.classes_)
         if strange.size:
-            what = f"y holds the class {strange.tolist()[0]!r}, which the first call did not name"
-            raise DataError(what, remedy="name all classes in the first call, partial_fit(X, y, classes=[...])")
+            what = f"y contains the class {strange.tolist()[0]!r}, which was not passed in the first call"
+            raise DataError(what, remedy="pass all classes in the first call: partial_fit(X, y, classes=[...])")
         codes = np.searchsorted(self.classes_, labels)
         if self.class_weight is not None:
             if self.class_weight == "balanced":
@@ -392,7 +392,7 @@ class NeuralNetworkRegressor(RegressorMixin, NeuralNetwork):
     def _check_state(self) -> None:
         super()._check_state()
         columns = self._target_mean.size
-        need(self.network_.output_shape == (columns,), "the network has another number of outputs")
+        need(self.network_.output_shape == (columns,), "the network has the wrong number of outputs")
         need(columns == 1 or not self._one_column)
 
     def __sklearn_tags__(self) -> Tags:
@@ -411,7 +411,7 @@ class NeuralNetworkRegressor(RegressorMixin, NeuralNetwork):
     ) -> tuple[Array, Any, Array, Array | None]:
         """Rows, the shape of images, the target as columns, and weights; rows without weight are left out."""
         flat, images = self._flat(X, reset=reset)
-        rows, target = self._gate(flat, y, reset=reset, dtype=[np.float64, np.float32], multi_output=True)
+        rows, target = self._validate(flat, y, reset=reset, dtype=[np.float64, np.float32], multi_output=True)
         w = self._weights(sample_weight, len(rows))
         self._one_column = target.ndim == 1
         target = target.reshape(len(rows), -1)

@@ -151,7 +151,7 @@ class Layer(Declared):
 def check_rows(layer: Layer, shape: Shape) -> None:
     """Refuse an empty shape."""
     if not shape or min(shape) < 1:
-        raise ParameterError(f"an input of shape {shape} is empty", remedy="give every row at least one number")
+        raise ParameterError(f"an input of shape {shape} is empty", remedy="pass at least one number per row")
 
 
 @dataclass(frozen=True)
@@ -465,7 +465,7 @@ class Residual(Layer):
         """That of the input."""
         out = self._shapes(shape)[-1]
         if out != shape:
-            what = f"its layers turn the shape {shape} into {out}, and the two cannot be added"
+            what = f"its layers change the shape {shape} to {out}, so the two cannot be added"
             raise ParameterError(what, remedy='keep the shape, with padding="same" or as many units as inputs')
         return shape
 

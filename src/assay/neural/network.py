@@ -44,7 +44,7 @@ def loss_named(loss: Any) -> Loss:
     if isinstance(loss, Loss):
         return loss
     if not isinstance(loss, str) or loss not in LOSSES:
-        raise ParameterError(f"loss = {loss!r} is unknown", remedy=f"use one of {', '.join(map(repr, LOSSES))}")
+        raise ParameterError(f"unknown loss = {loss!r}", remedy=f"use one of {', '.join(map(repr, LOSSES))}")
     return LOSSES[loss]
 
 
@@ -260,9 +260,9 @@ class Network(Stateful):
             raise ParameterError(what, remedy="pass (columns,) or (rows, columns, channels)")
 
     def _check_state(self) -> None:
-        need(self.parameters_.size == self.n_parameters, "its layers have another number of parameters")
-        need(self.statistics_.size == self.plan.n_statistics, "its layers have another number of running values")
-        need(self.parameters_.dtype == self.dtype, "its parameters are of another type")
+        need(self.parameters_.size == self.n_parameters, "its layers have the wrong number of parameters")
+        need(self.statistics_.size == self.plan.n_statistics, "its layers have the wrong number of running values")
+        need(self.parameters_.dtype == self.dtype, "its parameters have the wrong dtype")
 
     def __repr__(self) -> str:
         return f"Network({self.layers!r}, input_shape={self.input_shape!r})"
@@ -292,7 +292,7 @@ class Network(Stateful):
         arrays = list(self.plan.arrays())
         if given is not None and len(given) != len(arrays):
             what = f"the network has {len(arrays)} arrays of parameters, but {len(given)} are given"
-            raise ParameterError(what, remedy="give one array for each entry of network.arrays()")
+            raise ParameterError(what, remedy="pass one array for each entry of network.arrays()")
         for k, (step, one, start) in enumerate(arrays):
             view = theta[start : start + prod(one.shape)].reshape(one.shape)
             if given is None:
@@ -362,7 +362,7 @@ class Network(Stateful):
         dz = np.array(output_gradient, dtype=self.dtype, order="C")
         if dz.shape != z.shape:
             what = f"the output has the shape {z.shape}, but its gradient {dz.shape}"
-            raise DataError(what, remedy="give one number for each output")
+            raise DataError(what, remedy="pass one number for each output")
         dx = run.backward(dz)
         return slope, np.array(dx).reshape(-1, *self.input_shape)
 
@@ -445,7 +445,7 @@ def _targets(y: Any, n: int, shape: Shape, loss: Loss, dtype: str) -> Array:
         raise DataError(what, remedy=f"give {n} rows of {width} numbers each, and end the network with Dense")
     if loss.fused == "softmax" and (target.min() < 0 or target.max() >= shape[0] or (target % 1).any()):
         raise DataError(
-            f"classes are not counted from 0 to {shape[0] - 1}", remedy="pass np.unique(y, return_inverse=True)[1]"
+            f"class codes are not from 0 to {shape[0] - 1}", remedy="pass np.unique(y, return_inverse=True)[1]"
         )
     return np.ascontiguousarray(target)
 

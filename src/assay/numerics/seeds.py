@@ -20,7 +20,7 @@ def seed_sequence(random_state: Any) -> np.random.SeedSequence:
     whole = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool)
     if random_state is None or (whole and random_state >= 0):
         return np.random.SeedSequence(None if random_state is None else int(random_state))
-    what = f"random_state = {random_state!r} is no seed"
+    what = f"random_state = {random_state!r} is not a valid seed"
     raise ParameterError(what, remedy="pass a whole number of at least 0, a numpy Generator or None")
 
 

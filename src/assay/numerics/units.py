@@ -141,5 +141,5 @@ def largest_step(A: Array, v: Array, kind: int, *, single: bool = False) -> floa
             size = np.square(np.linalg.norm(A * np.sqrt(v)[:, None], 2)) if A.any() else 0.0
         size = float(size * (CURVATURE if kind == SIGMOID else 1.0))
     if not np.isfinite(size):
-        raise DataError("the columns are so large that no step is small enough", remedy="scale the columns first")
+        raise DataError("the columns are too large for any step size", remedy="scale the columns first")
     return 2.0 / max(size, 1e-300)

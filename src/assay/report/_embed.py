@@ -96,7 +96,9 @@ def attempt(title: str, make: Callable[[], Part | None]) -> list[Part]:
 
 def failure(title: str, why: str) -> Part:
     """What stands in the place of a part that could not be made; nobody should have to find it on the page."""
-    warnings.warn(f"the report lacks {title!r}, which could not be made ({why[:300]})", ReportWarning, stacklevel=3)
+    warnings.warn(
+        f"the report has no section {title!r}, which could not be made ({why[:300]})", ReportWarning, stacklevel=3
+    )
     return Part(title, failed=why[:300])
 
 

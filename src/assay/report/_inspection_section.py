@@ -69,11 +69,11 @@ def importance(study: Study, kept: list[Importance]) -> Part | None:
     )
     kept.append(found)
     words = [
-        f"How much worse {plan.metric} gets when the values of a column are shuffled among the rows, {where} "
-        "Columns that say the same stand in for each other and share their importance."
+        f"How much worse {plan.metric} gets when the values of one column are shuffled, {where} "
+        "Columns with the same information can replace each other, so they share their importance."
     ]
     if len(names) < len(all_names):
-        words.append(f"Of {len(all_names)} columns, the {len(names)} most related to the predictions were tried.")
+        words.append(f"Of {len(all_names)} columns, the {len(names)} most related to the predictions are shown.")
     best = [found.names[j] for j in found.order]
     figures = found.to_frame()[["importance", "lower", "upper"]].to_numpy().tolist()
     view = table_of(
@@ -85,7 +85,7 @@ def importance(study: Study, kept: list[Importance]) -> Part | None:
     drawn = replace(found, names=short, model=plain(study.select().name, 40))
     size = (7.0, 1.5 + 0.26 * min(30, len(names)))
     image = picture(drawn, size, f"Importance of columns; the most important is {plain(best[0])}")
-    return Part("Which columns matter", tuple(words), image, "Permutation importance with intervals.", view)
+    return Part("Column importance", tuple(words), image, "Permutation importance with intervals.", view)
 
 
 def _judged(study: Study, asked: int) -> tuple[Any, Array, str]:
@@ -103,13 +103,13 @@ def _judged(study: Study, asked: int) -> tuple[Any, Array, str]:
         return (
             study.model,
             rows,
-            f"on {len(rows)} training rows. The model has seen them, so this says what it leans on, "
-            "which is not always what helps it predict.",
+            f"on {len(rows)} training rows. The model was fitted to them, so this shows what it relies on, "
+            "which is not always what improves predictions of new rows.",
         )
     inside, outside = parted
     rows = outside[_some(len(outside), asked, seed)]
     model = fit_rows(study.model, data.rows, inside)
-    return model, rows, f"on {len(rows)} training rows that a refit of the same pipeline had not seen."
+    return model, rows, f"on {len(rows)} training rows that were left out of a refit of the same pipeline."
 
 
 def _third(study: Study) -> tuple[Array, Array] | None:
@@ -208,17 +208,17 @@ def dependence(study: Study, names: list[str]) -> Part | None:
     image = picture(None, (4.2 * wide, 3.3 * tall), alt, panels=(tall, wide), paint=paint)
     words: tuple[str, ...] = (
         f"The average prediction when a column is set to each value in {max(one.n for one in found)} training rows, "
-        "the others left as they are, through the whole pipeline. The band is pointwise and takes the model as fixed.",
+        "with the other columns unchanged. The band is pointwise and treats the model as fixed.",
     )
     if len(found[0].outputs) > len(classes):
-        words += (f"Of {len(found[0].outputs)} classes, the {len(classes)} that move most are shown.",)
+        words += (f"Of {len(found[0].outputs)} classes, the {len(classes)} that change most are shown.",)
     rows = [
         (one.columns[0], one.outputs[k], float(one.average[k].min()), float(one.average[k].max()))
         for one in found
         for k in classes
     ]
-    view = table_of("The ends of these curves", ("column", "of", "smallest average", "largest average"), rows)
-    return Part("How predictions move with a column", words, image, "Partial dependence of the leading columns.", view)
+    view = table_of("Range of these curves", ("column", "of", "smallest average", "largest average"), rows)
+    return Part("Partial dependence", words, image, "Average prediction against the most important columns.", view)
 
 
 def _moving(study: Study, names: list[str]) -> list[Dependence]:

@@ -33,11 +33,9 @@ LEAVES, DRAWN = 64, 12
 
 
 def learned(study: Study) -> list[Part]:
-    """All parts of the section; what fails is a sentence."""
+    """All parts of the section; a part that fails becomes a sentence."""
     if study.select().name == BASELINE:
-        return [
-            Part(words=("The selected model uses no columns, so there is nothing to show: it always says the same.",))
-        ]
+        return [Part(words=("The selected model is the baseline: it uses no columns and always predicts the same.",))]
     # Hundreds of small predictions: threads of other packages would spend longer waiting for each other than working.
     with threadpool_limits(limits=1, user_api="openmp"):
         return _parts(study)
@@ -47,10 +45,10 @@ def _parts(study: Study) -> list[Part]:
     parts = attempt("Coefficients", lambda: _coefficients(study))
     parts += attempt("The tree", lambda: _tree(study))
     found: list[Importance] = []
-    parts += attempt("Which columns matter", lambda: importance(study, found))
+    parts += attempt("Column importance", lambda: importance(study, found))
     if found:  # without importances nothing says which columns lead
         names = [found[0].names[j] for j in found[0].order]
-        parts += attempt("How predictions move with a column", lambda: dependence(study, names))
+        parts += attempt("Partial dependence", lambda: dependence(study, names))
     return parts or [Part(words=("This model has no coefficients or trees to show.",))]
 
 
@@ -60,20 +58,24 @@ def _parts(study: Study) -> list[Part]:
 def _coefficients(study: Study) -> Part | None:
     model, columns = study.model.named_steps["model"], study.model.named_steps["columns"]
     names = [str(name) for name in columns.get_feature_names_out()]
-    scaled = ("Numbers were scaled: a coefficient is for one standard deviation.",) if columns.scale else ()
+    scaled = (
+        ("Numeric columns were scaled: a coefficient is the effect of one standard deviation.",)
+        if columns.scale
+        else ()
+    )
     summary = _summary(model, names, study.plan.level)
     if summary is not None and {"estimate", "lower", "upper"} <= set(summary.table.columns):
         return _with_intervals(summary, scaled, study.plan.level)
     if not hasattr(model, "coef_"):
         return None
     table = _bare(model, names)
-    words = (*scaled, "They carry no intervals: the penalty or the search that shaped them has none that holds.")
+    words = (*scaled, "No intervals are given: none are valid after the penalty or the search.")
     zero = int((table == 0).all(axis=1).sum())
     used = (f"{len(table) - zero} of {len(table)} are not zero.",) if zero else ()
     order = table.abs().max(axis=1).sort_values(ascending=False, kind="stable").index
     table = table.loc[order][: max(1, len(table) - zero)]
     view = table_of(
-        _counted("Coefficients, the largest first", len(table)),
+        _counted("Coefficients, largest first", len(table)),
         ("column", *table.columns),
         [(name, *row) for name, row in zip(table.index[:ROWS], table.to_numpy()[:ROWS].tolist(), strict=True)],
     )
@@ -99,7 +101,10 @@ def _with_intervals(summary: Summary, scaled: tuple[str, ...], level: float) -> 
     shown = slopes.iloc[order[:COEFFICIENTS]]
     drawn = shown.set_axis([plain(name) for name in shown.index], axis=0)
     drawn = drawn[np.isfinite(drawn[["estimate", "lower", "upper"]].to_numpy(dtype=float)).all(axis=1)]
-    words = (*scaled, f"Intervals at {100 * level:g}% each take the model as given: they do not know it was selected.")
+    words = (
+        *scaled,
+        f"The {100 * level:g}% intervals treat the model as given: they do not account for its selection.",
+    )
     words += tuple(str(note) for note in summary.notes)
     keep = [name for name in ("estimate", "std_error", "lower", "upper", "p_value") if name in table]
     table = pd.concat([table.drop(index=slopes.index), slopes.iloc[order]])[:ROWS]
@@ -110,9 +115,11 @@ def _with_intervals(summary: Summary, scaled: tuple[str, ...], level: float) -> 
     )
     image = None
     if len(drawn):
-        alt = f"Coefficients with intervals, the clearest first: {', '.join(drawn.index[:5])}"
+        alt = f"Coefficients with intervals, most significant first: {', '.join(drawn.index[:5])}"
         image = picture(replace(summary, table=drawn), (7.0, 1.2 + 0.3 * len(drawn)), alt)
-    return Part("Coefficients", words, image, f"The {len(drawn)} clearest coefficients and their intervals.", view)
+    return Part(
+        "Coefficients", words, image, f"The {len(drawn)} most significant coefficients and their intervals.", view
+    )
 
 
 def _bare(model: Any, names: list[str]) -> pd.DataFrame:
@@ -143,9 +150,9 @@ def _tree(study: Study) -> Part | None:
 
 def _own_tree(model: Tree) -> Part:
     leaves, shown = int(model.get_n_leaves()), min(DRAWN, int(model.get_n_leaves()))
-    words = (f"{leaves} leaves, depth {model.get_depth()}. A row goes to the first branch where the condition holds.",)
+    words = (f"{leaves} leaves, depth {model.get_depth()}. A row takes the first branch if the condition holds.",)
     if leaves == 1:
-        return Part("The tree", ("The tree was cut down to its root: no split was worth its leaf.",))
+        return Part("The tree", ("The tree was pruned to its root: no split was worth keeping.",))
     image = picture(
         None,
         (max(5.0, 0.8 * shown), 0.9 + min(6.0, 0.85 * model.get_depth())),
@@ -158,7 +165,7 @@ def _own_tree(model: Tree) -> Part:
 
 
 def _other_tree(study: Study) -> Part:
-    """A tree of scikit-learn's, which a user brought along."""
+    """A tree of scikit-learn as a user-defined learner."""
     model, columns = study.model.named_steps["model"], study.model.named_steps["columns"]
     names = [plain(name, 24) for name in columns.get_feature_names_out()]
     classes = None if not hasattr(model, "classes_") else [plain(label, 16) for label in model.classes_.tolist()]
@@ -183,14 +190,14 @@ def _other_tree(study: Study) -> Part:
     rules = _distinct(names)
     listing = export_text(model, feature_names=rules, class_names=classes, max_depth=12, decimals=3)
     words = (
-        f"{model.get_n_leaves()} leaves, depth {model.get_depth()}. A row goes left where the condition holds; "
-        "a category stands for the place of its level in alphabetical order.",
+        f"{model.get_n_leaves()} leaves, depth {model.get_depth()}. A row goes left if the condition holds; "
+        "categories are coded by the alphabetical position of their level.",
     )
     return Part("The tree", words, image, f"The tree, drawn to depth {depth}.", listing=listing)
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """Shortened names that were made equal told apart by a number."""
+    """Shortened names, numbered where they are equal."""
     seen: dict[str, int] = {}
     told = []
     for name in names:

@@ -23,8 +23,8 @@ __all__ = ["board_part", "comparisons_part", "limits", "selection_part", "test_p
 PAIRS = 120
 """How many pairs are listed, and drawn."""
 GROUPED = (
-    "Folds hold whole groups, so rows that belong together are never on both sides, and the test compares folds, not "
-    "rows: it stays sensible where rows of a group are alike."
+    "Groups are never split between folds, and the test compares folds, not rows: it remains valid where rows of a "
+    "group are alike."
 )
 SIZES = {"confusion table": (4.6, 4.2)}
 """Pictures of the test set that are not as wide as the others."""
@@ -48,7 +48,7 @@ def board_part(study: Study, board: pd.DataFrame) -> Part:
     words: tuple[str, ...] = (
         f"{sentence(called(plan.metric)).rstrip('.')} by {first.scheme}; {better} is better. {100 * plan.level:g}% "
         "intervals "
-        f"({first.interval(plan.level).method}) for each learner alone; whether two differ is the next section.",
+        f"({first.interval(plan.level).method}) for each learner alone; the next section compares them.",
     )
     for name, kinds in found.warnings.items():
         folds = len(first.fold_scores)
@@ -61,7 +61,9 @@ def board_part(study: Study, board: pd.DataFrame) -> Part:
         rows,
         [names.index(chosen)],
     )
-    return Part("", words, image, "Estimates and intervals; the dashed line is the guess without features.", view)
+    return Part(
+        "", words, image, "Estimates and intervals; the dashed line is the baseline, which uses no features.", view
+    )
 
 
 def _three(metric: str, estimate: Any, lower: Any, upper: Any) -> tuple[str, str, str]:
@@ -88,9 +90,10 @@ def comparisons_part(study: Study) -> Part:
     ]
     shown = int(found.rejected.sum())
     words = [
-        f"{len(found.pairs)} pairs, {shown} with a difference that is shown. {sentence(found.why)}",
-        f"Differences are first minus second. Their intervals hold all together with {100 * found.level:g}%; "
-        f"p-values are adjusted by {found.correction}. No difference shown is not a proof that there is none.",
+        f"{len(found.pairs)} pairs, {shown} with a significant difference. {sentence(found.why)}",
+        f"Differences are first minus second. Their intervals hold simultaneously with {100 * found.level:g}% "
+        "confidence; "
+        f"p-values are adjusted by {found.correction}. 'No difference shown' does not prove that there is none.",
     ]
     words += [sentence(one) for one in found.caveats]
     if study.plan.group is not None:
@@ -104,7 +107,7 @@ def comparisons_part(study: Study) -> Part:
     )
     view = table_of(
         f"Differences in {found.metric.name} with simultaneous intervals",
-        ("first", "second", f"difference{unit}", "lower", "upper", "adjusted p", "in words"),
+        ("first", "second", f"difference{unit}", "lower", "upper", "adjusted p", "verdict"),
         rows,
     )
     return Part("", tuple(words), image, "Differences with simultaneous intervals.", view)
@@ -115,10 +118,10 @@ def selection_part(study: Study) -> Part:
     words = [f"Selected: {chosen.name}. {sentence(chosen.why)}"]
     if study.beats_baseline(chosen.name):
         words.append(
-            "It is shown to be better than a guess without features, with the confidence kept over all pairs together."
+            "It is shown to beat the baseline, which uses no features, at a confidence level that holds over all pairs."
         )
     elif chosen.name != BASELINE:
-        words.append("It is not shown to be better than a guess without features.")
+        words.append("It is not shown to beat the baseline, which uses no features.")
     settings = {str(k): say(v) for k, v in _settings(study).items()}
     if settings:
         words.append(
@@ -131,7 +134,7 @@ def selection_part(study: Study) -> Part:
     cells = {key: [scale * value if key in lengths else value for value in table[key]] for key in keep}
     cells["estimate"] = [study.leaderboard.results[str(name)].figure() for name in table.index]
     view = table_of(
-        f"How much worse than the best ({chosen.best}) each learner is, and may be; the simplest first",
+        f"Difference of each learner from the best ({chosen.best}) and the difference allowed; simplest first",
         ("learner", *(name.replace("_", " ") + (unit if name in lengths else "") for name in keep)),
         zip(map(str, table.index), *cells.values(), strict=True),
         [list(table.index).index(chosen.name)],
@@ -154,16 +157,16 @@ def test_parts(study: Study) -> list[Part]:
     if opened is None:
         words: tuple[str, ...] = (
             f"The test set is still sealed: none of its {study.n_test:,} rows has been looked at.",
-            f"Open it once everything is decided, with: assay open {study.name}",
+            f"Once everything is decided, open it with: assay open {study.name}",
         )
         left = study.unanswered()
         if left:
             codes = " ".join(f"--despite {check.code}" for check in left)
             words = (
                 words[0],
-                f"It is not opened while a check is serious ({'; '.join(check.title for check in left)}): what is "
-                "wrong with the table should be found out before the one look, not after it.",
-                f"If it is in order all the same, this opens it and records why: assay open {study.name} {codes}",
+                f"It stays sealed because of a serious check ({'; '.join(check.title for check in left)}): problems "
+                "of the table should be resolved before the one look, not after it.",
+                f"To open it anyway, which is recorded in the ledger, run: assay open {study.name} {codes}",
             )
         return [Part(words=words)]
     parts = attempt("Figures", lambda: _figures(study))
@@ -191,31 +194,31 @@ def _figures(study: Study) -> Part:
             f"{100 * found.level:.4g}%",
             found.method,
             say(found.n),
-            "main" if name == opened.primary else "beside it",
+            "main" if name == opened.primary else "secondary",
             found.estimand,
         )
         for name, found in opened.intervals.items()
     ]
     view = table_of(
-        "Figures on the test rows",
-        ("what", "figure", "from", "to", "sure to", "method", "n", "role", "what it estimates"),
+        "Scores on the test rows",
+        ("metric", "estimate", "from", "to", "confidence", "method", "n", "role", "estimand"),
         rows,
         [list(opened.intervals).index(opened.primary)],
     )
     words.append(
-        "The main figure was named beforehand, and its interval keeps the promised confidence; each of the others "
-        "holds for itself, not all of them together."
+        "The main metric was fixed beforehand, and its interval has the stated confidence; the intervals of the others "
+        "hold one at a time, not all at once."
     )
     return Part("", tuple(words), view=view)
 
 
 CAPTIONS = {
-    "predicted and observed": "Every dot is a test row; on the dashed line the prediction was right.",
-    "residuals": "What was missed, against what was predicted; the red line is the mean in slices.",
-    "confusion table": "Rows are true classes, columns assigned ones; shades are shares of the true class.",
-    "ROC curve": "True against false positives over all thresholds; the band holds for the whole curve.",
-    "precision-recall curve": "Precision against recall; the band holds point by point.",
-    "calibration curve": "Observed against predicted shares in bins of equal width; the intervals hold together.",
+    "predicted and observed": "Every dot is a test row; on the dashed line the prediction is exact.",
+    "residuals": "Residuals against predictions; the red line is the mean in bins.",
+    "confusion table": "Rows are true classes, columns are predicted classes; shades are shares of the true class.",
+    "ROC curve": "True against false positive rate over all thresholds; the band holds for the whole curve.",
+    "precision-recall curve": "Precision against recall; the band is pointwise.",
+    "calibration curve": "Observed against predicted shares in bins of equal width; the intervals hold simultaneously.",
 }
 
 
@@ -232,45 +235,45 @@ def limits(study: Study) -> tuple[str, ...]:
     """What the intervals cover, and what they do not."""
     plan, opened = study.plan, study.opened
     words = [
-        "Everything here is about rows like these: drawn from the same population, recorded in the same way. On other "
-        "places, times or people the figures may be worse, and nothing in this report can say by how much."
+        "All results are for rows like these: drawn from the same population and recorded in the same way. For other "
+        "places, times or people the scores may be worse, and nothing in this report can say by how much."
     ]
     if plan.time is not None:
         words.append(
-            "Rows were tested later than they were learned from; the claim reaches as far as that stretch of time."
+            "The test rows are later than the training rows; the results hold for about that span of time ahead."
         )
     elif plan.group is None:
         words.append(
-            "Rows are taken as independent of each other. If some belong together (one person, one place, one day), "
-            "name that column as the group: otherwise figures are too good and intervals too narrow."
+            "Rows are assumed to be independent. If some belong together (one person, one place, one day), declare "
+            "that column with --group: otherwise scores are too optimistic and intervals too narrow."
         )
     words.append(
-        "The leaderboard's intervals are about the average over training sets of this size, not about this one model; "
-        "the selected learner's own cross-validated figure is slightly too good, because it was chosen by it."
+        "The leaderboard's intervals are for the average over training sets of this size, not for this one model; the "
+        "cross-validated score of the selected learner is slightly optimistic, because it was selected by that score."
     )
     if opened is None:
-        words.append("No figure of the test set exists yet, so this report makes no claim about the final model.")
+        words.append("The test set has not been scored yet, so this report makes no claim about the final model.")
     elif opened.release is not None:
         words.append(
-            "This look at the test set was not planned. Its figure is told only in steps, and only if it is better "
-            "than the best before (The Ladder: Blum and Hardt, 2015). That limits what many looks can learn from the "
-            "same rows, but no interval with a promised confidence comes with it."
+            "This look at the test set was not planned. Its score is reported only in steps, and only if it beats the "
+            "best so far (The Ladder: Blum and Hardt, 2015). That limits what many looks can reveal about the same "
+            "rows, but there is no confidence interval."
         )
     else:
         found = opened.intervals[opened.primary]
         what = f"{study.n_test:,} rows" if plan.group is None else f"{found.n:,} groups ({study.n_test:,} rows)"
         words.append(
-            f"The interval of {opened.primary} covers the chance in which {what} were kept apart, for this one "
-            "fitted model. It does not cover how another set of training rows would have changed the model."
+            f"The interval of {opened.primary} accounts for the random choice of {what} as test set, for this one "
+            "fitted model. It does not account for how another training set would have changed the model."
         )
-        planned = "the one look" if plan.looks == 1 else f"the {plan.looks} looks together"
+        planned = "the one planned look" if plan.looks == 1 else f"the {plan.looks} planned looks together"
         words.append(
-            f"It keeps its promise for {planned} planned, with models fixed before the first look. Whoever changes a "
-            "model after seeing these figures needs new test rows."
+            f"Its confidence level holds for {planned}, with models fixed before the first look. To change a model "
+            "after seeing these scores, new test rows are needed."
         )
     words.append(
         "Importances and partial dependence describe the model, not what would happen if a column were changed."
     )
     if any(learner.name in study.leaderboard.results and not learner.own for learner in study.data.learners):
-        words.append("Learners of other packages repeat their figures as far as those packages do.")
+        words.append("Results of learners from other packages are as reproducible as those packages.")
     return tuple(words)

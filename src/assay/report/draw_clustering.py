@@ -152,13 +152,13 @@ def _choice(result: KChoice, ax: Any = None) -> np.ndarray:
         if ax is None:
             figure, grid = plt.subplots(2, 2, figsize=(9.5, 7.0), layout="constrained")
             p = format_p(result.p_value)
-            verdict = "one cloud is refused" if result.several else "one cloud would do"
+            verdict = "a single cluster is rejected" if result.several else "a single cluster is not rejected"
             figure.suptitle(f"{verdict} (p = {p}); chosen k = {result.chosen}", fontweight="bold", fontsize=12)
             panels = grid.ravel()
         else:
             panels = np.ravel(ax)
         if len(panels) != 4:
-            what = f"the choice of k is four pictures, but ax holds {len(panels)}"
+            what = f"the choice of k needs four panels, but ax has {len(panels)} axes"
             raise ParameterError(what, remedy="pass the axes of plt.subplots(2, 2)")
         ks = result.ks
         panels[0].errorbar(ks, result.gap, yerr=result.gap_error, fmt="o-", color=ACCENT, ecolor=MUTED, markersize=4)
@@ -174,7 +174,7 @@ def _choice(result: KChoice, ax: Any = None) -> np.ndarray:
         width = 0.38
         panels[3].bar(ks - width / 2, result.share_gap, width, color=ACCENT, label="gap")
         panels[3].bar(ks + width / 2, result.share_silhouette, width, color=WARM, label="silhouette")
-        panels[3].set(ylabel="share of halves", title="Chosen in halves of the rows", ylim=(0, 1))
+        panels[3].set(ylabel="share of halves", title="Choice of k in halves of the rows", ylim=(0, 1))
         panels[3].legend(loc="best")
         for panel, name in zip(panels[:3], ("gap", "silhouette", "stability"), strict=True):
             panel.axvline(result.choices[name], color=INK, linewidth=1, linestyle=":")

@@ -233,7 +233,7 @@ def _answer(result: Opened, ax: Axes | None) -> Axes:
         if told is not None:
             axes.hlines([0], [told.value - told.step], [told.value + told.step], color=MUTED, linewidth=3)
             axes.plot([told.value], [0], "o", color=INK)
-            axes.set(xlabel=f"{told.estimand}, told in steps of {fmt(told.step, 2)}")
+            axes.set(xlabel=f"{told.estimand}, reported in steps of {fmt(told.step, 2)}")
         axes.set_yticks([])
         axes.set(title="A look beyond the plan: the Ladder's answer")
         return axes

@@ -218,7 +218,10 @@ def _stationary(result: StationaryLaws, ax: Axes | None = None) -> Axes:
             label = f"class {c + 1}" + (f", period {result.periods[c]}" if result.periods[c] > 1 else "")
             axes.bar(np.arange(K) + (c - (r - 1) / 2) * width, law, width, color=_colours(max(r, 2))[c], label=label)
         axes.set_xticks(np.arange(K), [_shown(name) for name in result.names], rotation=90 if K > 12 else 0)
-        axes.set(ylabel="share of time", title="Stationary law" if result.unique else f"{r} stationary laws")
+        axes.set(
+            ylabel="share of time",
+            title="Stationary distribution" if result.unique else f"{r} stationary distributions",
+        )
         if r > 1 or result.periods[0] > 1:
             axes.legend(loc="best")
         return axes
@@ -260,5 +263,5 @@ def _next(result: NextStep, ax: Axes | None = None) -> Axes:
             axes.set(ylabel="mean and standard deviation")
             axes.set_xlim(-0.7, len(names) - 0.3)
         axes.set_xticks(at, names, rotation=90 if len(names) > 15 else 0)
-        axes.set(title=f"Law of {ahead}" + (" (first sequence)" if many else ""))
+        axes.set(title=f"Distribution of {ahead}" + (" (first sequence)" if many else ""))
         return axes

@@ -164,7 +164,7 @@ def _sequence(result: ConfidenceSequence, ax: Axes | None = None) -> Axes:
     """The running mean inside its ever tighter limits."""
     with canvas(ax) as axes:
         at = _thinned(result.n)
-        words = f"{100 * result.level:g}% {result.method} sequence, all n at once"
+        words = f"{100 * result.level:g}% {result.method} sequence, valid for all n at once"
         axes.fill_between(
             at, result.lower[at - 1], result.upper[at - 1], color=ACCENT, alpha=0.18, linewidth=0, label=words
         )

@@ -56,7 +56,7 @@ def _averages(axes: Axes, x: np.ndarray, result: Dependence) -> None:
     for k, (name, colour) in enumerate(zip(result.outputs, colours, strict=True)):
         average, lower, upper = result.average[k], result.lower[k], result.upper[k]
         label = name if len(result.outputs) > 1 else "average over rows"
-        band = f"{100 * result.level:g}% pointwise, model taken as fixed" if k == 0 else ""
+        band = f"{100 * result.level:g}% pointwise, model treated as fixed" if k == 0 else ""
         if result.categorical[0]:
             axes.vlines(x, lower, upper, color=colour, linewidth=3, alpha=0.6, label=band)
             axes.plot(x, average, "o", color=colour, markersize=6, label=label)
@@ -207,7 +207,7 @@ def _conformal(result: Conformal, ax: Axes | None = None) -> Axes:
                 style = ("--", "-.", ":")[k % 3]
                 axes.axvline(value, color=WARM, linestyle=style, label=f"{result.level:g} quantile{name}: {fmt(value)}")
         axes.set(
-            xlabel=f"score: {words.get(result.score, 'probability of likelier classes')}", ylabel="calibration rows"
+            xlabel=f"score: {words.get(result.score, 'probability of more likely classes')}", ylabel="calibration rows"
         )
         axes.set_title(f"{result.n} calibration scores, {result.method}\n{result.name}")
         if axes.get_legend_handles_labels()[0]:

@@ -83,7 +83,7 @@ def _plane(result: MixtureDensity, ax: Axes | None, *, projected: bool) -> Axes:
         _contours(axes, result)
         axes.set(xlabel=str(result.columns[0]), ylabel=str(result.columns[1]), title=_title(result))
         if projected:
-            axes.set_xlabel(f"{result.columns[0]} of the plane in which the components lie farthest apart")
+            axes.set_xlabel(f"{result.columns[0]} of the plane that separates the components best")
         if K <= NAMED:  # beside the axes: the components may fill every corner
             axes.legend(title="50% and 95%", title_fontsize=9, **BESIDE)
         return axes
@@ -145,7 +145,7 @@ def _trace(result: EMTrace, ax: Axes | None = None) -> Axes:
         path = np.array([result.initial, *result.objective])
         axes.plot(np.arange(path.size), path, color=ACCENT, marker="o" if path.size <= 50 else None, markersize=4)
         for n, at in enumerate(result.restarted):
-            axes.axvline(at, color=WARM, linewidth=1, linestyle=":", label=None if n else "component started anew")
+            axes.axvline(at, color=WARM, linewidth=1, linestyle=":", label=None if n else "component restarted")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.ticklabel_format(axis="y", useOffset=False)
         word = "converged" if result.converged else "not converged"

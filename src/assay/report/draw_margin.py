@@ -42,7 +42,7 @@ def _validity(result: Validity, ax: Axes | None = None) -> Axes:
             axes.yaxis.set_minor_locator(plt.NullLocator())
             axes.set_ylim(2.0 * float(values.min()), 2.0 * float(values.max()))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        verdict = "valid by construction" if result.by_construction else "not disproved by these rows"
+        verdict = "valid by construction" if result.by_construction else "not refuted by these rows"
         if not result.valid:
             verdict = "not a kernel"
         axes.set(xlabel="eigenvalue, from the largest", ylabel="value", title=f"{result.formula}: {verdict}")
@@ -108,7 +108,7 @@ def _error(axes: Axes, result: UnitTrace) -> None:
     axes.plot(np.arange(errors.size), errors, color=ACCENT, marker="o" if errors.size <= 30 else None, markersize=3)
     if (errors > 0).all() and errors.max() > 30 * errors.min():
         axes.set_yscale("log")
-    title = f"Step {fmt(result.step, 3)}, below {fmt(result.largest_step, 3)} holds"
+    title = f"Step {fmt(result.step, 3)}, below {fmt(result.largest_step, 3)} converges"
     axes.set(xlabel=result.per, ylabel="½ Σ (t - o)²", title=title)
 
 

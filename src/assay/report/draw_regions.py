@@ -62,7 +62,7 @@ def draw_regions(models: Any, X: Any, y: Any, *, columns: Sequence[str] | None =
     labels = class_labels(y, len(points))
     classes = np.unique(np.concatenate([labels, *(np.asarray(model.classes_) for model in named.values())]))
     if len(classes) > len(COLOURS):
-        what = f"there are {len(classes)} classes, and {len(COLOURS)} colours that can be told apart"
+        what = f"there are {len(classes)} classes, but only {len(COLOURS)} distinguishable colours"
         raise DataError(what, remedy="draw fewer classes at a time")
     names = _axis_names(X, columns)
     width = 2 if len(named) == 4 else min(len(named), ACROSS)
@@ -106,7 +106,7 @@ def _named(models: Any) -> dict[str, Any]:
         raise ParameterError("no classifier was given", remedy="pass at least one")
     for title, model in named.items():
         if not hasattr(model, "predict") or not hasattr(model, "classes_"):
-            raise ParameterError(f"{title!r} is no fitted classifier", remedy="fit it to two columns first")
+            raise ParameterError(f"{title!r} is not a fitted classifier", remedy="fit it to two columns first")
         if getattr(model, "n_features_in_", 2) != 2:
             what = f"{title!r} was fitted to {model.n_features_in_} columns"
             raise ParameterError(what, remedy="fit it to the two columns that are drawn")
@@ -116,7 +116,7 @@ def _named(models: Any) -> dict[str, Any]:
 def _axis_names(X: Any, columns: Sequence[str] | None) -> list[str]:
     if columns is not None:
         if len(columns) != 2:
-            raise ParameterError(f"columns names {len(columns)} columns", remedy="name two")
+            raise ParameterError(f"expected two column names, got {len(columns)}", remedy="pass two names")
         return [str(name) for name in columns]
     return [str(name) for name in X.columns] if isinstance(X, pd.DataFrame) else ["x0", "x1"]
 

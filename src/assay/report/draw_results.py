@@ -147,7 +147,7 @@ def _diagnostics(result: Diagnostics, ax: Any = None) -> np.ndarray:
         panels = plt.subplots(2, 2, figsize=(9.5, 7.2), layout="constrained")[1].ravel() if ax is None else np.ravel(ax)
         if len(panels) != 4:
             raise ParameterError(
-                f"diagnostics are four pictures, but ax holds {len(panels)}",
+                f"diagnostics need four panels, but ax has {len(panels)} axes",
                 remedy="pass the axes of plt.subplots(2, 2)",
             )
         dots = {"s": 12, "color": ACCENT, "alpha": 0.6, "linewidths": 0}

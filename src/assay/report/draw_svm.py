@@ -46,10 +46,10 @@ def _solvers(result: SolverComparison, ax: Axes | None = None) -> Axes:
             axes.plot(milliseconds, short, color=colour, marker="o", markersize=2.5, linewidth=1.4, label=name)
             known = np.isfinite(trace.violation) & (trace.violation > 0)
             axes.plot(milliseconds[known], trace.violation[known], ":", color=colour, linewidth=1.2, alpha=0.8)
-        axes.set(yscale="log", xlabel="milliseconds", ylabel="distance of the objective from the best, relative")
+        axes.set(yscale="log", xlabel="milliseconds", ylabel="relative distance of the objective from the optimum")
         one = next(iter(result.traces.values()))
         title = f"{one.solver}: {one.n_iter:,} steps, duality gap {fmt(one.gap, 2)}"
-        axes.set_title("Solvers on their way" if len(result.traces) > 1 else title)
+        axes.set_title("Convergence of the solvers" if len(result.traces) > 1 else title)
         axes.plot([], [], ":", color=INK, label="KKT violation")
         axes.legend(loc="upper right")
         return axes
@@ -84,7 +84,7 @@ def _margins(result: Margins, ax: Axes | None = None) -> Axes:
         return axes
 
 
-_PLACES = ("beyond the margin", "on it", "inside", "wrong side")
+_PLACES = ("beyond the margin", "on the margin", "inside", "wrong side")
 
 
 @draw.register

@@ -142,7 +142,7 @@ def _parts(
     if index is not None:
         if isinstance(index, bool) or not isinstance(index, Integral) or not 0 <= int(index) < nodes.trees:
             what = f"index is {index!r}, but there are {nodes.trees} trees"
-            raise ParameterError(what, remedy=f"give a whole number from 0 to {nodes.trees - 1}")
+            raise ParameterError(what, remedy=f"pass a whole number from 0 to {nodes.trees - 1}")
         nodes = nodes.tree(int(index))
     elif nodes.trees != 1:
         raise ParameterError(f"there are {nodes.trees} trees", remedy="choose one with index=0, 1, ...")
@@ -159,7 +159,7 @@ def _check(max_depth: Any, max_leaves: Any, branch: str, grow: str) -> None:
     for name, value, low in (("max_depth", max_depth, 0), ("max_leaves", max_leaves, 1)):
         whole = isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= low
         if not whole and not (name == "max_depth" and value is None):
-            raise ParameterError(f"{name} is {value!r}", remedy=f"give a whole number from {low} on")
+            raise ParameterError(f"{name} is {value!r}", remedy=f"pass a whole number of at least {low}")
     for name, word, known in (("branch", branch, ("even", "loss")), ("grow", grow, ("auto", "down", "right"))):
         if word not in known:
             raise ParameterError(f"{name} is {word!r}", remedy=f"choose from {', '.join(map(repr, known))}")
@@ -232,7 +232,7 @@ def _title(wording: Wording, plan: TreeBoxes) -> str:
     kind = "Regression tree" if wording.classes is None else "Classification tree"
     leaves, rows = wording.nodes.leaves, int(wording.nodes.rows[0])
     closed = sum(piece.closed for piece in plan.pieces)
-    cut = f", {closed} {'branch' if closed == 1 else 'branches'} closed" if closed else ""
+    cut = f", {closed} {'branch' if closed == 1 else 'branches'} collapsed" if closed else ""
     return f"{kind}: {leaves} {'leaf' if leaves == 1 else 'leaves'}, {rows} rows{cut}"
 
 

@@ -43,7 +43,7 @@ def _telling_words(result: TellingWords, ax: Axes | None = None) -> Axes:
         axes.axvline(0.0, color=MUTED, linewidth=0.9)
         axes.set_ylim(at, 0.8)
         axes.grid(visible=False, axis="y")
-        per = "occurrence of the word" if result.model == "multinomial" else "word that is there rather than not"
+        per = "occurrence of the word" if result.model == "multinomial" else "presence of the word"
         axes.set_xlabel(f"log odds of the class per {per}, {100 * result.level:g}% limits")
-        axes.set_title("Most telling words")
+        axes.set_title("Most informative words")
         return axes

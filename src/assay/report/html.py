@@ -23,7 +23,7 @@ from assay.experiment.study import Study
 from assay.experiment.wording import called, figure, released
 from assay.experiment.wording import limits as limits_of
 from assay.numbers import fmt
-from assay.report._check_words import ABOUT
+from assay.report._about_checks import ABOUT
 from assay.report._embed import Part, attempt, csv_uri, json_block, percent, say, sentence, table_of
 from assay.report._model_section import learned
 from assay.report._result_sections import board_part, comparisons_part, limits, selection_part, test_parts
@@ -72,16 +72,16 @@ def render(study: Study) -> str:
     told = study.summary()
     board = study.leaderboard.to_frame().reset_index()
     sections = [
-        ("data", "The data", attempt("Columns", lambda: _columns(study))),
+        ("data", "Data", attempt("Columns", lambda: _columns(study))),
         ("checks", "Checks", attempt("Checks", lambda: _checks(study))),
-        ("protocol", "The protocol, fixed beforehand", attempt("Protocol", lambda: _protocol(study, told))),
-        ("leaderboard", "The leaderboard", attempt("Leaderboard", lambda: board_part(study, board))),
-        ("comparisons", "Which differences are real", attempt("Comparisons", lambda: comparisons_part(study))),
-        ("selection", "What was selected, and why", attempt("Selection", lambda: selection_part(study))),
-        ("model", "What the selected model learned", learned(study)),
-        ("test", "The test set", test_parts(study)),
-        ("limits", "Limits of the claim", attempt("Limits", lambda: Part(words=limits(study)))),
-        ("manifest", "How to repeat it", attempt("Manifest", lambda: _manifest(study, told["manifest"]))),
+        ("protocol", "Protocol, fixed beforehand", attempt("Protocol", lambda: _protocol(study, told))),
+        ("leaderboard", "Leaderboard", attempt("Leaderboard", lambda: board_part(study, board))),
+        ("comparisons", "Comparisons", attempt("Comparisons", lambda: comparisons_part(study))),
+        ("selection", "Selected learner", attempt("Selection", lambda: selection_part(study))),
+        ("model", "Selected model", learned(study)),
+        ("test", "Test set", test_parts(study)),
+        ("limits", "Limitations", attempt("Limits", lambda: Part(words=limits(study)))),
+        ("manifest", "Reproducing the study", attempt("Manifest", lambda: _manifest(study, told["manifest"]))),
     ]
     return (
         _environment()
@@ -122,22 +122,24 @@ def _cards(study: Study) -> list[tuple[str, str, str, str]]:
     chosen = study.select().name
     cards = []
     if opened is None:
-        cards.append(("Test set", "sealed", f"{study.n_test:,} rows nobody has looked at", "opened once, at the end"))
+        cards.append(("Test set", "sealed", f"{study.n_test:,} rows, not looked at yet", "opened once, at the end"))
     elif opened.release is not None:
         value, step = released(opened.release)
         name = called(opened.release.loss, short=True)
-        cards.append((f"Test {name}", value, f"in steps of {step}, no interval", "a look that was not planned"))
+        cards.append((f"Test {name}", value, f"in steps of {step}, no interval", "an unplanned look"))
     else:
         cards.append(_card("Test", opened.primary, opened.intervals[opened.primary]))
     results = study.leaderboard.results
     cards.append(_card("Cross-validated", plan.metric, results[chosen].interval(plan.level), f", {chosen}"))
     if BASELINE in results and chosen != BASELINE:
-        cards.append(_card("Cross-validated", plan.metric, results[BASELINE].interval(plan.level), ", a plain guess"))
+        cards.append(
+            _card("Cross-validated", plan.metric, results[BASELINE].interval(plan.level), ", baseline without features")
+        )
     cards.append(
         (
             "Rows",
             f"{len(study.rows):,} + {study.n_test:,}",
-            "to learn from + kept apart",
+            "training + test",
             f"{len(plan.features)} columns",
         )
     )
@@ -180,10 +182,10 @@ def _columns(study: Study) -> Part:
 
 
 def _range(values: pd.Series, kind: str) -> str:
-    """What a column holds, in a few words."""
+    """The values of a column, in brief."""
     known = values.dropna()
     if not len(known):
-        return "nothing"
+        return "no values"
     if kind in ("number", "date") and known.dtype != object:
         low, high = known.min(), known.max()
         if kind == "date":
@@ -192,7 +194,7 @@ def _range(values: pd.Series, kind: str) -> str:
         return f"{ends[0]} to {ends[1]}, median {ends[2]}"
     counts = known.astype(str).value_counts()
     if kind in ("text", "id") or len(counts) > 200:
-        return f"{len(counts)} different"
+        return f"{len(counts)} distinct values"
     first = ", ".join(f"{plain(name, 24)} {percent(count / len(known))}" for name, count in counts.iloc[:3].items())
     return first if len(counts) <= 3 else f"{len(counts)} levels: {first}, …"
 
@@ -216,8 +218,8 @@ def _checks(study: Study) -> Part:
     rest = [one for one in every if one.status != "found"]
     passed = sum(one.status == "passed" for one in every)
     words = (
-        f"{len(every)} checks: {len(hits)} found something, {passed} passed, {len(rest) - passed} do not apply. "
-        "The link behind each leads to what it looks for.",
+        f"{len(every)} checks: {len(hits)} with findings, {passed} passed, {len(rest) - passed} not applicable. "
+        "The link of each check leads to what it looks for.",
     )
     shown = tuple(
         {
@@ -233,8 +235,8 @@ def _checks(study: Study) -> Part:
         for one in hits
     )
     view = table_of(
-        "Checks that passed, and checks that do not apply",
-        ("looked for", "status", "what was seen"),
+        "Checks that passed or do not apply",
+        ("check", "status", "detail"),
         [(one.title, one.status, one.detail) for one in sorted(rest, key=lambda one: one.status != "passed")],
     )
     return Part("", words, checks=shown, view=view if rest else None)
@@ -253,25 +255,27 @@ def _protocol(study: Study, told: dict[str, Any]) -> Part:
     assert study.sealed is not None
     seal = study.sealed.seal
     ways = {
-        "content": "a keyed hash of each row's content: equal rows stay on one side, appended rows keep theirs",
-        "group": f"a keyed hash of {plan.group!r}, so that a group is on one side only",
-        "time": f"the order of {plan.time!r}: the latest rows are tested",
-        "file": "a file of test rows made by someone else",
+        "content": "a keyed hash of each row's content: equal rows stay together, and adding rows moves none of them",
+        "group": f"a keyed hash of {plan.group!r}, so that groups are not split",
+        "time": f"the order of {plan.time!r}: the latest rows are the test rows",
+        "file": "a separate test file",
     }
     scheme = study.leaderboard.results[study.leaderboard.order[0]].scheme
-    looks = "one look" if plan.looks == 1 else f"{plan.looks} looks, which share the confidence equally"
+    looks = (
+        "one look" if plan.looks == 1 else f"{plan.looks} looks, with the error probability split equally among them"
+    )
     rules = {
         "one-se": "the simplest learner within one standard error of the best",
-        "best": "the learner with the best figure",
+        "best": "the learner with the best score",
     }
-    settings = "its own settings searched inside each fold" if plan.tuned else "with defaults or its own tuning"
+    settings = "with hyperparameters tuned inside each fold" if plan.tuned else "with defaults or built-in tuning"
     rows = [
-        ("Question", f"{plan.task} of {plan.target}"),
+        ("Task", f"{plan.task} of {plan.target}"),
         ("Test rows", f"{study.n_test:,} of {len(study.rows) + study.n_test:,}, chosen by {ways[seal.by]}"),
         ("Sealed", f"{study.sealed.entry.created[:19]}, seal {seal.id}" + (", shared" if study.sealed.shared else "")),
         ("Folds", f"{scheme}; preprocessing and tuning are fitted inside each fold"),
-        ("Learners", f"{', '.join(plan.learners)} (the simplest first), each {settings}"),
-        ("Main figure", f"{called(plan.metric)}; beside it {', '.join(map(called, plan.also)) or 'none'}"),
+        ("Learners", f"{', '.join(plan.learners)} (simplest first), each {settings}"),
+        ("Main metric", f"{called(plan.metric)}; also reported: {', '.join(map(called, plan.also)) or 'none'}"),
         ("Confidence", f"{100 * plan.level:g}%, corrected for the number of pairs by {plan.correction}"),
         ("Selection", rules[plan.select]),
         ("Looks at the test set", f"{looks} planned"),
@@ -289,7 +293,7 @@ def _manifest(study: Study, made: dict[str, Any]) -> Part:
         ("Seconds", say(made["seconds"])),
         ("Seal", made["seal"]),
         *((f"Hash of {name}", str(value)) for name, value in made["hashes"].items()),
-        ("Head of the ledger", made["ledger_head"]),
+        ("Ledger head", made["ledger_head"]),
     ]
     words = (
         f"assay verify {study.name} checks the ledger's chain, the hashes, and that a refit gives the same numbers.",

@@ -49,7 +49,7 @@ STYLE: Any = {
 @singledispatch
 def draw(result: Any, ax: Axes | None = None) -> Any:
     """Draw a result into `ax`, or into a new figure."""
-    raise TypeError(f"a {type(result).__name__} has no picture")
+    raise TypeError(f"a {type(result).__name__} cannot be plotted")
 
 
 @contextmanager

@@ -48,7 +48,7 @@ def folds(cv: Any, X: Any, y: Any, groups: Any = None) -> list[tuple[np.ndarray,
         what = " ".join(str(error).split()).rstrip(". ")
         raise DataError(f"cv cannot split these rows: {what}", remedy="pass another cv, such as cv=5") from error
     if not pairs or any(train.size == 0 or test.size == 0 for train, test in pairs):
-        what = "cv gives no folds" if not pairs else "cv gives a fold without training or without test rows"
+        what = "cv yields no folds" if not pairs else "cv yields a fold without training or test rows"
         raise DataError(what, remedy="pass another cv, such as cv=5")
     return pairs
 

@@ -83,7 +83,7 @@ class Scheme:
             "leave-one-out": f"leave-one-out of {self.n:,} rows",
             "5x2": f"5 x 2-fold cross-validation of {self.n:,} rows",
             "bootstrap": f"{self.n_splits} bootstrap samples of {self.n:,} rows",
-            "time-ordered": f"{self.n_splits} test parts in the order of time of {self.n:,} rows",
+            "time-ordered": f"{self.n_splits} time-ordered splits of {self.n:,} rows",
             "repeated holdout": f"{self.n_splits} random holdouts of {self.n:,} rows",
             "out-of-bag": f"out-of-bag predictions of {self.n:,} rows",
         }
@@ -114,16 +114,16 @@ def splits_of(
     for k, (train, test) in enumerate(found):
         if train.dtype.kind not in "iu" or test.dtype.kind not in "iu":
             raise DataError(
-                f"fold {k} names rows by something else than whole numbers", remedy="pass row numbers or masks"
+                f"fold {k} contains row numbers that are not whole numbers", remedy="pass row numbers or masks"
             )
         if max(train.max(), test.max()) >= n or min(train.min(), test.min()) < -n:
-            raise DataError(f"fold {k} names a row beyond the {n} there are", remedy="make cv for this table")
+            raise DataError(f"fold {k} has a row number beyond the {n} rows", remedy="create cv for this table")
         inside = np.zeros(n, dtype=bool)
         inside[train] = True
         if inside[test].any():
             row = int(test[np.argmax(inside[test])])
-            what = f"fold {k} trains on row {row}, which it also tests"
-            raise DataError(what, remedy="take the test rows out of the training rows")
+            what = f"fold {k} has row {row} in both its training and its test rows"
+            raise DataError(what, remedy="remove the test rows from the training rows")
     return found
 
 

@@ -57,7 +57,7 @@ def _codes(values: Any, n: int, name: str) -> Array:
     try:
         codes = pd.factorize(array, use_na_sentinel=True, sort=True)[0]
     except TypeError as error:
-        raise DataTypeError(f"{name} mixes kinds of values", remedy="use numbers alone, or text alone") from error
+        raise DataTypeError(f"{name} mixes types", remedy="use only numbers, or only text") from error
     if codes.size != n:
         raise DataError(f"{name} has {codes.size} entries for {n} rows", remedy="pass one per row")
     if (codes < 0).any():
@@ -90,7 +90,7 @@ def shuffled(classes: Array, rng: np.random.Generator) -> Array:
 
 def _check_stratify(value: Any) -> None:
     if not (value is True or value is False or value == "auto"):
-        raise ParameterError(f"stratify = {value!r} is unknown", remedy='choose True, False or "auto"')
+        raise ParameterError(f"unknown stratify = {value!r}", remedy='choose True, False or "auto"')
 
 
 class Holdout(Splitter):
@@ -151,7 +151,7 @@ class Holdout(Splitter):
 def _hold_out_groups(members: Array, classes: Array, share: float, rng: np.random.Generator) -> Array:
     """Whole groups for the test, the largest first, each where the classes of both parts stay nearest to the share."""
     if members.max() == 0:
-        raise DataError("all rows belong to one group", remedy="split by something else")
+        raise DataError("all rows belong to one group", remedy="use another grouping")
     part = _deal_groups(members, classes, np.array([1 - share, share]), rng)
     if part.min() == part.max():
         # So few groups that one part got them all: the smallest group makes up the other.
@@ -372,4 +372,4 @@ def _draw(units: Sequence[Array], blocks: list[Array], n: int, rng: np.random.Ge
         left[train] = False
         if left.any():
             return train, np.flatnonzero(left)
-    raise DataError("no resample leaves a row out", remedy="use more rows or groups, or stratify=False")
+    raise DataError("no bootstrap sample leaves a row out", remedy="use more rows or groups, or stratify=False")

@@ -60,7 +60,7 @@ class StateError(ValueError):
     """State that contradicts its declaration."""
 
 
-def need(holds: Any, what: str = "indices or sizes contradict each other") -> None:
+def need(holds: Any, what: str = "its indices or sizes are inconsistent") -> None:
     """Raise a `StateError` unless it holds."""
     if not holds:
         raise StateError(what)
@@ -148,7 +148,7 @@ def bools(*shape: Size) -> Constraint:
 
 class _Labels(Constraint):
     def __init__(self, length: Size, kinds: str, least: int = 0) -> None:
-        super().__init__(lambda value: self.fits(value, {}), "an array of different labels")
+        super().__init__(lambda value: self.fits(value, {}), "an array of distinct labels")
         self.length, self.kinds, self.least = length, kinds, least
 
     def fits(self, value: Any, sizes: Sizes) -> bool:
@@ -215,7 +215,7 @@ class several(Constraint):  # noqa: N801
     """A list or tuple (as said by `kind`) of things alike."""
 
     def __init__(self, inner: Constraint, length: Size = None, *, kind: type = list) -> None:
-        super().__init__(lambda value: self.fits(value, {}), f"a {kind.__name__}, each of it {inner.words}")
+        super().__init__(lambda value: self.fits(value, {}), f"a {kind.__name__} whose items are {inner.words}")
         self.inner, self.length = inner, length
         self.kind: type[Any] = kind
 
@@ -389,12 +389,12 @@ def _own(cls: type) -> Kind:
 
 def named(name: Any) -> Kind:
     """A class by its name in files."""
-    need(isinstance(name, str) and len(name) < 100, "it names a class that is not known")
+    need(isinstance(name, str) and len(name) < 100, "it refers to an unknown class")
     if name not in _CLASSES:
         family, _, word = name.partition(".")
         if family in assay.__all__ and word.isidentifier():
             getattr(import_module(f"assay.{family}"), word, None)  # families load on first use
-    need(name in _CLASSES, f"it holds a {name!r}, which this version does not know")
+    need(name in _CLASSES, f"it contains a {name!r}, which this version does not support")
     cls = _CLASSES[name]
     return _GUESTS[cls] if cls in _GUESTS else _own(cls)
 

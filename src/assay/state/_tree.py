@@ -58,8 +58,8 @@ class _Writer:
         if isinstance(value, np.ndarray):
             return self._array(value)
         if id(value) in self._above:
-            what = f"a {type(value).__name__} holds itself, which a model file cannot repeat"
-            raise DataTypeError(what, remedy="leave the reference out of the learner's attributes")
+            what = f"a {type(value).__name__} contains itself, which a model file cannot store"
+            raise DataTypeError(what, remedy="remove the circular reference from the learner's attributes")
         self._above.append(id(value))
         try:
             return self._container(value)
@@ -83,7 +83,7 @@ class _Writer:
 
     def _array(self, value: Array) -> Any:
         if value.dtype.kind in "OUS":
-            need(value.ndim == 1, "it holds a table of objects")
+            need(value.ndim == 1, "it has an array of objects")
             return {"labels": [self.node(one) for one in value.tolist()], "fixed": value.dtype.kind == "U"}
         if value.dtype.kind not in "biuf":
             raise DataTypeError(f"an array of {value.dtype} cannot be stored", remedy="use numbers or text")
@@ -143,14 +143,14 @@ class _Reader:
         self.made: list[Any] = []
 
     def value(self, node: Any, depth: int = 0) -> Any:
-        need(depth < DEEPEST, f"it holds objects inside objects more than {DEEPEST} deep")
+        need(depth < DEEPEST, f"its objects are nested more than {DEEPEST} deep")
         if isinstance(node, list):
             return [self.value(one, depth + 1) for one in node]
         if not isinstance(node, dict):
-            need(not isinstance(node, int) or -(2**200) < node < 2**200, "it holds a number out of range")
+            need(not isinstance(node, int) or -(2**200) < node < 2**200, "it has a number out of range")
             return node
         key = next(iter(node), None)
-        need(key in _NODES, "it holds a node of no known kind")
+        need(key in _NODES, "it has a node of an unknown kind")
         if key == "foreign":
             return self.foreign(node)
         return self._object(node, depth) if key == "object" else getattr(self, f"_{key}")(node[key], node, depth + 1)
@@ -181,7 +181,7 @@ class _Reader:
         need(plain and isinstance(node.get("fixed"), bool))
         if node["fixed"]:
             need(all(isinstance(one, str) for one in value))
-            need(4 * len(value) * max(map(len, value), default=0) <= LETTERS, "it holds labels that are too long")
+            need(4 * len(value) * max(map(len, value), default=0) <= LETTERS, "it has labels that are too long")
             return np.array(value, dtype=str) if value else np.empty(0, dtype="<U1")
         out = np.empty(len(value), dtype=object)
         out[:] = value
@@ -200,13 +200,13 @@ class _Reader:
         given, state = node.get("parameters", {}), node.get("state", {})
         need(isinstance(given, dict) and isinstance(state, dict))
         if node.get("version") != kind.version or isinstance(node.get("version"), bool):
-            raise StateError(f"it holds a {kind.name} of version {str(node.get('version'))[:20]}, not {kind.version}")
+            raise StateError(f"it has a {kind.name} of version {str(node.get('version'))[:20]}, not {kind.version}")
         strange = [*(set(state) - set(kind.table)), *(set(given) - set(kind.parameters or ()))]
         need(not strange, f"{kind.cls.__name__} has no {str(strange[:1])[:40]}")
         parameters = {name: self.value(one, depth + 1) for name, one in given.items()}
         found = {name: _ordered(self.value(one, depth + 1), kind.table[name]) for name, one in state.items()}
         if kind.parameters is None:
-            need(set(found) == set(kind.table), f"{kind.cls.__name__} is not complete")
+            need(set(found) == set(kind.table), f"{kind.cls.__name__} is incomplete")
             made = kind.cls(**found)
         else:
             made = kind.cls(**parameters)
@@ -231,7 +231,7 @@ def from_state(tree: Any, arrays: Sequence[Array], foreign: Callable[[Any], Any]
     """The object again, everything in it checked; `StateError` or `AssayError` where something is not right."""
     reader = _Reader(arrays, foreign)
     value = reader.value(tree)
-    need(len(reader.used) == len(arrays), "it holds arrays that nothing refers to")
+    need(len(reader.used) == len(arrays), "it has arrays that nothing refers to")
     anything.fits(value, {})
     for made, kind in reader.made:
         if kind.is_fitted(made):

@@ -124,7 +124,7 @@ class Boosted(TableEstimator):
         return self._table(X, reset=not again)
 
     def _boost(self, X: Array, y: Array, w: Array | None, loss: Loss, labels: Array | None) -> None:
-        """Fit to a table behind the gate, targets the loss understands, and weights; `labels` are classes or None."""
+        """Fit to a validated table, targets the loss understands, and weights; `labels` are classes or None."""
         n = X.shape[0]
         kept = np.arange(n) if w is None else np.flatnonzero(w)
         used = BoostingRows(X, y, NOTHING if w is None else w)
@@ -158,8 +158,8 @@ class Boosted(TableEstimator):
         lost = ~np.isfinite(np.atleast_2d(losses))
         if lost.any():
             tree = int(np.argmax(lost.any(axis=0))) + 1
-            what = f"with learning_rate = {self.learning_rate:g} the loss runs out of numbers at tree {tree}"
-            raise DivergenceError(what, remedy="lower learning_rate to at most 1, for longer steps overshoot")
+            what = f"with learning_rate = {self.learning_rate:g} the loss overflows at tree {tree}"
+            raise DivergenceError(what, remedy="lower learning_rate to at most 1; larger steps overshoot")
 
     def _warn(self, loss: Loss, start: float) -> None:
         """Say where steps have made the fit worse than its start, and where the last number of trees is the best."""
@@ -188,7 +188,7 @@ class Boosted(TableEstimator):
             what = "warm_start=True cannot continue a fit with another loss or other classes"
             raise ParameterError(what, remedy="set warm_start=False")
         if self.n_estimators < self.n_estimators_:
-            what = f"n_estimators = {self.n_estimators} is less than the {self.n_estimators_} trees already there"
+            what = f"n_estimators = {self.n_estimators} is less than the {self.n_estimators_} trees already fitted"
             raise ParameterError(what, remedy="raise it, or set warm_start=False")
         trees = [self.nodes_.tree(k) for k in range(self.nodes_.trees)]
         watched = [] if self.validation_score_ is None else self.validation_score_.tolist()
@@ -199,8 +199,8 @@ class Boosted(TableEstimator):
         wanted = self.max_features
         columns = p if wanted is None else wanted if isinstance(wanted, int | np.integer) else max(1, int(wanted * p))
         if columns > p:
-            what = f"max_features = {wanted} asks for more columns than the {p} there are"
-            raise ParameterError(what, remedy="lower it, or pass a share in (0, 1]")
+            what = f"max_features = {wanted} is more than the {p} columns"
+            raise ParameterError(what, remedy="lower it, or pass a fraction in (0, 1]")
         limits = BoostLimits(
             max_leaves=0 if self.max_leaf_nodes is None else int(self.max_leaf_nodes),
             max_depth=MANY if self.max_depth is None else int(self.max_depth),
@@ -242,7 +242,7 @@ class Boosted(TableEstimator):
                 mask[places[side][places[side] >= 0]] = True
                 sides.append(np.flatnonzero(mask[source]))
             if not sides[0].size or not sides[1].size:
-                what = f"fold {k} leaves no weight to train on or to test with"
+                what = f"fold {k} has no training or no test row of positive weight"
                 raise DataError(what, remedy="use other folds or other weights")
             found.append((sides[0], sides[1]))
         return found
@@ -253,7 +253,7 @@ class Boosted(TableEstimator):
         chosen = share_of(n, float(self.validation_fraction), labels, source)
         if not chosen.any() or chosen.all():
             what = f"validation_fraction = {self.validation_fraction} of n_samples = {n} rows leaves one part empty"
-            raise DataError(what, remedy="pass more rows or another share, or set early_stopping=False")
+            raise DataError(what, remedy="pass more rows or another fraction, or set early_stopping=False")
         return chosen
 
     def _choose(self, held: Held, loss: Loss) -> tuple[Curve, int]:
@@ -305,7 +305,7 @@ class Boosted(TableEstimator):
     def feature_importances_(self) -> Array:
         """The share of each column in what all splits saved; they add up to 1 (all 0 without splits)."""
         if not hasattr(self, "nodes_"):
-            raise AttributeError("feature_importances_ is there after fit")
+            raise AttributeError("feature_importances_ is available after fit")
         gain = gains(self.nodes_, self.n_features_in_)
         total = gain.sum()
         return gain / total if total > 0 else gain

@@ -129,7 +129,7 @@ class Forest(DrawsRows, TableEstimator):
         if self.oob_score is True or (self.oob_score == "auto" and rows.leaves_out):
             if self._mark is None:
                 if self.oob_score is True:
-                    what = "the first trees were grown on other rows, so what is out of bag is not known"
+                    what = "the first trees were fitted to other rows, so the out-of-bag rows are not known"
                     raise DataError(what, remedy="use oob_score=False, or grow all trees on the same rows")
                 return
             self._judge(X, target, w, classes)
@@ -138,7 +138,7 @@ class Forest(DrawsRows, TableEstimator):
         """How many trees of an earlier fit are kept."""
         have = self.nodes_.trees if self.warm_start and hasattr(self, "nodes_") else 0
         if have > self.n_estimators:
-            what = f"n_estimators = {self.n_estimators}, but warm_start keeps the {have} trees that are there"
+            what = f"n_estimators = {self.n_estimators}, but warm_start keeps the {have} trees already fitted"
             raise ParameterError(what, remedy="raise n_estimators, or use warm_start=False")
         if not have:
             self._entropy = entropy_of(self.random_state)
@@ -166,7 +166,7 @@ class Forest(DrawsRows, TableEstimator):
             return max(1, floor(float(asked) * p))
         if asked > p:
             raise ParameterError(
-                f"max_features = {asked}, but X has {p} columns", remedy=f"use at most {p}, or a share such as 1.0"
+                f"max_features = {asked}, but X has {p} columns", remedy=f"use at most {p}, or a fraction such as 1.0"
             )
         return int(asked)
 
@@ -249,11 +249,11 @@ class Forest(DrawsRows, TableEstimator):
         w = self._weights(sample_weight, X.shape[0])
         target, classes = self._known_target(y, X.shape[0])
         if not self._sampler.leaves_out:
-            what = "every tree has seen every row, so none is out of bag"
+            what = "every tree was fitted to every row, so no row is out of bag"
             raise DataError(what, remedy="use bootstrap=True, or permutation importance on new rows")
         if self._mark is None or self._mark != _fingerprint(X, target, w):
-            what = "these are not the rows, target and weights of fit, so which are out of bag is not known"
-            raise DataError(what, remedy="pass what fit was given, in the same order")
+            what = "X, y or sample_weight differ from those of fit, so the out-of-bag rows are not known"
+            raise DataError(what, remedy="pass the same arrays as to fit, in the same order")
         value = self.nodes_.value
         answer = np.argmax(value, axis=1).astype(np.float64) if classes else np.ascontiguousarray(value[:, 0])
         unit = unit_of(target, classes)

@@ -199,7 +199,7 @@ class Poisson(Loss):
         """Counts are not negative."""
         if (y < 0).any():
             row = int(np.argmax(y < 0))
-            what = f'y holds the negative value {y[row]:g} in row {row}, which loss="poisson" cannot explain'
+            what = f'y contains the negative value {y[row]:g} in row {row}, which loss="poisson" does not support'
             raise DataError(what, remedy="pass counts or rates of 0 or more, or choose another loss")
 
     def initial(self, y: Array, w: Array) -> Array:

@@ -62,7 +62,7 @@ Made = TypeVar("Made")
 LEVEL = 0.95
 MOST = 10
 """Whole-number weights count as repetitions up to so many per row on average."""
-SHARED = "the trees share rows, so losses of rows are only nearly independent"
+SHARED = "the trees share rows, so the losses are only approximately independent"
 
 OOB_SCORE: Constraint = one_of("auto", True, False)
 """Range of `oob_score`: "auto" (wherever rows are left out), True (an error where none are) or False."""
@@ -159,7 +159,7 @@ def sampler(n: int, w: Array | None, *, bootstrap: bool, max_samples: Any, oob_s
             raise ParameterError(what, remedy=f"use at most {available}, or bootstrap=True")
     made = Sampler(n, pool, size, bool(bootstrap), below)
     if oob_score is True and not made.leaves_out:
-        what = "oob_score=True, but every tree sees every row: out-of-bag estimates need rows left out"
+        what = "oob_score=True, but every tree is fitted to every row: out-of-bag estimates need rows left out"
         raise ParameterError(what, remedy="use bootstrap=True, or max_samples below the number of rows")
     return made
 

@@ -135,7 +135,7 @@ def node_risk(nodes: Nodes, risk: str = "criterion") -> Array:
 def collapse(nodes: Nodes, risk: str = "criterion") -> Collapse:
     """The price from which on each node of one tree collapses."""
     if nodes.trees != 1:
-        raise DataError(f"pruning takes one tree, not {nodes.trees}", remedy="pick one with nodes.tree(k)")
+        raise DataError(f"pruning takes one tree, not {nodes.trees}", remedy="choose one with nodes.tree(k)")
     of_node = np.ascontiguousarray(node_risk(nodes, risk), dtype=np.float64)
     size = nodes.size
     at, below = np.zeros(size), of_node.copy()
@@ -221,7 +221,7 @@ def pruned_to(nodes: Nodes, leaves: int, *, risk: str = "criterion") -> Nodes:
     k = int(np.argmax(path.leaves <= most))
     taken = int(path.leaves[k])
     if taken != most:
-        what = f"no subtree of the nested sequence has {most} leaves: the one with {taken} is taken"
+        what = f"no subtree of the nested sequence has {most} leaves: the one with {taken} is used"
         warnings.warn(AssayWarning(what), stacklevel=2)
     return cut(nodes, fate, float(path.ccp_alpha[k]) * float(nodes.weight[0]))
 

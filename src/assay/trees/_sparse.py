@@ -37,7 +37,7 @@ BLOCK_CELLS = 1 << 17
 
 
 class SparseTable:
-    """A table behind the gate, float64 numbers by rows; the same by columns is made when first asked for.
+    """A validated table, float64 numbers by rows; the same by columns is made when first asked for.
 
     >>> X = SparseTable(canonical(sparse.coo_array([[0.0, 2.0], [3.0, 0.0]])))
     >>> X[:, 1], X[np.array([1]), np.array([0])], X[np.array([1])].shape
@@ -124,7 +124,7 @@ def canonical(X: Any) -> Any:
     [[0.0, 3.0], [0.0, 0.0]]
     """
     if X.dtype.kind not in "biuf":
-        what = f"X is sparse and holds {X.dtype}, not numbers"
+        what = f"X is sparse and contains {X.dtype}, not numbers"
         raise DataTypeError(what, remedy="pass X.astype(float)")
     if X.format in ("csr", "csc"):
         _refuse_broken(X)
@@ -153,7 +153,7 @@ def _refuse_broken(X: Any) -> None:
     right = right and starts[-1] <= min(X.indices.size, X.data.size)
     places = X.indices[: starts[-1]] if right else X.indices[:0]
     if not right or (places.size and not 0 <= places.min() <= places.max() < minor):
-        what = f"X is sparse ({X.format}) and its indices or indptr do not fit its shape {X.shape}"
+        what = f"X is sparse ({X.format}) and its indices or indptr do not match its shape {X.shape}"
         raise DataError(what, remedy="build it again, and call its check_format(full_check=True)")
 
 

@@ -36,7 +36,7 @@ ROWS, COLUMNS = 1, 2
 
 @dataclass(frozen=True, eq=False)
 class BoostingRows:
-    """A table behind the gate with targets and weights (empty: all the same)."""
+    """A validated table with targets and weights (empty: all the same)."""
 
     X: Array
     y: Array

@@ -76,14 +76,14 @@ class TableEstimator(Estimator):
             return self._sparse(X, reset=reset)
         frame = as_frame(X, plain="biuf")
         if frame is None:
-            values = self._gate(X, reset=reset, finite=False)
+            values = self._validate(X, reset=reset, finite=False)
             if reset:
                 self._numbers_only(values)
                 self._truths = _truths(X, values.shape[1])
             return self._encode_numbers(values)
         self._match_columns(X if isinstance(X, pd.DataFrame) else frame.to_numpy(), reset=reset)
         if frame.shape[1] == 0 or len(frame) == 0:
-            self._gate(np.empty(frame.shape), reset=reset)  # which says what is missing
+            self._validate(np.empty(frame.shape), reset=reset)  # which says what is missing
         if reset:
             self._learn_levels(frame)
             self._truths = _truths(frame, frame.shape[1])
@@ -108,7 +108,7 @@ class TableEstimator(Estimator):
 
     def _sparse(self, X: Any, *, reset: bool) -> SparseTable:
         """A sparse table, whatever its format; categories are the numbers that stand in their columns, 0 among them."""
-        table = SparseTable(canonical(self._gate(X, reset=reset, sparse=True, dtype=None, finite=False)))
+        table = SparseTable(canonical(self._validate(X, reset=reset, sparse=True, dtype=None, finite=False)))
         values, columns, starts = table.parts
         bad = np.flatnonzero(np.isinf(values))
         if bad.size:
@@ -162,7 +162,7 @@ class TableEstimator(Estimator):
         for j, levels in enumerate(self.levels_):
             column, where = frame.iloc[:, j], f"column {frame.columns[j]!r}"  # a number where there are no names
             if levels is None:
-                out[:, j] = as_numbers(column, where, amiss="", remedy="it held numbers in training")
+                out[:, j] = as_numbers(column, where, amiss="", remedy="it was numeric in training")
             else:
                 _refuse_bytes(column, where)
                 out[:, j] = as_places(column, levels, where)
@@ -178,7 +178,7 @@ class TableEstimator(Estimator):
 
     def _say_infinite(self, row: int, j: int) -> None:
         what = f"X contains inf in {self._column(j)}, row {row}"
-        raise DataError(what, remedy="replace it by a finite number or by NaN")
+        raise DataError(what, remedy="replace it with a finite number or NaN")
 
     def _level_counts(self) -> Array:
         """For each column the number of its unordered levels, 0 where it is split like a number."""
@@ -208,7 +208,7 @@ class TableEstimator(Estimator):
         pairs: Any = given.items() if isinstance(given, dict) else enumerate(given)
         if not isinstance(given, dict) and len(given) != p:
             what = f"monotonic_cst has {len(given)} entries for {p} columns"
-            raise ParameterError(what, remedy="give one of -1, 0, 1 per column, or a dict by column name")
+            raise ParameterError(what, remedy="pass one of -1, 0, 1 per column, or a dict by column name")
         named: set[int] = set()
         for key, sign in pairs:
             j = column_index(key, names, "monotonic_cst")
@@ -219,7 +219,7 @@ class TableEstimator(Estimator):
                 what = f"monotonic_cst of column {names[j]!r} is {sign!r}"
                 raise ParameterError(what, remedy="use 1 for rising, -1 for falling, 0 for free")
             if sign and self._level_counts()[j]:
-                what = f"monotonic_cst names column {names[j]!r}, which holds categories without an order"
+                what = f"monotonic_cst names column {names[j]!r}, which contains categories without an order"
                 raise ParameterError(what, remedy="use an ordered pandas categorical, or numbers")
             out[j] = sign
         return out
@@ -243,7 +243,7 @@ def _chosen(asked: Any, names: Sequence[str], auto: Sequence[int]) -> set[int]:
     if entries and all(isinstance(entry, bool | np.bool_) for entry in entries):
         if len(entries) != len(names):
             what = f"categorical_features is a mask of {len(entries)} for {len(names)} columns"
-            raise ParameterError(what, remedy="give one True or False per column")
+            raise ParameterError(what, remedy="pass one True or False per column")
         return {j for j, entry in enumerate(entries) if entry} | set(auto)
     return {column_index(entry, names, "categorical_features") for entry in entries} | set(auto)
 
@@ -268,7 +268,7 @@ def _refuse_bytes(column: pd.Series, where: str) -> None:
     if column.dtype.kind == "S" or (column.dtype == object and pd.api.types.infer_dtype(column) != "string"):
         row = next((row for row, value in enumerate(column) if isinstance(value, bytes)), None)
         if row is not None:
-            what = f"{where} holds bytes in row {row}, {bytes(column.iloc[row])!r}"
+            what = f"{where} contains bytes in row {row}, {bytes(column.iloc[row])!r}"
             raise DataError(what, remedy='decode the column first, for instance by .str.decode("utf-8")')
 
 

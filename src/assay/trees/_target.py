@@ -36,12 +36,12 @@ def numeric_target(estimator: Any, y: Any, n: int) -> Array:
     raw = np.asarray(y)
     if raw.ndim > 1 and not (raw.ndim == 2 and raw.shape[1] == 1):
         what = f"y should be a 1d array, got an array of shape {raw.shape} instead"
-        raise DataError(what, remedy="give one number per row, and fit one model per target")
+        raise DataError(what, remedy="pass one number per row, and fit one model per target")
     try:
         target = column_or_1d(y, warn=True)
     except ValueError as error:
         what = " ".join(str(error).split()).split(". ")[0]
-        raise DataError(f"y cannot be used: {what}", remedy="give one number per row") from error
+        raise DataError(f"y cannot be used: {what}", remedy="pass one number per row") from error
     if target.size != n:
         what = f"Found input variables with inconsistent numbers of samples: X has {n} rows but y has {target.size}"
         raise DataError(what, remedy="give X and y the same number of rows")

@@ -135,8 +135,8 @@ class _Bagging(DrawsRows, MetaEstimatorMixin, Estimator):
         name = weight_name(base)
         rows, size = self._row_sampler(n, w), self._columns(p)
         if w is not None and name is None and not rows.bootstrap:
-            what = f"sample_weight was given, but {type(base).__name__} takes no weights"
-            raise DataError(what, remedy="use bootstrap=True, which draws rows by their weights, or leave them out")
+            what = f"sample_weight was given, but {type(base).__name__} does not support them"
+            raise DataError(what, remedy="use bootstrap=True, which draws rows by weight, or leave sample_weight out")
         kept = None if rows.bootstrap else w  # a bootstrap uses the weights up
         seeds = tree_seeds(entropy_of(self.random_state), self.n_estimators)
         self.seeds_ = _with_classes(seeds, rows, codes)
@@ -174,7 +174,7 @@ class _Bagging(DrawsRows, MetaEstimatorMixin, Estimator):
             return max(1, int(float(asked) * p))
         if asked > p:
             what = f"max_features = {asked}, but X has {p} columns"
-            raise ParameterError(what, remedy=f"use at most {p}, or a share such as 1.0")
+            raise ParameterError(what, remedy=f"use at most {p}, or a fraction such as 1.0")
         return int(asked)
 
     def _judge(self, X: Any, target: Array, w: Array | None, classes: int) -> None:
@@ -220,7 +220,7 @@ class _Bagging(DrawsRows, MetaEstimatorMixin, Estimator):
         X = self._as_came(X, reset=reset)
         refuse_vector(X)
         if sparse.issparse(X) and getattr(X, "format", "") not in ("csr", "csc"):
-            X = canonical(self._gate(X, reset=reset, sparse=True, dtype=None, finite=False))  # rows can be taken
+            X = canonical(self._validate(X, reset=reset, sparse=True, dtype=None, finite=False))  # rows can be taken
         self._match_columns(X, reset=reset)
         return X
 
@@ -442,7 +442,7 @@ def _with_classes(seeds: Array, rows: Sampler, codes: Array | None) -> Array:
                 break
             seeds[k] = fresh.integers(0, 2**32)
         else:
-            what = f"{TRIES} samples of {rows.size} rows held one class only"
+            what = f"{TRIES} samples of {rows.size} rows had only one class"
             raise DataError(what, remedy="raise max_samples, or pass more rows of the rarer class")
     return seeds
 

@@ -198,7 +198,7 @@ class GradientBoostingRegressor(RegressorMixin, Boosted):
     def _refuse_other_names(self) -> None:
         """scikit-learn's name for the quantile, which would leave the model at the median without a word."""
         if self.loss == "quantile" and self.quantile == 0.5 and self.alpha != 0.9:
-            what = f'alpha = {self.alpha} belongs to loss="huber", and loss="quantile" would still predict the median'
+            what = f'alpha = {self.alpha} applies to loss="huber"; loss="quantile" would still predict the median'
             raise ParameterError(what, remedy=f"pass quantile={self.alpha}")
 
     def predict(self, X: Any) -> Array:
@@ -370,10 +370,10 @@ class GradientBoostingClassifier(ClassifierMixin, Boosted):
             what = "warm_start=True cannot continue a fit with other classes"
             raise ParameterError(what, remedy="set warm_start=False")
         if self.loss == "exponential" and classes.size > 2:
-            what = f'loss="exponential" is for two classes, and y holds {classes.size}'
+            what = f'loss="exponential" is for two classes, and y has {classes.size}'
             raise DataError(what, remedy='choose loss="log_loss"')
         if classes.size > 2 and self._monotone(self.monotonic_cst).any():
-            what = f"monotonic_cst needs two classes, and y holds {classes.size}"
+            what = f"monotonic_cst needs two classes, and y has {classes.size}"
             raise ParameterError(what, remedy="set monotonic_cst=None")
         self.classes_ = classes
         if self.class_weight is not None:

@@ -132,17 +132,15 @@ class Wording:
         told: Array | None = None,
     ) -> None:
         if nodes.trees != 1:
-            what = f"nodes hold {nodes.trees} trees"
+            what = f"nodes has {nodes.trees} trees"
             raise ParameterError(what, remedy="pass one of them, for instance nodes.tree(0)")
         if decimals is not None and (not isinstance(decimals, Integral) or decimals < 0):
-            raise ParameterError(f"decimals is {decimals!r}", remedy="give a whole number from 0 on, or None")
+            raise ParameterError(f"decimals is {decimals!r}", remedy="pass a whole number of at least 0, or None")
         most = int(nodes.feature.max(initial=-1))
         for what, given in (("names", names), ("levels", levels)):
             if len(given) <= most:
-                remedy = "give one entry for each column of the training table"
-                raise ParameterError(
-                    f"{what} has {len(given)} entries, but the tree tests column {most}", remedy=remedy
-                )
+                remedy = "pass one entry for each column of the training data"
+                raise ParameterError(f"{what} has {len(given)} entries, but the tree uses column {most}", remedy=remedy)
         self.nodes, self.levels = nodes, levels
         self.names = [clean(name) for name in names]
         self.classes = None if classes is None or nodes.value.shape[1] < 2 else [level_word(c) for c in classes]
@@ -243,7 +241,7 @@ def _gaps(nodes: Nodes, columns: int, missing: bool | Sequence[bool] | None) -> 
     if missing is not None:
         mask = np.asarray(missing)
         if mask.shape != (columns,) or mask.dtype != bool:
-            raise ParameterError("missing is no mask of the columns", remedy="give one True or False per column")
+            raise ParameterError("missing is not a mask of the columns", remedy="pass one boolean per column")
         return mask
     inner = np.flatnonzero(nodes.count)
     heaviest = nodes.weight[nodes.first[inner]]

@@ -317,10 +317,12 @@ class RandomForestClassifier(ClassifierMixin, Forest):
         w = self._weights(sample_weight, X.shape[0])
         classes, codes = class_codes(y, X.shape[0], w)
         if warm and not np.array_equal(classes, self.classes_):
-            what = f"y holds the classes {classes.tolist()}, but the trees that are there know {self.classes_.tolist()}"
+            what = (
+                f"y contains the classes {classes.tolist()}, but the trees already fitted have {self.classes_.tolist()}"
+            )
             raise DataError(what, remedy="use warm_start=False")
         if self.monotonic_cst is not None and classes.size > 2:
-            what = f"monotonic_cst needs two classes, y holds {classes.size}"
+            what = f"monotonic_cst needs two classes, y has {classes.size}"
             raise ParameterError(what, remedy="leave it out, or fit one class against the rest")
         self.classes_: Array = classes
         self._grow(X, codes, w, classes.size)

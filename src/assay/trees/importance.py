@@ -140,7 +140,7 @@ def impurity_importance(shares: Array, names: Sequence[str], *, n: int, model: s
         n=n,
         n_repeats=0,
         method="t over trees",
-        estimand="share of the training loss that splits on the column save, in infinitely many trees of these rows",
+        estimand="share of the reduction in training loss due to the column, in infinitely many trees of these rows",
         model=model,
     )
 

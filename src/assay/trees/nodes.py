@@ -91,11 +91,14 @@ class Nodes(Stateful):
     def check_columns(self, levels: Sequence[Array | None]) -> None:
         """Raise `StateError` where a node tests a column or a level that is not there."""
         most = np.array([0 if known is None else len(known) for known in levels], dtype=np.int64)
-        need((self.feature < most.size).all(), "a node tests a column that is not there")
+        need((self.feature < most.size).all(), "a node uses a column that does not exist")
         coded = np.flatnonzero((self.feature >= 0) & (self.offset >= 0))
         known, count = most[self.feature[coded]], self.count[coded]
         room = np.where(count == 2, (known + 31) // 32, known)
-        need((known > 0).all() and (self.offset[coded] + room <= self.words.size).all(), "a node's categories are cut")
+        need(
+            (known > 0).all() and (self.offset[coded] + room <= self.words.size).all(),
+            "a node's categories are truncated",
+        )
         for node in coded[count > 2]:
             words = self.words[self.offset[node] :][: most[self.feature[node]]]
             need(((words < self.count[node]) | (words == UNSEEN)).all(), "a category has no child")

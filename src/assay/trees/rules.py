@@ -69,7 +69,7 @@ def export_text(
     """
     asked = _shown(show)
     if max_depth is not None and (isinstance(max_depth, bool) or not isinstance(max_depth, Integral) or max_depth < 0):
-        raise ParameterError(f"max_depth is {max_depth!r}", remedy="give a whole number from 0 on, or None")
+        raise ParameterError(f"max_depth is {max_depth!r}", remedy="pass a whole number of at least 0, or None")
     told = None if max_depth is None else np.flatnonzero(nodes.depth() <= max_depth)
     wording = Wording(nodes, names, levels, classes, decimals=decimals, missing=missing, told=told)
     below, up = leaves_below(nodes), nodes.parent()
@@ -93,7 +93,7 @@ def _shown(show: Sequence[str]) -> tuple[str, ...]:
     asked = (show,) if isinstance(show, str) else tuple(show)
     for item in asked:
         if item not in SHOWN:
-            raise ParameterError(f"show names {item!r}", remedy=f"choose from {', '.join(SHOWN)}")
+            raise ParameterError(f"unknown item {item!r} in show", remedy=f"choose from {', '.join(SHOWN)}")
     return asked
 
 

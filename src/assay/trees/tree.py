@@ -65,7 +65,7 @@ def columns_drawn(max_features: Any, columns: int) -> int:
         return max(1, int(max_features * columns))
     if max_features > columns:
         what = f"max_features = {max_features}, but X has {columns} columns"
-        raise ParameterError(what, remedy=f"use at most {columns}, or a share such as 1.0")
+        raise ParameterError(what, remedy=f"use at most {columns}, or a fraction such as 1.0")
     return int(max_features)
 
 
@@ -143,7 +143,7 @@ class Tree(TableEstimator):
         if self.multiway and self.splitter == "hist":
             raise ParameterError("multiway = True needs exact splits", remedy='set splitter="exact"')
         if self.multiway and getattr(self, "max_leaf_nodes", None) is not None:
-            what = "max_leaf_nodes counts splits in two, but multiway = True splits categories in many"
+            what = "max_leaf_nodes counts binary splits, but multiway = True splits categories into many branches"
             raise ParameterError(what, remedy="limit the tree by max_depth or min_samples_leaf, or prune it")
         if signs.any() and self.multiway:
             raise ParameterError("monotonic_cst and multiway = True exclude each other", remedy="drop one of them")
@@ -153,10 +153,10 @@ class Tree(TableEstimator):
         if self.criterion == "poisson":
             if (y < 0).any():
                 row = int(np.argmax(y < 0))
-                what = f"y is {y[row]:g} in row {row}, but the Poisson criterion takes no negative target"
+                what = f"y is {y[row]:g} in row {row}, but the Poisson criterion does not support negative targets"
                 raise DataError(what, remedy='correct it, or use criterion="squared_error"')
             if not (y > 0).any():
-                raise DataError("y is zero in every row, and so is its Poisson mean", remedy="nothing can be learnt")
+                raise DataError("y is zero in every row, and so is its Poisson mean", remedy="nothing can be learned")
 
     # Answering.
 

@@ -172,12 +172,12 @@ def check_table(
     >>> print(found)
     Checks of 500 training rows, target 'price': 1 serious, 1 warning
     -----------------------------------------------------------------
-    serious  a column that gives the target away [leak]
-             'tax' alone reaches a rank correlation of 1.0000. Ask when each value becomes known; drop
-             columns that are written down after the target.
-    warning  columns that say the same [duplicate-columns]
-             'size', 'rate' hold the same information. Keep one of each: coefficients and importances are
-             shared out among copies.
+    serious  target leakage [leak]
+             'tax' alone reaches a rank correlation of 1.0000. Check when each value becomes known; drop
+             columns that are recorded after the target.
+    warning  duplicate columns [duplicate-columns]
+             'size', 'rate' have the same information. Keep one of each: coefficients and importances are
+             split among copies.
     passed: groups, time, few-rows, target-values, target-missing, target-tail, wide, duplicate-rows,
       contradictions, id, constant, near-constant, sample-size
     not applicable: leak-missing, rare-class, target-balance, rare-levels, missing-target
@@ -189,10 +189,10 @@ def check_table(
     known = ~np.asarray(frame[target].isna())
     absent = int(frame.shape[0] - known.sum())
     if absent == frame.shape[0]:
-        raise DataError(f"the target {target!r} is missing in every row", remedy="name a column that holds it")
+        raise DataError(f"the target {target!r} is missing in every row", remedy="choose another target")
     rows = frame if absent == 0 else frame.loc[known]
     if task == "regression" and not pd.api.types.is_numeric_dtype(rows[target].dtype):
-        what = f"the target {target!r} does not hold numbers"
+        what = f"the target {target!r} is not numeric"
         raise DataError(what, remedy="use task='classification', or convert it")
     leave = frozenset(name for name in (target, group) if name is not None)
     facts = Facts(
@@ -212,7 +212,7 @@ def check_table(
 
 def _sample_size(facts: Facts) -> Check:
     """The rows that a claim of +-0.05 needs, and the margin that the rows at hand allow."""
-    code, title = "sample-size", "too few rows for the claim wanted"
+    code, title = "sample-size", "too few rows for a precise estimate"
     delta = 1 - facts.level
     sure = int(np.ceil(float(hoeffding(eps=MARGIN, delta=delta))))
     share = _wilson_size(facts.level)
@@ -220,8 +220,8 @@ def _sample_size(facts: Facts) -> Check:
     example = "accuracy" if facts.target.task == "classification" else "the coverage of intervals"
     n, which = (facts.n, "training") if facts.n_test is None else (facts.n_test, "test")
     needs = (
-        f"+-{100 * MARGIN:g} points at {100 * facts.level:.4g}% confidence takes {share:,} rows (binomial), or "
-        f"{sure:,} for any loss between 0 and 1 (Hoeffding), and {detect:,} to tell 55% from 50% with power 0.8"
+        f"+-{100 * MARGIN:g} points at {100 * facts.level:.4g}% confidence needs {share:,} rows (binomial), or "
+        f"{sure:,} for any loss between 0 and 1 (Hoeffding); telling 55% from 50% with power 0.8 needs {detect:,}"
     )
     if n >= share:
         return Check(code, title, "passed", "warning", f"{n:,} {which} rows; {needs}")
@@ -235,7 +235,15 @@ def _sample_size(facts: Facts) -> Check:
     )
     said = f"{plain} (any loss between 0 and 1 to +-{fmt(min(1.0, bound), 2)}, by Hoeffding's bound); {needs}"
     severity = "serious" if n < 30 else "warning"
-    return Check(code, title, "found", severity, said, (), "claim no more than the margin, or collect more rows")
+    return Check(
+        code,
+        title,
+        "found",
+        severity,
+        said,
+        (),
+        "report no more precision than the margin allows, or collect more rows",
+    )
 
 
 def _wilson_size(level: float) -> int:

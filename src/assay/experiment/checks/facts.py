@@ -92,7 +92,7 @@ def passed(code: str, title: str, severity: str, detail: str) -> Check:
 
 
 def idle(code: str, title: str, severity: str, why: str) -> Check:
-    """A check that has nothing to look at."""
+    """A check that does not apply."""
     return Check(code, title, "not applicable", severity, why)
 
 
@@ -101,9 +101,10 @@ def plural(count: int, word: str) -> str:
     return f"{count:,} {word}" + ("" if count == 1 else "s")
 
 
-def verb(names: Sequence[str], one: str, many: str) -> str:
-    """The verb that fits so many names."""
-    return one if len(names) == 1 else many
+def verb(names: Sequence[str] | int, one: str, many: str) -> str:
+    """The form of a verb that fits the number of names."""
+    count = names if isinstance(names, int) else len(names)
+    return one if count == 1 else many
 
 
 def _key(column: Column) -> bytes:
@@ -126,11 +127,13 @@ def _key(column: Column) -> bytes:
 
 
 def check_names(frame: Any, kinds: Mapping[str, str], wanted: list[str]) -> None:
-    """Refuse what is no frame, has no rows, or lacks a column that was named."""
+    """Raise an error unless the rows are a data frame with at least one row and the named columns."""
     if not isinstance(frame, pd.DataFrame):
-        raise DataError("the training rows are not a frame", remedy="pass the frame of read_table(...)")
+        raise DataError("the training rows are not a data frame", remedy="pass the frame of read_table(...)")
     if len(frame) == 0:
         raise DataError("there are no training rows", remedy="pass at least one row")
     for name in [*wanted, *kinds]:
         if name not in frame.columns:
-            raise DataError(f"the table has no column {name!r}", remedy="check the name, and that kinds fit the table")
+            raise DataError(
+                f"the table has no column {name!r}", remedy="check the name, and that `kinds` matches the table"
+            )

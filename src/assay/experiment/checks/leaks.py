@@ -1,7 +1,7 @@
-"""Columns that know the answer, and gaps that go with it.
+"""Columns that leak the target, and missing values associated with it.
 
 Thresholds are constants with their reason beside them. What is tested is corrected for the number of columns (Holm),
-and asks for an effect worth mentioning besides, so that large tables do not raise alarms about nothing.
+and must also show an effect of some size, so that large tables do not raise alarms about nothing.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ EFFECT = 0.1
 
 
 def leak(facts: Facts) -> Check:
-    """A column that gives the target away."""
-    code, title = "leak", "a column that gives the target away"
+    """Columns that predict the target almost perfectly."""
+    code, title = "leak", "target leakage"
     if len(facts.target.labels) < 2:
         return idle(code, title, "serious", "the target does not vary")
-    found = {column.name: words for column in facts.used if (words := _gives_away(column, facts.target))}
+    found = {column.name: words for column in facts.used if (words := _leakage(column, facts.target))}
     together = _identity(facts) if not found else ()
     if together:
-        said = f"{listed(together)} together give the target exactly, as a sum with fixed weights"
-        remedy = "the target is computed from them; drop those that are known no earlier than the target"
+        said = f"{listed(together)} together determine the target exactly, as a weighted sum"
+        remedy = "the target is computed from these columns; drop those that are not known before the target"
         return Check(code, title, "found", "serious", said, together, remedy)
     if not found:
         best = "rank correlation 0.99 or R2 0.98" if facts.target.task == "regression" else "AUC 0.995 or skill 0.98"
         return passed(code, title, "serious", f"no column alone reaches {best}")
     said = "; ".join(f"{name!r} alone reaches {words}" for name, words in list(found.items())[:5])
-    remedy = "ask when each value becomes known; drop columns that are written down after the target"
+    remedy = "check when each value becomes known; drop columns that are recorded after the target"
     return Check(code, title, "found", "serious", said, tuple(found), remedy)
 
 
-def _gives_away(column: Column, target: Target) -> str:
+def _leakage(column: Column, target: Target) -> str:
     seen = ~column.gaps
     n = int(seen.sum())
     if n < max(SEEN, 0.1 * target.n):
@@ -69,7 +69,7 @@ def _gives_away(column: Column, target: Target) -> str:
         if max(area, 1 - area) >= AUC:
             return f"an AUC of {max(area, 1 - area):.4f}"
     skill = rule_skill(codes[seen], levels, y, len(target.labels))
-    return f"{skill:.1%} of the way from guessing to certainty, on unseen rows" if skill >= SKILL else ""
+    return f"{skill:.1%} skill (0: majority class, 1: perfect) on unseen rows" if skill >= SKILL else ""
 
 
 def _identity(facts: Facts) -> tuple[str, ...]:
@@ -95,21 +95,23 @@ def _standard(values: Array) -> Array:
 
 
 def leak_missing(facts: Facts) -> Check:
-    """Missing cells that give the target away."""
-    code, title = "leak-missing", "missing cells that give the target away"
+    """Missing values that leak the target."""
+    code, title = "leak-missing", "missing values that leak the target"
     gappy = _gappy(facts)
     if not gappy or len(facts.target.labels) < 2:
-        return idle(code, title, "serious", "no column has enough gaps")
-    found = {column.name: size for column in gappy if (size := _gap_power(column, facts.target)) >= 0.9}
+        return idle(code, title, "serious", "no column has enough missing values")
+    found = {column.name: size for column in gappy if (size := _missing_power(column, facts.target)) >= 0.9}
     if not found:
-        return passed(code, title, "serious", f"{plural(len(gappy), 'column')} with gaps looked at")
-    said = "; ".join(f"gaps of {name!r} tell {size:.0%} of the target" for name, size in list(found.items())[:5])
-    remedy = "a cell that is filled in only after the outcome is known leaks it; drop the column"
+        return passed(code, title, "serious", f"{plural(len(gappy), 'column')} with missing values checked")
+    said = "; ".join(
+        f"missing values of {name!r} explain {size:.0%} of the target" for name, size in list(found.items())[:5]
+    )
+    remedy = "a value that is recorded only after the outcome is known leaks it; drop the column"
     return Check(code, title, "found", "serious", said, tuple(found), remedy)
 
 
-def _gap_power(column: Column, target: Target) -> float:
-    """How far the gaps differ between classes, at most; or the square of their correlation with a number."""
+def _missing_power(column: Column, target: Target) -> float:
+    """The largest difference in missing rates between classes; or the squared correlation with a numeric target."""
     gaps = column.gaps
     if target.task == "regression":
         return spearman(gaps.astype(float), target.rank) ** 2 / 0.75  # 0.75: the most that two values can reach
@@ -127,18 +129,20 @@ def _gappy(facts: Facts) -> list[Column]:
 
 
 def missing_target(facts: Facts) -> Check:
-    """Missing cells that go with the target."""
-    code, title = "missing-target", "missing cells that go with the target"
+    """Missing values associated with the target."""
+    code, title = "missing-target", "missing values associated with the target"
     gappy = _gappy(facts)
     if not gappy or len(facts.target.labels) < 2:
-        return idle(code, title, "info", "no column has enough gaps")
+        return idle(code, title, "info", "no column has enough missing values")
     tested = [_association(column.gaps, facts.target) for column in gappy]
     holm = adjust_pvalues([p for _, p in tested], "holm", ALPHA)
     found = [c.name for c, (v, _), hit in zip(gappy, tested, holm.rejected, strict=True) if hit and v >= EFFECT]
     if not found:
-        return passed(code, title, "info", f"{plural(len(gappy), 'column')} with gaps tested, Holm at {ALPHA:g}")
-    said = f"whether a cell is missing goes with the target in {listed(found)} (Holm-corrected p <= {ALPHA:g})"
-    remedy = "learners get a flag for the gap; ask whether new rows will have the same gaps for the same reasons"
+        return passed(
+            code, title, "info", f"{plural(len(gappy), 'column')} with missing values tested, Holm at {ALPHA:g}"
+        )
+    said = f"missing values are associated with the target in {listed(found)} (Holm-corrected p <= {ALPHA:g})"
+    remedy = "learners get a missing-value indicator; check that new rows will have missing values for the same reasons"
     return Check(code, title, "found", "info", said, tuple(found), remedy)
 
 

@@ -1,4 +1,4 @@
-"""Columns that say nothing or nothing new, and rows that are not as independent as they look."""
+"""Columns without information of their own, and rows that are not as independent as they look."""
 
 from __future__ import annotations
 
@@ -44,20 +44,28 @@ GROUP_NAME = re.compile(
 
 
 def ids(facts: Facts) -> Check:
-    """Columns that number the rows."""
-    code, title = "id", "columns that number the rows"
+    """Columns that identify the rows."""
+    code, title = "id", "identifier columns"
     known = [column.name for column in facts.columns if column.kind == "id"]
     like = [column.name for column in facts.columns if column.kind != "id" and _is_id(column)]
     if not known and not like:
-        return passed(code, title, "warning", "no column has a value of its own in nearly every row")
+        return passed(code, title, "warning", "no column has a different value in nearly every row")
     if not like:
         why = {name: facts.reasons[name] for name in known[:3] if name in facts.reasons}
-        said = f"{listed(known)} {verb(known, 'is taken for an identifier', 'are taken for identifiers')} and left out"
+        said = f"{listed(known)} {verb(known, 'looks like an identifier', 'look like identifiers')} and was left out"
         said += "".join(f"; {name!r}: {reason}" for name, reason in why.items())
-        return Check(code, title, "found", "info", said, tuple(known), "say kinds={...} if one of them is a measure")
-    how = verb(like, "differs from row to row, yet is", "differ from row to row, yet are")
-    said = f"{listed(like)} {how} taken for {_kinds(facts, like)}"
-    remedy = "a learner can only memorise such a column; call it an id, or drop it"
+        return Check(
+            code,
+            title,
+            "found",
+            "info",
+            said,
+            tuple(known),
+            "set its kind (kinds={...} or --kind) if it is a measurement",
+        )
+    how = verb(like, "differs in nearly every row but is", "differ in nearly every row but are")
+    said = f"{listed(like)} {how} used as {_kinds(facts, like)}"
+    remedy = "a learner can only memorise such a column; set its kind to id, or drop it"
     return Check(code, title, "found", "warning", said, (*like, *known), remedy)
 
 
@@ -81,42 +89,44 @@ def _kinds(facts: Facts, names: Sequence[str]) -> str:
 
 def constant(facts: Facts) -> Check:
     """Columns that never change."""
-    code, title = "constant", "columns that never change"
+    code, title = "constant", "constant columns"
     same = [c.name for c in facts.columns if c.levels == 1 and c.missing == 0]
     empty = [c.name for c in facts.columns if c.levels == 0]
     if not same and not empty:
         return passed(code, title, "info", "every column varies")
-    parts = [(same, "one value only"), (empty, "nothing")]
-    said = "; ".join(f"{listed(names)} {verb(names, 'holds', 'hold')} {what}" for names, what in parts if names)
-    return Check(code, title, "found", "info", said, (*same, *empty), "they are left out; drop them from the table")
+    parts = [(same, "a single value"), (empty, "no values")]
+    said = "; ".join(f"{listed(names)} {verb(names, 'has', 'have')} {what}" for names, what in parts if names)
+    return Check(
+        code, title, "found", "info", said, (*same, *empty), "constant columns are left out; drop them from the table"
+    )
 
 
 def near_constant(facts: Facts) -> Check:
-    """Columns that hardly ever change."""
-    code, title = "near-constant", "columns that hardly ever change"
+    """Columns with one value nearly everywhere."""
+    code, title = "near-constant", "nearly constant columns"
     if facts.n < 100:
         return idle(code, title, "info", "fewer than 100 rows")
     found = [c.name for c in facts.used if c.counts.max() >= 0.99 * c.n]
     if not found:
         return passed(code, title, "info", "no value fills 99% of a column")
     said = f"one value fills 99% or more of {listed(found)}"
-    remedy = "folds may hold no other value; expect little from these columns"
+    remedy = "some folds may have no other value; expect little from these columns"
     return Check(code, title, "found", "info", said, tuple(found), remedy)
 
 
 def duplicate_columns(facts: Facts) -> Check:
-    """Columns that say the same."""
-    code, title = "duplicate-columns", "columns that say the same"
+    """Columns with the same information."""
+    code, title = "duplicate-columns", "duplicate columns"
     if len(facts.used) < 2:
         return idle(code, title, "warning", "fewer than two columns")
-    twins: dict[bytes, list[str]] = defaultdict(list)
+    copies: dict[bytes, list[str]] = defaultdict(list)
     for name, key in facts.keys.items():
-        twins[key].append(name)
-    sets = [names for names in twins.values() if len(names) > 1]
+        copies[key].append(name)
+    sets = [names for names in copies.values() if len(names) > 1]
     if not sets:
-        return passed(code, title, "warning", "no two columns are copies, relabelled or in another unit")
-    said = "; ".join(listed(names) for names in sets[:4]) + " hold the same information"
-    remedy = "keep one of each: coefficients and importances are shared out among copies"
+        return passed(code, title, "warning", "no two columns are copies, relabellings or changes of unit")
+    said = "; ".join(listed(names) for names in sets[:4]) + " have the same information"
+    remedy = "keep one of each: coefficients and importances are split among copies"
     return Check(code, title, "found", "warning", said, tuple(name for names in sets for name in names), remedy)
 
 
@@ -124,38 +134,39 @@ def duplicate_columns(facts: Facts) -> Check:
 
 
 def duplicate_rows(facts: Facts) -> Check:
-    """Rows that occur more than once."""
-    code, title = "duplicate-rows", "rows that occur more than once"
+    """Rows that occur more than once, target included."""
+    code, title = "duplicate-rows", "duplicate rows"
     if not facts.used:
         return idle(code, title, "warning", "no column varies")
     _, counts = np.unique(_row_keys(facts, target=True), return_counts=True)
     extra = facts.n - counts.size
     if extra == 0:
         return passed(code, title, "warning", "every row is different")
-    said = f"{plural(extra, 'row')} ({extra / facts.n:.1%}) repeat another one, target included"
-    remedy = "keep copies of one record together: drop them, or name their source with group="
+    repeat = verb(extra, "repeats", "repeat")
+    said = f"{plural(extra, 'row')} ({extra / facts.n:.1%}) {repeat} another row, target included"
+    remedy = "drop the copies, or keep them together with group="
     if _combinations(facts) < 100 * facts.n:
-        return Check(code, title, "found", "info", said + ", as expected of so few different values")
+        return Check(code, title, "found", "info", said + ", as expected with so few distinct values")
     severity = "warning" if extra >= 0.01 * facts.n else "info"
     return Check(code, title, "found", severity, said, (), remedy)
 
 
 def contradictions(facts: Facts) -> Check:
-    """Rows with the same features and another target."""
-    code, title = "contradictions", "rows with the same features and another target"
+    """Rows with equal features but different targets."""
+    code, title = "contradictions", "rows with equal features but different targets"
     if not facts.used:
         return idle(code, title, "info", "no column varies")
     alike = _row_keys(facts, target=False)
-    _, twin, size = np.unique(alike, return_inverse=True, return_counts=True)
+    _, same, size = np.unique(alike, return_inverse=True, return_counts=True)
     first = np.full(size.size, -1, dtype=np.int64)
-    first[twin[::-1]] = facts.target.codes[::-1]
+    first[same[::-1]] = facts.target.codes[::-1]
     differs = np.zeros(size.size, dtype=bool)
-    differs[twin[facts.target.codes != first[twin]]] = True
+    differs[same[facts.target.codes != first[same]]] = True
     rows = int(size[differs].sum())
     if rows == 0:
         return passed(code, title, "info", "rows with equal features have equal targets")
-    said = f"{plural(rows, 'row')} ({rows / facts.n:.1%}) have a twin with the same features and another target"
-    remedy = "no learner can get all of them right; that much error stays"
+    said = f"{plural(rows, 'row')} ({rows / facts.n:.1%}) share their features with a row that has another target"
+    remedy = "no learner can predict all of them; this sets a floor for the error"
     heavy = rows >= 0.05 * facts.n and _combinations(facts) >= 100 * facts.n
     return Check(code, title, "found", "warning" if heavy else "info", said, (), remedy)
 
@@ -191,8 +202,8 @@ def _combinations(facts: Facts) -> float:
 
 
 def groups(facts: Facts) -> Check:
-    """Rows of one source, taken for independent."""
-    code, title = "groups", "rows of one source, taken for independent"
+    """Rows of one source that are treated as independent."""
+    code, title = "groups", "undeclared groups"
     if facts.group is not None:
         return idle(code, title, "serious", f"rows are kept together by {facts.group!r}")
     found, screen = {}, _screen(facts)
@@ -201,10 +212,10 @@ def groups(facts: Facts) -> Check:
         if (evidence := _repeats(column, facts, screen)) is not None:
             found[column.name] = evidence
     if not found:
-        return passed(code, title, "serious", "no column looks like the label of a source")
+        return passed(code, title, "serious", "no column looks like a group label")
     first, why = next(iter(found.items()))
     said = f"{listed(found)}: {why}"
-    remedy = f"if rows of one {first!r} resemble each other, pass group={first!r}, or scores come out too good"
+    remedy = f"if rows with the same {first!r} are alike, pass group={first!r}; otherwise scores are too optimistic"
     return Check(code, title, "found", "serious", said, tuple(found), remedy)
 
 
@@ -256,9 +267,9 @@ def _repeats(column: Column, facts: Facts, screen: Array | None) -> str | None:
     named = _is_named(column)
     if len(follows) >= (1 if named else 2):
         each = fmt(seen / column.levels, 3)
-        return f"{column.levels:,} labels, {each} rows each, and {listed(follows, 3)} follow from it"
+        return f"{column.levels:,} labels, {each} rows each on average, which determine {listed(follows, 3)}"
     if named and _target_repeats(facts.target, left, right) >= 0.1:
-        return f"{column.levels:,} labels, {fmt(seen / column.levels, 3)} rows each, with targets alike within each"
+        return f"{column.levels:,} labels, {fmt(seen / column.levels, 3)} rows each on average, with similar targets"
     return None
 
 
@@ -273,8 +284,8 @@ def _target_repeats(target: Target, left: Array, right: Array) -> float:
 
 
 def time_order(facts: Facts) -> Check:
-    """An order of the rows, often in time, that is ignored."""
-    code, title = "time", "an order of the rows, often in time, that is ignored"
+    """An order of the rows, often in time, that is not declared."""
+    code, title = "time", "undeclared time order"
     if facts.time is not None:
         return idle(code, title, "warning", f"rows are split by {facts.time!r}")
     dates = [column.name for column in facts.columns if column.kind == "date" and column.levels > 1]
@@ -282,11 +293,11 @@ def time_order(facts: Facts) -> Check:
     alike = _target_repeats(facts.target, at, at + 1) if facts.n >= 50 else 0.0
     parts = []
     if dates:
-        parts.append(f"{listed(dates)} {verb(dates, 'holds', 'hold')} dates")
+        parts.append(f"{listed(dates)} {verb(dates, 'contains', 'contain')} dates")
     if alike >= 0.2 and not _is_sorted(facts.target.codes):
-        parts.append(f"the targets of neighbouring rows are alike (correlation {alike:.2f})")
+        parts.append(f"neighbouring rows have similar targets (correlation {alike:.2f})")
     if not parts:
-        return passed(code, title, "warning", "no dates, and neighbouring rows are no more alike than others")
+        return passed(code, title, "warning", "no dates, and neighbouring rows are no more similar than others")
     how = f"pass time={dates[0]!r}" if dates else "find the column that orders the rows and pass it as time"
     remedy = f"if the model will predict later rows, {how}; random folds let it learn from the future"
     return Check(code, title, "found", "warning", "; ".join(parts), tuple(dates), remedy)

@@ -57,7 +57,7 @@ class PartDifferences(Result):
         return self.table.copy()
 
     def __str__(self) -> str:
-        lines = [f"{self.n_train:,} training rows beside {self.n_test:,} test rows, Holm at {fmt(1 - self.level)}"]
+        lines = [f"{self.n_train:,} training rows and {self.n_test:,} test rows, Holm at {fmt(1 - self.level)}"]
         lines.append("-" * len(lines[0]))
         lines += [f"{check.status:<15} {check.title}: {check.detail}" for check in self.entries]
         hits = self.table[self.table["differs"]]
@@ -155,20 +155,22 @@ def _chi_squared(counts: Array) -> float:
 
 def _part_check(table: pd.DataFrame, what: str) -> Check:
     code, title = {
-        "gaps": ("missing-differs", "gaps that differ between training and test rows"),
-        "values": ("parts-differ", "columns that differ between training and test rows"),
+        "gaps": ("missing-differs", "missing rates that differ between training and test rows"),
+        "values": ("parts-differ", "covariate shift between training and test rows"),
     }[what]
     rows = table[table["what"] == what]
     if rows.empty:
         return Check(code, title, "not applicable", "warning", "nothing to compare")
     hits = rows[rows["differs"]].sort_values("distance", ascending=False)
     if hits.empty:
-        return Check(code, title, "passed", "warning", f"{len(rows)} compared, no corrected p-value is small enough")
+        return Check(
+            code, title, "passed", "warning", f"{len(rows)} columns compared, no corrected p-value is small enough"
+        )
     names = tuple(str(name) for name in hits["column"])
     largest = float(hits["distance"].iloc[0])
     severity = "warning" if largest >= MATTERS else "info"
     said = f"{listed(names)} (largest distance {largest:.2f})"
     remedy = (
-        "the test score is for rows like the test rows; ask what changed between the two, and which new rows resemble"
+        "the test score is for rows like the test rows; check what changed, and which of the two new rows will resemble"
     )
     return Check(code, title, "found", severity, said, names, remedy)

@@ -1,11 +1,11 @@
-"""Whether there are enough rows, of every class and level, and what is odd about the target."""
+"""Whether there are enough rows of every class and level, and whether the target looks unusual."""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy.stats import kurtosis, skew
 
-from assay.experiment.checks.facts import Check, Facts, idle, listed, passed, plural
+from assay.experiment.checks.facts import Check, Facts, idle, listed, passed, plural, verb
 
 __all__ = [
     "few_rows",
@@ -23,10 +23,10 @@ __all__ = [
 
 
 def rare_class(facts: Facts) -> Check:
-    """A class too rare for the folds."""
-    code, title = "rare-class", "a class too rare for the folds"
+    """Classes too rare for the folds."""
+    code, title = "rare-class", "classes too rare for the folds"
     if facts.target.task == "regression":
-        return idle(code, title, "serious", "the target is a number")
+        return idle(code, title, "serious", "the target is numeric")
     counts, labels = facts.target.counts, [str(label) for label in facts.target.labels]
     few = [(int(c), label) for c, label in zip(counts, labels, strict=True) if c < 2 * facts.n_folds]
     if not few:
@@ -42,15 +42,13 @@ def rare_class(facts: Facts) -> Check:
 def rare_levels(facts: Facts) -> Check:
     """Categories with many rare levels."""
     code, title = "rare-levels", "categories with many rare levels"
-    words = [column for column in facts.used if column.kind == "category"]
-    if not words:
-        return idle(code, title, "info", "no categories")
-    found = [c.name for c in words if c.counts[c.counts < 5].sum() > 0.05 * (c.n - c.missing)]
+    categories = [column for column in facts.used if column.kind == "category"]
+    if not categories:
+        return idle(code, title, "info", "no categorical columns")
+    found = [c.name for c in categories if c.counts[c.counts < 5].sum() > 0.05 * (c.n - c.missing)]
     if not found:
-        return passed(
-            code, title, "info", f"{plural(len(words), 'category')} looked at".replace("categorys", "categories")
-        )
-    said = f"more than 5% of the rows of {listed(found)} have a level that fewer than five rows share"
+        return passed(code, title, "info", f"{plural(len(categories), 'categorical column')} checked")
+    said = f"more than 5% of the rows have a level of {listed(found)} that occurs fewer than five times"
     return Check(code, title, "found", "info", said, tuple(found), "rare levels are pooled; merge them by meaning")
 
 
@@ -60,14 +58,14 @@ def wide(facts: Facts) -> Check:
     p = len(facts.used)
     if p < facts.n:
         return passed(code, title, "warning", f"{plural(p, 'column')} for {plural(facts.n, 'row')}")
-    said = f"{plural(p, 'column')} that vary for {plural(facts.n, 'row')}"
-    remedy = "trust penalised learners only (lasso, ridge), and their cross-validated scores more than coefficients"
+    said = f"{plural(p, 'column')} that vary, but only {plural(facts.n, 'row')}"
+    remedy = "use penalised learners (lasso, ridge), and rely on cross-validated scores rather than coefficients"
     return Check(code, title, "found", "warning", said, (), remedy)
 
 
 def few_rows(facts: Facts) -> Check:
-    """Fewer rows than folds can use."""
-    code, title = "few-rows", "fewer rows than folds can use"
+    """Fewer than two rows per fold."""
+    code, title = "few-rows", "too few rows for the folds"
     need = 2 * facts.n_folds
     if facts.n >= need:
         return passed(code, title, "serious", f"{plural(facts.n, 'row')} for {facts.n_folds} folds")
@@ -82,59 +80,62 @@ def target_missing(facts: Facts) -> Check:
     """Rows without a target."""
     code, title = "target-missing", "rows without a target"
     if facts.absent == 0:
-        return passed(code, title, "warning", "every row has one")
+        return passed(code, title, "warning", "every row has a target")
     total = facts.absent + facts.n
-    said = f"{plural(facts.absent, 'row')} of {total:,} ({facts.absent / total:.1%}) have none and are left out"
-    remedy = "ask why they are missing: the claim holds for rows whose target is known"
+    have = verb(facts.absent, "has no target and is", "have no target and are")
+    said = f"{plural(facts.absent, 'row')} of {total:,} ({facts.absent / total:.1%}) {have} left out"
+    remedy = "check why they are missing: the results hold only for rows whose target is known"
     severity = "warning" if facts.absent >= 0.05 * total else "info"
     return Check(code, title, "found", severity, said, (facts.target.name,), remedy)
 
 
 def target_values(facts: Facts) -> Check:
-    """A target of few values, or of too many."""
-    code, title = "target-values", "a target of few values, or of too many"
+    """A target with too few or too many distinct values."""
+    code, title = "target-values", "suspicious number of target values"
     target, kinds = facts.target, len(facts.target.labels)
     if kinds < 2:
-        remedy = "nothing can be learned; check the target or the selection of rows"
+        remedy = "nothing can be learned; check the target, or the selection of rows"
         return Check(code, title, "found", "serious", "the target is the same in every row", (target.name,), remedy)
     if target.task == "classification":
         if kinds > 0.5 * target.n or (kinds > 100 and target.n / kinds < 10):
             said = f"{kinds:,} classes in {plural(target.n, 'row')}"
-            remedy = "a number wants --task regression; text and identifiers cannot be predicted as classes"
+            remedy = (
+                "for a numeric target use --task regression; free text and identifiers cannot be predicted as classes"
+            )
             return Check(code, title, "found", "serious", said, (target.name,), remedy)
         return passed(code, title, "warning", f"{kinds} classes")
     assert target.values is not None
     if kinds <= 10 and target.n >= 50 and (target.values == np.round(target.values)).all():
-        said = f"only {kinds} different whole numbers"
+        said = f"only {kinds} distinct whole numbers"
         remedy = "if they are labels or grades, use --task classification"
         return Check(code, title, "found", "warning", said, (target.name,), remedy)
-    return passed(code, title, "warning", f"{kinds:,} different values")
+    return passed(code, title, "warning", f"{kinds:,} distinct values")
 
 
 def target_tail(facts: Facts) -> Check:
-    """A target with a long tail."""
-    code, title = "target-tail", "a target with a long tail"
+    """A heavy-tailed target."""
+    code, title = "target-tail", "heavy-tailed target"
     if facts.target.task != "regression" or facts.n < 30 or len(facts.target.labels) <= 10:
-        return idle(code, title, "info", "no number with enough values")
+        return idle(code, title, "info", "not a numeric target with enough distinct values")
     values = np.asarray(facts.target.values)
     unit = np.abs(values).max()
     tilt, heavy = float(skew(values / unit)), float(kurtosis(values / unit))
     if abs(tilt) <= 2 and heavy <= 10:
         return passed(code, title, "info", f"skewness {tilt:.2f}, excess kurtosis {heavy:.2f}")
-    said = f"skewness {tilt:.2f}, excess kurtosis {heavy:.2f}: a few rows decide every squared error"
-    remedy = "consider the logarithm of a positive target, or a metric of absolute errors"
+    said = f"skewness {tilt:.2f}, excess kurtosis {heavy:.2f}: a few rows dominate every squared error"
+    remedy = "consider the logarithm of a positive target, or the metric mae"
     return Check(code, title, "found", "info", said, (facts.target.name,), remedy)
 
 
 def target_balance(facts: Facts) -> Check:
-    """One class nearly everywhere."""
-    code, title = "target-balance", "one class nearly everywhere"
+    """One class with nearly all rows."""
+    code, title = "target-balance", "imbalanced classes"
     if facts.target.task == "regression":
-        return idle(code, title, "warning", "the target is a number")
+        return idle(code, title, "warning", "the target is numeric")
     share = float(facts.target.counts.max() / facts.n)
     label = str(facts.target.labels[int(facts.target.counts.argmax())])
     if share < 0.9 or len(facts.target.labels) < 2:
         return passed(code, title, "warning", f"the largest class, {label[:40]!r}, has {share:.0%} of the rows")
-    said = f"{share:.1%} of the rows are {label[:40]!r}, so always saying so is right that often"
-    remedy = "judge by AUC, log loss or the recall of the rare class; accuracy hides it"
+    said = f"{share:.1%} of the rows are {label[:40]!r}, so always predicting it is right that often"
+    remedy = "use AUC, log loss or the recall of the rare class; accuracy hides how well it is predicted"
     return Check(code, title, "found", "warning", said, (facts.target.name,), remedy)

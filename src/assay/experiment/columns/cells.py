@@ -1,4 +1,4 @@
-"""The cells of a frame in the form their kinds ask for, whatever type they came in: the gate of preprocessing.
+"""The cells of a frame in the form their kinds ask for, whatever type they came in: validation for preprocessing.
 
 A frame that was read by `read_table` passes straight through. One that comes from elsewhere (numbers as text, another
 unit of time, categories as numbers, levels as booleans) is brought into the same form by the rules of the reader, or
@@ -41,7 +41,7 @@ class Cells:
         together = []
         for name, kind in kinds.items():
             if name not in where:
-                remedy = "add it, with empty cells if its values are unknown"
+                remedy = "add it; leave cells empty where the value is unknown"
                 raise DataError(f"the table has no column {name!r}", remedy=remedy)
             if kind == "number" and plain[where[name]]:
                 together.append(name)

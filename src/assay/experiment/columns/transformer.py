@@ -143,7 +143,7 @@ class Columns(Stateful, TransformerMixin, BaseEstimator):
         whole(self.text_features, "text_features", 0)
         for name in ("scale", "impute"):
             if not isinstance(getattr(self, name), bool | np.bool_):
-                raise ParameterError(f"{name} = {getattr(self, name)!r} is unknown", remedy="pass True or False")
+                raise ParameterError(f"{name} = {getattr(self, name)!r} is not a boolean", remedy="pass True or False")
 
     def _learn(self, cells: Cells) -> None:
         self.dropped_: dict[str, str] = {}
@@ -160,7 +160,7 @@ class Columns(Stateful, TransformerMixin, BaseEstimator):
                 why = "missing in every training row" if gone else "constant in the training rows"
                 self.dropped_[name] = "an identifier" if kind == "id" else why
         if not self._names:
-            raise DataError("no column varies in the training rows", remedy="pass a column that tells rows apart")
+            raise DataError("no column varies in the training rows", remedy="pass at least one column that varies")
 
     def _measures(self) -> list[tuple[str, str]]:
         """Everything that is treated as a number: its column, and what it is called."""

@@ -51,7 +51,7 @@ DIMENSIONS = 32
 MANIFEST, ABOUT, SCHEMA = "manifest.json", "about.json", "model/schema.json"
 NAMES = re.compile(r"manifest\.json|about\.json|model/schema\.json|model/[0-9]{6}\.(npy|bin)|arrays/[a-z_]{1,40}\.npy")
 DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, KeyError, OverflowError)
-AGAIN = "take the file from whoever made it once more, and do not use this one"
+AGAIN = "do not use this file; get a new copy from its source"
 
 
 def refuse(path: Any, what: str, remedy: str = AGAIN) -> StoreError:
@@ -79,8 +79,8 @@ def write_archive(path: Path, members: Mapping[str, bytes]) -> str:
         with suppress(OSError):  # a read-only disk refuses even this
             beside.unlink(missing_ok=True)
         why = (error.strerror or str(error)).lower()
-        remedy = "choose a folder that exists, can be written to and has room"
-        raise StoreError(f"the model cannot be written to {str(path)!r} ({why})", remedy=remedy) from error
+        remedy = "choose an existing, writable directory with enough free space"
+        raise StoreError(f"cannot write the model to {str(path)!r} ({why})", remedy=remedy) from error
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
@@ -128,8 +128,8 @@ def read_archive(path: Path, limit: int = LIMIT) -> tuple[dict[str, bytes], str,
     """The members that the manifest lists, checked, the SHA-256 of the file, and its version."""
     data = _bytes_of(path, limit)
     if data[:4] != b"PK\x03\x04":
-        kind = "is empty" if not data else "is not an assay model: it does not start as one"
-        raise refuse(path, kind, "pass a file that assay wrote; pickle and joblib files are never opened")
+        kind = "is empty" if not data else "is not an assay model file"
+        raise refuse(path, kind, "pass a file that assay wrote; pickle and joblib files are never loaded")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = archive.infolist()
@@ -137,14 +137,14 @@ def read_archive(path: Path, limit: int = LIMIT) -> tuple[dict[str, bytes], str,
             # The end record is 22 bytes long; anything behind it, or a comment in it, would be carried along unseen.
             ends = data[-22:-18] == b"PK\x05\x06" and not archive.comment
             if not ends or min(entry.header_offset for entry in entries) != 0:
-                raise refuse(path, "holds bytes that belong to no member")
+                raise refuse(path, "has bytes that belong to no member")
             members = {entry.filename: _unpacked(archive, entry) for entry in entries}
     except StoreError:
         raise
     except RuntimeError as error:  # how zipfile says that a password is needed
         raise refuse(path, "is encrypted") from error
     except DAMAGE as error:
-        raise refuse(path, "is damaged or cut short") from error
+        raise refuse(path, "is damaged or truncated") from error
     version = _check_manifest(path, members)
     for name, content in members.items():
         if name.endswith(".npy"):
@@ -177,37 +177,35 @@ def _bytes_of(path: Path, limit: int) -> bytes:
 
 
 def _too_large(path: Any, limit: int) -> StoreError:
-    return refuse(
-        path, f"unpacks to more than {limit / 2**20:.4g} MiB", "raise `limit` if you know where it comes from"
-    )
+    return refuse(path, f"unpacks to more than {limit / 2**20:.4g} MiB", "raise `limit` if you trust its source")
 
 
 def _check_entries(path: Any, entries: list[zipfile.ZipInfo], limit: int, packed: int) -> None:
     """What the directory of the archive claims, before any of it is unpacked."""
     names = [entry.filename for entry in entries]
     if len(names) > MEMBERS:
-        raise refuse(path, f"holds {len(names)} members, more than {MEMBERS}")
+        raise refuse(path, f"has {len(names)} members, more than {MEMBERS}")
     if len(set(names)) != len(names):
-        raise refuse(path, "names a member twice")
+        raise refuse(path, "has two members with the same name")
     for entry in entries:
         if not NAMES.fullmatch(entry.filename) or entry.orig_filename != entry.filename:
-            raise refuse(path, f"holds a member {_shown(entry.filename)} that no model has")
+            raise refuse(path, f"has an unexpected member {_shown(entry.filename)}")
         mode = entry.external_attr >> 16
         if entry.is_dir() or (stat.S_IFMT(mode) and not stat.S_ISREG(mode)):
-            raise refuse(path, f"holds a link or folder {_shown(entry.filename)}")
+            raise refuse(path, f"contains a link or directory {_shown(entry.filename)}")
         if entry.flag_bits & 0x1:
             raise refuse(path, "is encrypted")
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise refuse(path, f"packs {_shown(entry.filename)} in a way that no model does")
+            raise refuse(path, f"uses an unknown compression for {_shown(entry.filename)}")
         if entry.filename.endswith(".json") and entry.file_size > WORDS:
-            raise refuse(path, f"holds {_shown(entry.filename)} of {entry.file_size / 2**20:.4g} MiB")
+            raise refuse(path, f"contains {_shown(entry.filename)} of {entry.file_size / 2**20:.4g} MiB")
     total = sum(entry.file_size for entry in entries)
     if total > limit:
         raise _too_large(path, limit)
     if total > max(SMALL, RATIO * packed):
-        raise refuse(path, f"unpacks to {total / packed:.4g} times its size, as zip bombs do")
+        raise refuse(path, f"unpacks to {total / packed:.4g} times its size, like a zip bomb")
     if not {MANIFEST, ABOUT, SCHEMA} <= set(names):
-        raise refuse(path, "is not an assay model: it lacks " + min({MANIFEST, ABOUT, SCHEMA} - set(names)))
+        raise refuse(path, "is not an assay model file: it lacks " + min({MANIFEST, ABOUT, SCHEMA} - set(names)))
 
 
 def _shown(name: str) -> str:
@@ -219,14 +217,14 @@ def _check_manifest(path: Any, members: dict[str, bytes]) -> int:
     version = manifest.get("version")
     if manifest.get("format") != FORMAT or type(version) is not int or version not in READ:
         what = f"is of format {str(manifest.get('format'))[:40]!r}, version {str(version)[:20]!r}"
-        raise refuse(path, what, f"this assay reads {FORMAT!r}, versions {READ[0]} to {READ[-1]}")
+        raise refuse(path, what, f"this version of assay reads {FORMAT!r}, versions {READ[0]} to {READ[-1]}")
     listed = manifest.get("members")
     if not isinstance(listed, dict) or set(listed) != set(members):
-        raise refuse(path, "does not hold the members that its manifest lists")
+        raise refuse(path, "does not have the members listed in its manifest")
     for name, content in members.items():
         facts = {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
         if listed[name] != facts:
-            raise refuse(path, f"was changed after it was written: {name} does not match its checksum")
+            raise refuse(path, f"was modified after it was written: {name} does not match its checksum")
     return version
 
 
@@ -237,9 +235,9 @@ def parse(path: Any, name: str, content: bytes) -> dict[str, Any]:
         if b"\\ud" in content.lower():  # half a pair of surrogates is no text
             json.dumps(found, ensure_ascii=False).encode("utf-8")
     except (ValueError, RecursionError) as error:
-        raise refuse(path, f"holds a damaged {name}") from error
+        raise refuse(path, f"has a damaged {name}") from error
     if not isinstance(found, dict):
-        raise refuse(path, f"holds a damaged {name}")
+        raise refuse(path, f"has a damaged {name}")
     return found
 
 
@@ -251,18 +249,18 @@ def _check_npy(path: Any, name: str, content: bytes) -> None:
         read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[version]
         shape, _, dtype = read(buffer)
     except Exception as error:  # the header is an expression, so that anything may be wrong with it
-        raise refuse(path, f"holds a damaged array {name}") from error
+        raise refuse(path, f"has a damaged array {name}") from error
     if dtype.hasobject:
-        raise refuse(path, f"holds pickled objects in the array {name}, which are never opened")
+        raise refuse(path, f"has pickled objects in the array {name}, which are never loaded")
     if dtype.kind not in "biufU" or not dtype.isnative or not dtype.itemsize or len(shape) > DIMENSIONS:
-        raise refuse(path, f"holds no plain numbers in the array {name}")
+        raise refuse(path, f"has something other than numbers in the array {name}")
     size = dtype.itemsize
     for length in shape:
         size *= length
     if any(not 0 <= length < 2**31 for length in shape) or size != len(content) - buffer.tell():
-        raise refuse(path, f"holds an array {name} whose size is not what its header says")
+        raise refuse(path, f"has an array {name} whose size contradicts its header")
     if dtype.kind == "b" and content[buffer.tell() :].strip(b"\0\1"):
-        raise refuse(path, f"holds truth values in the array {name} that are neither true nor false")
+        raise refuse(path, f"has booleans in the array {name} that are neither 0 nor 1")
 
 
 def from_npy(content: bytes) -> np.ndarray:

@@ -130,7 +130,7 @@ def load_model(path: Any, *, trust: Sequence[str] = (), limit: int = LIMIT) -> d
     for name in [name for name in members if name.startswith("arrays/")]:
         key = name[len("arrays/") : -len(".npy")]
         if key not in ARRAYS:
-            raise refuse(where, f"holds a member {name!r} that no model has")
+            raise refuse(where, f"has an unexpected member {name!r}")
         found[key] = from_npy(members.pop(name))
     try:
         found |= _build(where, members, trusted, version)
@@ -138,10 +138,10 @@ def load_model(path: Any, *, trust: Sequence[str] = (), limit: int = LIMIT) -> d
     except UntrustedError as error:
         raise UntrustedError(f"the model file {str(where)!r}: {error.what}", remedy=error.remedy) from error
     except ImportError as error:
-        remedy = "install what it was made with, in the versions of its metadata"
-        raise refuse(where, f"needs something that is not here ({_line(error)})", remedy) from error
+        remedy = "install the packages and versions listed in its metadata"
+        raise refuse(where, f"needs a package that is not installed ({_line(error)})", remedy) from error
     except Exception as error:  # a crafted tree may break any constructor or check; none of it was handed out
-        raise refuse(where, f"does not hold a model that fits together ({_line(error)})") from error
+        raise refuse(where, f"has an inconsistent model ({_line(error)})") from error
     found["checksum"] = checksum
     return found
 
@@ -153,7 +153,7 @@ def _path(path: Any, *, written: bool = False) -> Path:
     try:
         where = Path(path)
     except TypeError as error:
-        raise ParameterError(f"path = {path!r} is not a path", remedy="pass a text or a Path") from error
+        raise ParameterError(f"path = {path!r} is not a path", remedy="pass a str or a Path") from error
     if not written and where.suffix != SUFFIX:
         raise ParameterError(f"path = {str(where)!r} does not end in {SUFFIX}", remedy=f"end the name in {SUFFIX}")
     return where
@@ -163,7 +163,7 @@ def _check_trust(trust: Any) -> frozenset[str]:
     names = [trust] if isinstance(trust, str) else list(trust)
     for name in names:
         if not isinstance(name, str) or not NAME.fullmatch(name) or "." not in name:
-            raise ParameterError(f"trust = {name!r} names no type", remedy='name it as "module.Class"')
+            raise ParameterError(f"trust = {name!r} is not the name of a class", remedy='write it as "module.Class"')
     return frozenset(names)
 
 
@@ -195,7 +195,7 @@ def _has_no_target(model: Any) -> bool:
 def _numbers(values: Any, name: str) -> np.ndarray:
     array = np.asarray(values)
     if array.dtype.kind not in "fiub":
-        raise DataTypeError(f"the part {name!r} does not hold numbers", remedy="pass an array of numbers")
+        raise DataTypeError(f"the part {name!r} is not numeric", remedy="pass an array of numbers")
     return array
 
 
@@ -204,7 +204,7 @@ def _about(path: Path, content: bytes) -> dict[str, Any]:
     try:
         about = canonical_json.decode(content.decode())
     except (ValueError, TypeError) as error:
-        raise refuse(path, "holds a damaged about.json") from error
+        raise refuse(path, "contains a damaged about.json") from error
     right = (
         isinstance(about, dict)
         and set(about) <= set(WORDS)
@@ -240,7 +240,7 @@ def _dump(objects: Mapping[str, Any], trusted: frozenset[str]) -> dict[str, byte
         tree, arrays = to_state(dict(objects), guests.write)
     except StateError as error:
         what = f"the model cannot be stored: {error}"
-        raise DataTypeError(what, remedy="fit it again, and do not change what it has learned") from error
+        raise DataTypeError(what, remedy="fit it again, and do not change its fitted attributes") from error
     members = {SCHEMA: json.dumps(tree, separators=(",", ":")).encode()}
     members |= {f"model/{at:06d}.npy": as_npy(one) for at, one in enumerate(arrays)}
     return members | {f"model/{at:06d}.bin": one for at, one in enumerate(guests.members)}
@@ -256,8 +256,8 @@ def _build(path: Path, members: dict[str, bytes], trusted: frozenset[str], versi
         arrays = [from_npy(members.pop(f"model/{at:06d}.npy")) for at in range(len(members))]
     guests = Foreign(trusted, inside)
     objects = from_state(tree, arrays, guests.build)
-    need(not members and guests.read == len(inside), "it holds members that nothing refers to")
-    need(isinstance(objects, dict) and set(objects) <= set(OBJECTS) and "pipeline" in objects, "it holds no pipeline")
+    need(not members and guests.read == len(inside), "it has members that nothing refers to")
+    need(isinstance(objects, dict) and set(objects) <= set(OBJECTS) and "pipeline" in objects, "it has no pipeline")
     _check_steps([step for _, step in getattr(objects["pipeline"], "steps", [("", objects["pipeline"])])])
     return objects
 
@@ -269,7 +269,7 @@ def _check_steps(steps: Sequence[Any]) -> None:
     for step, after in pairwise(steps):
         given, taken = vars(step).get("n_features_in_"), vars(after).get("n_features_in_")
         if given is not None and taken is not None and hasattr(step, "get_feature_names_out"):
-            need(len(step.get_feature_names_out()) == taken, "a step takes another number of columns than it gets")
+            need(len(step.get_feature_names_out()) == taken, "a step gets the wrong number of columns")
 
 
 def _check_together(found: Mapping[str, Any]) -> None:
@@ -280,25 +280,26 @@ def _check_together(found: Mapping[str, Any]) -> None:
     for name, dimensions in (("residuals", 1), ("probabilities", 2)):
         if found[name] is not None:
             good = found[name].ndim == dimensions and found[name].size > 0 and found[name].dtype.kind in "fiub"
-            need(good and np.isfinite(found[name]).all(), f"its {name} are no table of numbers")
+            need(good and np.isfinite(found[name]).all(), f"its {name} are not a numeric table")
     if found["classes"] is not None and hasattr(model, "classes_"):
-        need(np.array_equal(found["classes"], np.asarray(model.classes_)), "its classes are not those of the model")
+        need(np.array_equal(found["classes"], np.asarray(model.classes_)), "its classes differ from those of the model")
     if found["probabilities"] is not None and isinstance(schema, dict) and "codes" in schema:
         codes, shares = np.asarray(schema["codes"]), found["probabilities"]
         need(found["classes"] is not None and codes.dtype.kind in "iu" and codes.shape == (len(shares),))
         need(shares.shape[1] == len(found["classes"]) and codes.min() >= 0 and codes.max() < shares.shape[1])
         need(
-            (shares >= 0).all() and (shares <= 1).all() and np.allclose(shares.sum(axis=1), 1.0), "shares are no shares"
+            (shares >= 0).all() and (shares <= 1).all() and np.allclose(shares.sum(axis=1), 1.0),
+            "its shares are not probabilities",
         )
     if isinstance(schema, dict) and "features" in schema:
         need(_are_names(schema["features"]), "its features are not named")
         first = next((step for _, step in getattr(model, "steps", ()) if isinstance(step, Columns)), None)
         known = first is None or set(first.feature_names_in_) == set(schema["features"])
-        need(known, "its features are not those of the model")
+        need(known, "its features differ from those of the model")
     if found["kinds"] is not None:
         need(isinstance(found["kinds"], dict) and _are_names(list(found["kinds"].values())), "its kinds are not named")
         if isinstance(schema, dict) and "features" in schema:
-            need(set(found["kinds"]) <= set(schema["features"]), "its kinds are not those of its features")
+            need(set(found["kinds"]) <= set(schema["features"]), "its kinds do not match its features")
 
 
 def _are_names(value: Any) -> bool:

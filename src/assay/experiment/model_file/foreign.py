@@ -33,7 +33,7 @@ def _untrusted(names: list[str], what: str) -> UntrustedError:
     python = f"trust=[{', '.join(repr(name) for name in names)}] in Python"
     error = UntrustedError(
         f"{what} {several}, not part of assay, whose state cannot be checked",
-        remedy=f"if you trust it to run on this machine, use {option} ({python})",
+        remedy=f"if you trust it, pass {option} ({python})",
     )
     error.classes = tuple(names)
     return error
@@ -51,13 +51,13 @@ class Foreign:
         """The node of an object."""
         name = class_name(value)
         if name not in self.trusted:
-            raise _untrusted([name], "the model holds")
+            raise _untrusted([name], "the model contains")
         try:
             self.members.append(import_module("skops.io").dumps(value))
         except Exception as error:
             words = str(error).splitlines()[0].rstrip(". ") if str(error) else type(error).__name__
-            what = f"the model holds something that a model file cannot hold ({words})"
-            raise DataTypeError(what, remedy="store a learner whose attributes are numbers, text and arrays") from error
+            what = f"the model contains something that cannot be saved ({words})"
+            raise DataTypeError(what, remedy="use a learner whose attributes are numbers, text and arrays") from error
         return {"foreign": name, "member": len(self.members) - 1}
 
     def build(self, node: Any) -> Any:
@@ -67,17 +67,17 @@ class Foreign:
         need(type(at) is int and at == self.read < len(self.members))
         self.read += 1
         if name not in self.trusted:
-            raise _untrusted([name], "it holds")
+            raise _untrusted([name], "it contains")
         skops, data = import_module("skops.io"), self.members[at]
         found = set(skops.get_untrusted_types(data=data))
         for one in sorted(found):
             root = one.split(".")[0]
             never = root in sys.stdlib_module_names and root not in PLAIN
-            need(not never, f"it names {one}, which no learner needs and which is never opened")
+            need(not never, f"it refers to {one}, which is never loaded")
         unknown = sorted(found - self.trusted)
         if unknown:
-            raise _untrusted(unknown, "it holds")
+            raise _untrusted(unknown, "it contains")
         value = skops.loads(data, trusted=sorted(found))
         if class_name(value) != name:
-            raise StateError(f"it holds a {class_name(value)} that is called {name}")
+            raise StateError(f"it contains a {class_name(value)} under the name {name}")
         return value

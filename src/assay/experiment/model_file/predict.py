@@ -92,7 +92,7 @@ def predict_rows(model: Any, table: Any, *, level: float = 0.9, trust: Sequence[
     known = isinstance(parts["schema"], dict) and "features" in parts["schema"] and parts["kinds"] is not None
     if not known or (parts["task"] == "classification" and parts["classes"] is None):
         what = f"the model file {str(model)!r} does not say which columns and classes it was fitted to"
-        raise StoreError(what, remedy="use one that a study left, or load_model(...)['pipeline'].predict in Python")
+        raise StoreError(what, remedy="use the model file of a study, or load_model(...)['pipeline'].predict in Python")
     features = list(parts["schema"]["features"])
     found = _read(table, dict(parts["kinds"]), features)
     frame, pipeline = found.frame[features], parts["pipeline"]
@@ -104,14 +104,14 @@ def predict_rows(model: Any, table: Any, *, level: float = 0.9, trust: Sequence[
 
 
 def _limits(out: pd.DataFrame, parts: dict[str, Any], pipeline: Any, frame: pd.DataFrame, level: float) -> str | None:
-    """Add limits, or sets and probabilities; the sentence that says what they cover."""
+    """Add limits, or sets and probabilities; return the sentence on their coverage."""
     if parts["task"] == "regression":
         if parts.get("residuals") is None:
             return None
         made = Conformal.from_residuals(pipeline, parts["residuals"], level=level)
         limits = made.interval(frame)
         out["lower"], out["upper"] = limits.lower, limits.upper
-        return _promise("lower and upper are", "prediction intervals", made.n, level)
+        return _coverage("the columns lower and upper are", "prediction intervals", made.n, level)
     if not hasattr(pipeline, "predict_proba"):
         return None
     classes = np.asarray(parts["classes"])
@@ -122,17 +122,17 @@ def _limits(out: pd.DataFrame, parts: dict[str, Any], pipeline: Any, frame: pd.D
         made = Conformal.from_probabilities(pipeline, parts["probabilities"], truth, classes=classes, level=level)
         sets = made.sets(frame)
         out["set"] = [" | ".join(str(label) for label in sets[row]) for row in range(len(sets))]
-        promise = _promise("set holds", "prediction sets", made.n, level)
+        promise = _coverage("the column set contains", "prediction sets", made.n, level)
     for k, label in enumerate(classes):
         out[f"probability of {label}"] = shares[:, k]
     return promise
 
 
-def _promise(which: str, what: str, n: int, level: float) -> str:
+def _coverage(which: str, what: str, n: int, level: float) -> str:
     return (
-        f"{which} {100 * level:g}% {what}: of 100 new rows like the training rows, about {100 * level:g} have their "
-        f"true value inside. Method: conformal, from {n} rows that were predicted by models fitted without them; the "
-        "share comes out near the level where leaving some rows out moves the model little, and is not proved"
+        f"{which} {100 * level:g}% {what}: for about {100 * level:g} of 100 new rows like the training rows they "
+        f"contain the true value. Method: conformal, calibrated on {n} out-of-fold predictions; the coverage is close "
+        "to the level if the model changes little when some rows are left out, but is not guaranteed"
     )
 
 
@@ -146,13 +146,13 @@ def _read(table: Any, kinds: dict[str, str], features: list[str]) -> Table:
         what = f"column {gone[0]!r}{more} {verb} missing from {found.name}"
         low = {str(name).lower().strip(): name for name in found.frame.columns if name not in features}
         near = get_close_matches(gone[0].lower().strip(), list(low), 1, 0.8)
-        remedy = f"the model was fitted with {it}: add {it}; cells that are not known may be empty"
-        raise DataError(what, remedy=f"rename {low[near[0]]!r} if it is the same" if near else remedy)
+        remedy = f"add {it}; cells may be empty where the value is unknown"
+        raise DataError(what, remedy=f"rename {low[near[0]]!r} if it is the same column" if near else remedy)
     wrong = {name: kind for name, kind in kinds.items() if found.kinds[name] != kind}
     try:
         return read_table(table, kinds=wrong) if wrong else found
     except DataError as error:
-        raise DataError(error.what, remedy="the model needs it so: correct that cell, or empty it") from error
+        raise DataError(error.what, remedy="correct that cell, or leave it empty") from error
 
 
 def _keys(found: Table, kinds: dict[str, str], target: str) -> pd.DataFrame:
@@ -171,11 +171,11 @@ def _keys(found: Table, kinds: dict[str, str], target: str) -> pd.DataFrame:
 
 def _unused(found: Table, features: list[str], out: pd.DataFrame, target: str) -> list[str]:
     extra = [name for name in found.frame.columns if name not in {*features, *out.columns, target}]
-    return [f"not used, because the model does not know them: {_named(extra)}"] if extra else []
+    return [f"columns that the model does not use: {_named(extra)}"] if extra else []
 
 
 def _unseen(pipeline: Any, frame: pd.DataFrame) -> list[str]:
-    """Categories that no training row had; a column whose rare levels were pooled cannot tell them from those."""
+    """Categories that do not occur in the training rows; skipped where rare levels were pooled without their names."""
     notes = []
     levels: Any = next((step.levels_ for _, step in getattr(pipeline, "steps", ()) if hasattr(step, "levels_")), {})
     for name, part in levels.items():
@@ -186,8 +186,9 @@ def _unseen(pipeline: Any, frame: pd.DataFrame) -> list[str]:
         new = [label for label in names if label not in seen]
         if new:
             rows = int(np.isin(codes, [at for at, label in enumerate(names) if label not in seen]).sum())
-            told = f"column {name!r} holds values that no training row had ({_named(new)}) in {rows} rows"
-            notes.append(f"{told}; nothing was learned about them, so trust those rows less")
+            where = "1 row" if rows == 1 else f"{rows} rows"
+            told = f"column {name!r} has values in {where} that do not occur in the training rows ({_named(new)})"
+            notes.append(f"{told}; predictions for those rows are less reliable")
     return notes
 
 

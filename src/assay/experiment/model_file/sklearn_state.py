@@ -23,8 +23,8 @@ def _check_pipeline(model: Any) -> None:
     """Steps of different names that transform, and an estimator behind them."""
     learners = [step for _, step in model.steps]
     need(len({name for name, _ in model.steps}) == len(learners), "two steps have the same name")
-    need(all(callable(getattr(step, "transform", None)) for step in learners[:-1]), "a step does not transform")
-    need(callable(getattr(learners[-1], "fit", None)), "the last step is no estimator")
+    need(all(callable(getattr(step, "transform", None)) for step in learners[:-1]), "a step has no transform")
+    need(callable(getattr(learners[-1], "fit", None)), "the last step is not an estimator")
 
 
 _STATE = {"n_features_in_": size("p"), "feature_names_in_": names("p", optional=True), "n_outputs_": one_of(1)}

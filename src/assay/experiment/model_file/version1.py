@@ -39,7 +39,7 @@ class _Reader:
         self.arrays: list[np.ndarray] = []
 
     def node(self, node: Any, depth: int = 0) -> Any:
-        need(isinstance(node, dict) and depth < 100, "it holds a node of no known kind")
+        need(isinstance(node, dict) and depth < 100, "it has a node of an unknown kind")
         loader, content = node.get("__loader__"), node.get("content")
         if loader == "JsonNode":
             return self._plain(json.loads(content))
@@ -53,7 +53,7 @@ class _Reader:
         if loader == "NdArrayNode":
             return self._array(node, depth)
         name = f"{node.get('__module__')}.{node.get('__class__')}"
-        need(loader == "ObjectNode", f"it holds a {name[:80]}, which files of version 1 are no longer opened for")
+        need(loader == "ObjectNode", f"it contains a {name[:80]}, which is no longer loaded from files of version 1")
         need(isinstance(content, dict) and content.get("__loader__") == "DictNode")
         return self._object(name, content["content"], depth)
 
@@ -84,12 +84,12 @@ class _Reader:
             state = {key: self.node(one, depth + 1) for key, one in content.items()}
             if name == f"{STORED}Columns":
                 return self._columns(json.loads(state["schema"]), dict(state["arrays"]["dict"]))
-            need(name == f"{STORED}Frame" and state["kind"] == "frame", "it holds a column by itself")
+            need(name == f"{STORED}Frame" and state["kind"] == "frame", "it has a column outside a table")
             columns = [one if "array" in one else one["labels"] for one in state["columns"]]
             return {"table": [state["names"], state["index"], columns]}
         root, _, word = name.rpartition(".")
         ours = root.startswith("assay.") or name in RENAMED
-        need(ours, f"it holds a {name[:80]}; write it anew with the version of assay that made it, or fit it again")
+        need(ours, f"it contains a {name[:80]}; convert it with the version of assay that wrote it, or fit it again")
         made = RENAMED.get(name, f"{root.split('.')[1]}.{word.lstrip('_')}" if ours else "")
         given, stored = (
             {key: self.node(one, depth + 1) for key, one in content.items() if key in known} for known in declared(made)

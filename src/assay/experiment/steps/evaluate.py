@@ -94,7 +94,9 @@ def training_data(plan: Plan, parted: Parted) -> TrainingData:
     first = learners[0].make(plan.seed)
     rows = rows_of(first, train[plan.features], target, groups=groups)
     if plan.task == "classification" and (rows.classes is None or rows.classes.size < 2):
-        raise DataError("the training rows hold one class", remedy="check the target, or get rows of other classes")
+        raise DataError(
+            "the training rows have only one class", remedy="check the target, or add rows of other classes"
+        )
     cv: Any = Folds(plan.cv, repeats=plan.repeats, stratify=plan.task == "classification", random_state=plan.seed)
     if plan.time is not None:
         cv = TimeFolds(plan.cv)
@@ -115,7 +117,7 @@ def _refuse_idle(plan: Plan, train: pd.DataFrame, splits: Sequence[tuple[Array, 
         if not any(train[name].iloc[part].nunique(dropna=False) > 1 for name in names):
             where = "the training rows" if k == 0 else f"the training rows of fold {k - 1}"
             what = f"no column varies in {where}"
-            remedy = "add a column that tells rows apart" + ("" if k == 0 else ", or use fewer folds")
+            remedy = "add a column that varies" + ("" if k == 0 else ", or use fewer folds")
             raise DataError(what, remedy=remedy)
 
 
@@ -126,7 +128,7 @@ def evaluate(state: StudyState, context: Context) -> StudyState:
     board = _board(plan, data, Journal(parted.folder / "journal.db"), context)
     if not board.results:
         reasons = "; ".join(f"{name}: {why}" for name, why in {**board.failed, **board.unfinished}.items())
-        remedy = "give more time" if board.unfinished else "use other learners"
+        remedy = "raise --time-budget" if board.unfinished else "use other learners"
         raise LearnerError(f"no learner finished ({reasons})", remedy=remedy)
     return replace(state, training=data, leaderboard=board)
 
@@ -148,7 +150,7 @@ def _board(plan: Plan, data: TrainingData, journal: Journal, context: Context) -
             _refuse_large(learner, len(plan.features), data.rows.classes)
             outcomes = _folds(plan, data, learner, journal, shares, context)
             if len(outcomes) < len(data.splits):
-                unfinished[learner.name] = f"{len(outcomes)} of {len(data.splits)} folds when the time was up"
+                unfinished[learner.name] = f"{len(outcomes)} of {len(data.splits)} folds when the time ran out"
                 continue
             result = _validation(plan, data, learner, outcomes)
             result.interval()  # predictions without a figure cannot be judged
@@ -172,10 +174,11 @@ def _board(plan: Plan, data: TrainingData, journal: Journal, context: Context) -
 
 
 def _refuse_large(learner: Learner, columns: int, classes: Array | None) -> None:
-    """Refuse a learner whose matrices would not fit: a process that takes all memory is killed without a word."""
+    """Refuse a learner whose matrices would not fit: a process that takes all memory is killed without a message."""
     needed = learner.memory(columns, 0 if classes is None else len(classes))
     if needed > MEMORY:
-        what = f"one fit of {columns:,} columns would take {needed / 2**30:.3g} GiB, more than {MEMORY / 2**30:.3g}"
+        size, limit = f"{needed / 2**30:.3g} GiB", f"{MEMORY / 2**30:.3g} GiB"
+        what = f"one fit of {columns:,} columns would need {size} of memory, more than the limit of {limit}"
         raise DataError(what, remedy="use fewer columns, or other learners")
 
 

@@ -138,10 +138,12 @@ def _one_each(frame: pd.DataFrame, group: str | None) -> pd.DataFrame:
 def _notes(plan: Plan, train: pd.DataFrame, context: Context, look: Look) -> list[str]:
     notes = []
     if plan.group is not None and not look.beyond:
-        notes.append(f"rows of one {plan.group} may be alike, so intervals count {plan.group} values, not rows")
+        notes.append(f"rows with the same {plan.group!r} may be alike, so intervals are based on groups, not rows")
     seen = opened_rows_in(context.ledger, train)
     if seen:
-        notes.append(f"{seen} training rows were test rows of an earlier look, so models may have been chosen on them")
+        notes.append(
+            f"{seen} training rows were test rows in an earlier look, so the choice of models may depend on them"
+        )
     return notes
 
 

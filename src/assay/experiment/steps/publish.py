@@ -43,7 +43,10 @@ def publish(state: StudyState, context: Context) -> StudyState:
         model.unlink(missing_ok=True)  # one of an earlier study would be taken for this one's
         options = " ".join(f"--trust {name}" for name in error.classes)
         command = f"assay report {parted.name} --out {shlex.quote(str(folder))} {options}"
-        unwritten = (f"the model file was not written: {error.what}; if you trust it, write it with:", command)
+        unwritten = (
+            f"the model file was not written: {error.what}; if you trust the class, write the model with:",
+            command,
+        )
     files["report"] = str(folder / "report.html")
     state = replace(state, published=Published(files, unwritten))
     hashes["report"] = upcall("report_state")(state, context, folder / "report.html")

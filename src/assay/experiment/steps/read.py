@@ -24,8 +24,8 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
     y, kind = table.frame[target], table.kinds[target]
     task = infer_task(y, kind) if options.task == "auto" else options.task
     if task == "regression" and y.dtype.kind not in "biuf":
-        what = f"the target {target!r} holds {kind} values, not numbers"
-        remedy = f"predict classes (task), or, if it holds numbers, pass kinds={{{target!r}: 'number'}}"
+        what = f"the target {target!r} has kind {kind}, not number"
+        remedy = f"predict classes (task), or, if it contains numbers, pass kinds={{{target!r}: 'number'}}"
         raise DataError(what, remedy=remedy, option=("task", "classification"))
     primary, also = metrics_for(task, y, options.metric)
     plan = Plan(

@@ -96,7 +96,7 @@ def load(name: str, context: Context) -> StudyState:
     entries = context.ledger.entries("study", name)
     if not entries:
         known = ", ".join(dict.fromkeys(str(entry.study) for entry in context.ledger.entries("study"))) or "none yet"
-        raise DataError(f"the ledger knows no study {name!r}", remedy=f"choose among: {known}")
+        raise DataError(f"unknown study {name!r}", remedy=f"choose among: {known}")
     body = entries[-1].body
     entry = next(one for one in context.ledger.entries("seal") if one.seq == body["seal_entry"])
     found = Seal.from_state(entry.body, np.frombuffer(context.ledger.blob(entry), dtype="<u8"))
@@ -127,8 +127,8 @@ def _refuse_unscorable(plan: Plan, train: pd.DataFrame, test: pd.DataFrame) -> N
         classes = np.array(sorted(set(train[plan.target].tolist())))
         unseen = sorted({str(value) for value in y.tolist()} - {str(value) for value in classes.tolist()})
         if unseen:
-            what = f"class {unseen[0]!r} is in the test rows only"
-            raise DataError(what, remedy="merge it with another, leave its rows out, or get more rows")
+            what = f"class {unseen[0]!r} occurs only in the test rows"
+            raise DataError(what, remedy="merge it with another class, leave its rows out, or collect more rows")
         y = np.array(y.tolist())
     why = undefined(get_metric(plan.metric), y, Rows(None, y, None, classes))
     if why is not None:

@@ -68,7 +68,7 @@ def _plain(value: Any, keep: Keep, where: str) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item, keep, f"{where}[{at}]") for at, item in enumerate(value)]
     remedy = "pass text, numbers, booleans, None, lists and dicts of them"
-    raise DataTypeError(f"{where} holds a {type(value).__name__}, which JSON cannot hold", remedy=remedy)
+    raise DataTypeError(f"{where} contains a {type(value).__name__}, which JSON cannot represent", remedy=remedy)
 
 
 def _key(key: Any, where: str) -> str:

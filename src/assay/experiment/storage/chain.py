@@ -47,7 +47,7 @@ def broken(connection: Connection) -> list[str]:
     rows = connection.execute(select(schema.entries).order_by(schema.entries.c.seq)).mappings()
     problems = _unlinked([{**row} for row in rows], schema.GENESIS, 1)
     kept = {row.digest: hashlib.sha256(row.data).hexdigest() for row in connection.execute(select(schema.blobs))}
-    problems += [f"the bytes {digest[:12]} were altered" for digest, true in kept.items() if digest != true]
+    problems += [f"the stored bytes {digest[:12]} were altered" for digest, true in kept.items() if digest != true]
     named = connection.execute(select(schema.entries.c.seq, schema.entries.c.blob))
     return problems + [f"the bytes of entry {seq} are missing" for seq, blob in named if blob and blob not in kept]
 

@@ -17,9 +17,9 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DataError(f"{folder} cannot be made ({error.strerror})", remedy="choose another directory") from error
+        raise DataError(f"cannot create {folder} ({error.strerror})", remedy="choose another directory") from error
     if not os.access(folder, os.W_OK):
-        raise DataError(f"{folder} cannot be written to", remedy="choose another directory")
+        raise DataError(f"{folder} is not writable", remedy="choose another directory")
 
 
 def write_beside(path: Path, data: bytes) -> None:
@@ -35,5 +35,5 @@ def write_beside(path: Path, data: bytes) -> None:
     except OSError as error:
         with suppress(OSError):  # a read-only disk refuses even this
             beside.unlink(missing_ok=True)
-        what = f"{path} cannot be written ({(error.strerror or str(error)).lower()})"
-        raise DataError(what, remedy="free some space, or choose a directory you may write to") from error
+        what = f"cannot write {path} ({(error.strerror or str(error)).lower()})"
+        raise DataError(what, remedy="free some disk space, or choose a writable directory") from error

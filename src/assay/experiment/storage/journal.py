@@ -67,7 +67,7 @@ class Journal:
     def put(self, key: str, value: dict[str, Any]) -> None:
         """Keep `value` (JSON values and arrays) under `key`; it is on the disk when this returns."""
         if not isinstance(value, dict):
-            raise DataTypeError(f"a {type(value).__name__} cannot be kept under {key!r}", remedy="pass a dict")
+            raise DataTypeError(f"a {type(value).__name__} cannot be stored under {key!r}", remedy="pass a dict")
         data = _pack(value)
         with self._connection("written") as connection:
             connection.execute(PUT, (key, data, _digest(data)))
@@ -104,14 +104,16 @@ class Journal:
     def _move_away(self) -> None:
         """Put a damaged file aside: what it held is computed again."""
         aside = self.path.with_name(f"{self.path.name}.damaged")
-        what = f"the journal is damaged, so its folds are computed again; it is kept as {aside}"
+        what = f"the journal is damaged, so its folds are computed again; the old file was renamed to {aside}"
         try:
             os.replace(self.path, aside)
             for end in ("-wal", "-shm"):  # the log of a file that is gone would be taken for that of the new one
                 self.path.with_name(self.path.name + end).unlink(missing_ok=True)
         except OSError as error:
             remedy = "make its directory writable, or remove the file"
-            raise LedgerError(f"{self.path} is damaged and cannot be moved ({reason(error)})", remedy=remedy) from error
+            raise LedgerError(
+                f"{self.path} is damaged and cannot be renamed ({reason(error)})", remedy=remedy
+            ) from error
         warnings.warn(what, AssayWarning, stacklevel=3)
 
     @contextmanager

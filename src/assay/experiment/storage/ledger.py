@@ -43,7 +43,7 @@ __all__ = ["Entry", "Ledger", "Transaction", "explain", "forgotten", "home", "se
 TIMEOUT = 30.0
 """Seconds a writer waits for the others before it says that the ledger is locked."""
 
-RESTORE = "assay doctor lists the damage; restore the ledger from a copy"
+RESTORE = "list the damage with assay doctor, and restore the ledger from a backup"
 
 PRAGMAS = ("journal_mode = WAL", "synchronous = FULL", "recursive_triggers = ON", "foreign_keys = ON")
 
@@ -61,8 +61,8 @@ def home() -> Path:
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        remedy = "set ASSAY_HOME to a directory you can write to"
-        raise LedgerError(f"the directory {path} cannot be made ({reason(error)})", remedy=remedy) from error
+        remedy = "set ASSAY_HOME to a writable directory"
+        raise LedgerError(f"cannot create the directory {path} ({reason(error)})", remedy=remedy) from error
     return path
 
 
@@ -122,12 +122,12 @@ class Transaction:
     def blob(self, entry: Entry) -> bytes:
         """The bytes that belong to an entry, checked against their digest."""
         if entry.blob is None:
-            raise LedgerError(f"entry {entry.seq} ({entry.kind}) holds no bytes", remedy="ask another entry")
+            raise LedgerError(f"entry {entry.seq} ({entry.kind}) has no stored bytes", remedy="choose another entry")
         query = select(schema.blobs.c.data).where(schema.blobs.c.digest == entry.blob)
         data = self._connection.scalar(query)
         if data is None or hashlib.sha256(data).hexdigest() != entry.blob:
             what = f"the bytes of entry {entry.seq} ({entry.kind}) are {'missing' if data is None else 'altered'}"
-            raise LedgerError(what, remedy="run verify and restore the ledger from a copy")
+            raise LedgerError(what, remedy="list the damage with assay doctor, and restore the ledger from a backup")
         return bytes(data)
 
     def head(self) -> str:
@@ -285,13 +285,13 @@ def _engine(url: URL, timeout: float) -> Engine:
 
 def _sqlite(url: URL, timeout: float) -> Engine:
     if not url.database or url.database == ":memory:":
-        raise LedgerError("a ledger in memory would be forgotten", remedy="pass the path of a file")
+        raise LedgerError("a ledger in memory would be lost", remedy="pass the path of a file")
     folder = Path(url.database).parent
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        what = f"the directory {folder} cannot be made ({reason(error)})"
-        raise LedgerError(what, remedy="choose a directory you can write to") from error
+        what = f"cannot create the directory {folder} ({reason(error)})"
+        raise LedgerError(what, remedy="choose a writable directory") from error
     # A connection per operation: nothing is shared across a fork, and nobody holds a lock while idle.
     path = Path(url.database)
     more: dict[str, Any] = {"connect_args": {"timeout": timeout}}
@@ -339,8 +339,8 @@ def trusted_ledger(ledger: Any) -> Ledger:
     gone = forgotten(found)
     if gone:
         named = ", ".join(gone[:3]) + (" and others" if len(gone) > 3 else "")
-        what = f"the ledger {found.where} was cut or replaced: it does not know studies that began here ({named})"
-        raise LedgerError(what, remedy=f"restore it from a copy, or move their folders out of {home() / 'studies'}")
+        what = f"the ledger {found.where} was truncated or replaced: it has no record of studies started here ({named})"
+        raise LedgerError(what, remedy=f"restore it from a backup, or move their folders out of {home() / 'studies'}")
     return found
 
 

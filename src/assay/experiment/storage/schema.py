@@ -103,11 +103,11 @@ def install(connection: Connection, where: str) -> None:
         connection.execute(versions.insert().values(version=VERSION, created=now()))
         return
     if "versions" not in found:
-        remedy = "give the ledger a file of its own"
-        raise LedgerError(f"{where} is a database, but not a ledger of assay", remedy=remedy)
+        remedy = "use a separate file for the ledger"
+        raise LedgerError(f"{where} is a database, but not an assay ledger", remedy=remedy)
     version = connection.scalar(text("SELECT MAX(version) FROM versions"))
     if version is None or version > VERSION:
-        what = f"{where} was written by a newer assay (schema {version}, this one knows {VERSION})"
+        what = f"{where} was written by a newer version of assay (schema {version}, this one knows {VERSION})"
         raise LedgerError(what, remedy="update assay; nothing was changed")
     if version < VERSION:
         _upgrade(connection, int(version), where)
@@ -116,7 +116,7 @@ def install(connection: Connection, where: str) -> None:
 def _upgrade(connection: Connection, version: int, where: str) -> None:
     for step in range(version, VERSION):
         if step not in UPGRADES:
-            remedy = "copy the file away and start a new ledger; nothing was changed"
+            remedy = "move the file away and start a new ledger; nothing was changed"
             raise LedgerError(f"{where} has schema {step}, from which there is no upgrade", remedy=remedy)
         UPGRADES[step](connection)
     _create(connection)

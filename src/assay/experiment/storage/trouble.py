@@ -19,26 +19,26 @@ __all__ = ["connect", "explain", "reason", "still"]
 LITTLE = 1 << 16
 """Bytes of free space below which an error of the disk is taken for a full one."""
 
-FULL = ("the disk is full", "free some space and repeat, nothing already written is lost")
-CLOSED = ("nothing can be written to its directory", "make the directory writable, or set ASSAY_HOME to another")
+FULL = ("the disk is full", "free some disk space and try again; nothing already written is lost")
+CLOSED = ("its directory is not writable", "make the directory writable, or set ASSAY_HOME to another one")
 TROUBLES = (
     (("append-only",), "the ledger is append-only", "append a new entry instead"),
     (("SQLITE_FULL", "disk is full"), *FULL),
     (
         ("SQLITE_BUSY", "SQLITE_LOCKED", "is locked"),
-        "another process holds its lock",
-        "wait for that process or end it, then repeat",
+        "another process has locked it",
+        "wait for that process or end it, then try again",
     ),
     (
         ("SQLITE_NOTADB", "SQLITE_CORRUPT", "malformed", "not a database"),
-        "the file is damaged or no ledger",
-        "move it away and restore a copy; nothing was changed",
+        "the file is damaged or not a ledger",
+        "move it away and restore a backup; nothing was changed",
     ),
     (("SQLITE_READONLY", "readonly"), "it is read-only", "make the file and its directory writable"),
     (
         ("SQLITE_CANTOPEN", "unable to open"),
         "the file cannot be opened",
-        "check that its directory exists and that you may write there",
+        "check that its directory exists and is writable",
     ),
     (("SQLITE_IOERR", "disk I/O"), "the disk reports an error", "check the disk; nothing already written was changed"),
 )

@@ -90,7 +90,7 @@ class Cells:
 def settle(column: Any, name: str, source: Raw, wanted: str | None = None, *, target: bool = False) -> Settled:
     """The kind of a column, or the one wanted, and its cells in that form."""
     cells = _cells(column, name, source)
-    kind, reason = _judge(cells, target) if wanted is None else (wanted, "as asked")
+    kind, reason = _judge(cells, target) if wanted is None else (wanted, "as specified")
     return Settled(kind, _as_kind(cells, kind), "; ".join([reason, *cells.remarks]))
 
 
@@ -136,8 +136,8 @@ def _cells(column: Any, name: str, source: Raw) -> Cells:
     elif pa.types.is_time(kind):
         cells.labels = encode(column.cast(pa.string()))[0]
     else:
-        what = f"{cells.at} holds {kind}, neither numbers, words nor dates"
-        raise DataTypeError(what, remedy="spread it over columns of its own, or drop the column")
+        what = f"{cells.at} contains {kind}, which are neither numbers, text nor dates"
+        raise DataTypeError(what, remedy="split it into separate columns, or drop the column")
     if cells.typed == "missing":
         cells.numbers = np.full(len(column), np.nan)
     return cells
@@ -243,7 +243,7 @@ def _judge(cells: Cells, target: bool) -> tuple[str, str]:
 def _span(dates: Array) -> str:
     present = dates[~np.isnat(dates)]
     if present.size == 0:
-        return "dates, none within reach"
+        return "dates, none in the supported range"
     low, high = (str(value.astype("datetime64[D]")) for value in (present.min(), present.max()))
     return f"dates from {low} to {high}"
 
@@ -269,7 +269,7 @@ def _judge_numbers(values: Array, name: str) -> tuple[str, str]:
         up, down = (values[1:] > values[:-1]).all(), (values[1:] < values[:-1]).all()
         dense = abs(int(values[-1]) - int(values[0])) < 2 * values.size
         if (up or down) and dense and not TIME_NAME.search(name):
-            return "id", "a different whole number in every row, in order"
+            return "id", "consecutive whole numbers, one per row"
         if named and np.unique(values).size == values.size:
             return "id", "a different whole number in every row, named like an identifier"
     present = _present(values)
@@ -295,16 +295,16 @@ def _judge_words(cells: Cells, labels: Labels, target: bool) -> tuple[str, str]:
     if cells.source.text and (mixed := _mixed(cells, labels, counts)):
         return "category", mixed
     if target:
-        return "category", f"words, {_levels(different)}"
+        return "category", f"text, {_levels(different)}"
     if different > 30 and sum(1 for level in levels if DRESSED.fullmatch(level)) > 0.9 * different:
         return "category", f"numbers with units or separators such as {_short(levels[0])}, {_levels(different)}"
     spaces = np.array([len(level.split()) for level in levels])
     words, share = float(spaces @ counts) / n, different / n
     if n >= MANY and share > 0.95 and words < 2:
-        return "id", "a different word in every row" if different == n else "a different word in nearly every row"
+        return "id", "a different text in every row" if different == n else "a different text in nearly every row"
     if (n >= MANY and share > 0.5 and words >= 2) or (different > 50 and words >= 5):
         return "text", f"{words:.1f} words per cell, {different} different cells"
-    return "category", f"words, {_levels(different)}"
+    return "category", f"text, {_levels(different)}"
 
 
 def _mixed(cells: Cells, labels: Labels, counts: Array) -> str:
@@ -343,8 +343,8 @@ def _as_numbers(cells: Cells) -> Array:
     if cells.numbers is not None:
         return cells.numbers
     if cells.dates is not None or cells.labels is None:
-        remedy = "leave it a date, or write it as days since a start"
-        raise DataError(f"{cells.at} holds dates and cannot be a number", remedy=remedy)
+        remedy = "keep its kind as date, or convert it to days since a fixed date"
+        raise DataError(f"{cells.at} contains dates and cannot be a number", remedy=remedy)
     labels = cells.labels
     if cells.typed == "true or false":
         return labels.spread(np.array([float(level == "True") for level in labels.levels]), np.nan)
@@ -352,8 +352,8 @@ def _as_numbers(cells: Cells) -> Array:
     bad = [not is_number(level) for level in levels]
     if any(bad):
         row, value = labels.first(bad)
-        what = f"{cells.at} cannot be a number: {_short(value)} in {cells.source.place(row)} is not a finite one"
-        raise DataError(what, remedy="correct that cell, empty it, or leave the column a category")
+        what = f"{cells.at} cannot be a number: {_short(value)} in {cells.source.place(row)} is not a finite number"
+        raise DataError(what, remedy="correct that cell, leave it empty, or keep the column a category")
     return labels.spread(np.array([float(level) for level in levels]), np.nan)
 
 
@@ -362,13 +362,13 @@ def _as_dates(cells: Cells) -> Array:
         return cells.dates
     if cells.typed == "missing":
         return np.full(cells.rows, np.datetime64("NaT", "ns"))
-    remedy = "write dates as 2020-12-31, or leave the column another kind"
+    remedy = "write dates as 2020-12-31, or choose another kind"
     if cells.labels is None or cells.numbers is not None:
-        raise DataError(f"{cells.at} holds numbers and cannot be a date", remedy=remedy)
+        raise DataError(f"{cells.at} contains numbers and cannot be a date", remedy=remedy)
     if cells.doubt:
-        raise DataError(f"{cells.at} holds {cells.doubt}", remedy=remedy)
+        raise DataError(f"{cells.at} contains {cells.doubt}", remedy=remedy)
     row, value = cells.labels.first([not ISO.fullmatch(level) for level in cells.labels.levels])
-    what = f"{cells.at} cannot be a date: {_short(value)} in {cells.source.place(row)} is none"
+    what = f"{cells.at} cannot be a date: {_short(value)} in {cells.source.place(row)} is not a date"
     raise DataError(what, remedy=remedy)
 
 

@@ -156,9 +156,9 @@ def read_numbers(labels: Labels, *, comma: bool = False) -> tuple[Array | None, 
     values = np.array([float(level) for level in levels])
     whole = all(WHOLE.fullmatch(level) for level in levels)
     if whole and any(PADDED.fullmatch(level) for level in levels):
-        return None, "leading zeros, so codes and not numbers"
+        return None, "leading zeros, so codes rather than numbers"
     if whole and np.abs(values).max(initial=0.0) > EXACT:
-        return None, "whole numbers too long to be exact, so codes"
+        return None, "whole numbers too long to be represented exactly, so codes"
     numbers = labels.spread(values, np.nan)
     return (numbers.astype(np.int64) if whole and (labels.codes >= 0).all() else numbers), ""
 
@@ -175,7 +175,7 @@ def read_dates(labels: Labels) -> tuple[Any, str, str]:
                 return array.cast(pa.timestamp(unit, tz=zone)), "", ""
             except pa.ArrowInvalid:  # a day that does not exist, a zone in some cells only
                 continue
-        return None, "", "dates, of which some are impossible or lack the zone that others have"
+        return None, "", "dates, some of them invalid or without the time zone that others have"
     parts = [SLASHED.fullmatch(level) for level in labels.levels]
     if not all(parts):
         return None, "", ""
@@ -188,9 +188,9 @@ def _slashed(parts: list[tuple[int, int, int]]) -> tuple[Any, str, str]:
     if first and second:
         return None, "", ""
     if not first and not second:
-        return None, "", "dates whose day and month cannot be told apart"
+        return None, "", "dates with ambiguous day and month"
     text = [f"{y:04d}-{b:02d}-{a:02d}" if first else f"{y:04d}-{a:02d}-{b:02d}" for a, b, y in parts]
     try:
         return pa.array(text).cast(pa.timestamp("us")), "day first" if first else "month first", ""
     except pa.ArrowInvalid:
-        return None, "", "dates, of which some are impossible"
+        return None, "", "dates, some of them invalid"

@@ -88,13 +88,13 @@ def _decode(data: bytes, file: str) -> tuple[bytes, list[str]]:
         try:
             data = data.decode(encoding).encode("utf-8")
         except UnicodeError as error:
-            raise DataError(f"{file} is damaged {encoding.upper()} text", remedy="save it as UTF-8") from error
+            raise DataError(f"{file} is not valid {encoding.upper()} text", remedy="save it as UTF-8") from error
         notes.append(f"the text was {encoding.upper()}")
     data = data.removeprefix(b"\xef\xbb\xbf")
     if (at := data.find(b"\x00")) >= 0:
         line = data.count(b"\n", 0, at) + 1
-        what = f"{file} holds a NUL byte in line {line}, so it is not plain text"
-        raise DataError(what, remedy="save it as UTF-8 text, or clean that line")
+        what = f"{file} has a NUL byte in line {line}, so it is not plain text"
+        raise DataError(what, remedy="save it as UTF-8 text, or correct that line")
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -170,7 +170,7 @@ def _parse(file: str, data: bytes, separator: str, sample: list[list[str]]) -> A
 
 
 def _no_rows(file: str) -> DataError:
-    return DataError(f"{file} holds column names but no rows", remedy="pass a table with at least one row")
+    return DataError(f"{file} has column names but no rows", remedy="pass a table with at least one row")
 
 
 def _arrow_parse(data: bytes, separator: str, width: int, block: int, bad: list[Any]) -> Any:

@@ -61,18 +61,18 @@ def _only_columns(
     if numbers:
         looks = "looks like a row number" if len(numbers) == 1 else "look like row numbers"
         named = f"{', '.join(repr(name) for name in numbers)} {looks}"
-        notes.append(f"{named}, but no other column varies, so learners use it as a number")
+        notes.append(f"{named}, but no other column varies, so it is used as a number")
         return dict.fromkeys(numbers, "number")
-    what = f"nothing is left to learn from: {ids[0]!r} is taken for an identifier ({table.reasons[ids[0]]})"
+    what = f"no columns are left to learn from: {ids[0]!r} looks like an identifier ({table.reasons[ids[0]]})"
     kind = "number" if table.frame[ids[0]].dtype.kind in "iuf" else "category"
     option = ("kind", f"{ids[0]}={kind}")
-    raise DataError(what, remedy="if it is a measure, say what it holds", option=option)
+    raise DataError(what, remedy="if it is a measurement, set its kind", option=option)
 
 
 def _with_target(table: Table, target: str, notes: list[str]) -> Table:
     if target not in table.frame.columns:
         known = ", ".join(repr(name) for name in list(table.frame.columns)[:8])
-        raise DataError(f"there is no column {target!r} in {table.name}", remedy=f"choose the target among {known}")
+        raise DataError(f"{table.name} has no column {target!r}", remedy=f"choose the target from {known}")
     there = table.frame[target].notna().to_numpy()
     if there.all():
         return table
@@ -89,10 +89,10 @@ def _with_target(table: Table, target: str, notes: list[str]) -> Table:
 def _refuse_columns(table: Table, test: Table | None, group: str | None, time: str | None) -> None:
     for role, name in (("group", group), ("time", time)):
         if name is not None and name not in table.frame.columns:
-            raise DataError(f"there is no column {name!r} for {role}", remedy="check its name")
+            raise DataError(f"unknown column {name!r} for {role}", remedy="check its name")
     if len(table.frame.columns) < 2:
-        raise DataError("the table holds the target alone", remedy="add columns to predict it from")
+        raise DataError("the table has no column besides the target", remedy="add columns to predict it from")
     if test is not None:
         gone = [name for name in table.frame.columns if name not in test.frame.columns]
         if gone:
-            raise DataError(f"the test file lacks column {gone[0]!r}", remedy="give it the columns of the table")
+            raise DataError(f"the test file has no column {gone[0]!r}", remedy="give it the same columns as the table")

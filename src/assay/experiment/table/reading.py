@@ -89,7 +89,7 @@ def _as_arrow(source: Any) -> Any:
             return pa.interchange.from_dataframe(source)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise DataError(f"the {type(source).__name__} cannot be read: {first_line(error)}") from error
-    what = f"a {type(source).__name__} is no table"
+    what = f"expected a table, got a {type(source).__name__}"
     raise DataTypeError(what, remedy="pass a path, or a pandas, polars or pyarrow table with named columns")
 
 
@@ -99,7 +99,7 @@ def _as_arrow(source: Any) -> Any:
 def _from_pandas(frame: pd.DataFrame) -> Raw:
     notes = []
     if any(name is not None for name in frame.index.names):
-        notes.append("the index of the frame was left out; reset_index() makes it a column")
+        notes.append("the index of the data frame was ignored; use reset_index() to make it a column")
     labels = [str(label) if isinstance(label, str) else _word(label) for label in frame.columns]
     columns = [pandas_column(frame.iloc[:, j], labels[j]) for j in range(frame.shape[1])]
     return Raw("frame", labels, columns, len(frame), notes=notes)
@@ -114,8 +114,8 @@ def pandas_column(column: pd.Series, label: str) -> Any:
     dtype = column.dtype
     kind = getattr(dtype, "kind", "O")
     if kind == "c":
-        remedy = "pass real and imaginary parts as two columns"
-        raise DataTypeError(f"column {label!r} holds complex numbers", remedy=remedy)
+        remedy = "split it into real and imaginary parts"
+        raise DataTypeError(f"column {label!r} contains complex numbers", remedy=remedy)
     if isinstance(dtype, pd.SparseDtype):
         column = pd.Series(np.asarray(column))
     try:
@@ -135,14 +135,14 @@ def _as_words(column: pd.Series, label: str) -> Any:
         missing = np.zeros(len(values), dtype=bool)
     for row, value in enumerate(values):
         if isinstance(value, list | tuple | dict | set | np.ndarray):
-            what = f"column {label!r} holds a {type(value).__name__} in row {row}"
-            raise DataTypeError(what, remedy="spread it over columns of its own, or drop the column")
+            what = f"column {label!r} contains a {type(value).__name__} in row {row}"
+            raise DataTypeError(what, remedy="split it into separate columns, or drop the column")
     words = [None if gap else str(value) for value, gap in zip(values, missing, strict=True)]
     try:
         return pa.array(words, type=pa.string())
     except (pa.ArrowException, UnicodeError) as error:
         row = next((i for i, word in enumerate(words) if word is not None and not _encodes(word)), 0)
-        what = f"column {label!r} holds text that is not valid Unicode in row {row}"
+        what = f"column {label!r} contains text that is not valid Unicode in row {row}"
         raise DataError(what, remedy="correct that cell") from error
 
 
@@ -167,8 +167,8 @@ def _read_path(path: Path) -> Raw:
     if data[:6] == b"ARROW1" or data[:4] == b"FEA1" or ending in ARROW_ENDINGS:
         return _from_table(path.name, "Arrow", data)
     if ending not in TEXT_ENDINGS:
-        what = f"{path.name} ends in {ending!r}" if ending else f"{path.name} has no ending"
-        raise DataError(f"{what}, which names no format known here", remedy=f"save the table as {FORMATS}")
+        what = f"{path.name}: unknown format {ending!r}" if ending else f"{path.name}: no file extension"
+        raise DataError(f"{what}", remedy=f"save the table as {FORMATS}")
     parsed = parse_text(path.name, data, TEXT_ENDINGS[ending])
     return Raw(path.name, text=True, **vars(parsed))
 
@@ -176,7 +176,7 @@ def _read_path(path: Path) -> Raw:
 def _bytes_of(path: Path) -> bytes:
     try:
         if not path.exists():
-            raise DataError(f"there is no file {str(path)!r}", remedy=_nearest(path))
+            raise DataError(f"no such file: {str(path)!r}", remedy=_nearest(path))
         if not path.is_file():
             what = "a directory" if path.is_dir() else "not a regular file"
             raise DataError(f"{str(path)!r} is {what}", remedy="pass the path of a table")
@@ -185,14 +185,16 @@ def _bytes_of(path: Path) -> bytes:
         if isinstance(error, DataError):
             raise
         reason = getattr(error, "strerror", None) or first_line(error)
-        raise DataError(f"{str(path)!r} cannot be read: {reason}", remedy="check the path and its rights") from error
+        raise DataError(
+            f"{str(path)!r} cannot be read: {reason}", remedy="check the path and its permissions"
+        ) from error
 
 
 def _nearest(path: Path) -> str:
     """What the missing file may have been meant to be: a file beside it, or the tables there are."""
     folder = path.parent
     if not folder.is_dir():
-        return f"there is no directory {str(folder)!r} either"
+        return f"its directory {str(folder)!r} does not exist either"
     files = sorted(one.name for one in folder.iterdir() if one.is_file() and not one.name.startswith("."))
     close = get_close_matches(path.name, files, n=1, cutoff=0.6)
     if close:
@@ -223,11 +225,13 @@ def _unpack(data: bytes, name: str) -> tuple[bytes, str]:
     except DataError:
         raise
     except _DAMAGED as error:
-        raise DataError(f"{file} cannot be unpacked: {first_line(error)}", remedy="pack it again") from error
+        raise DataError(f"{file} cannot be decompressed: {first_line(error)}", remedy="compress it again") from error
     suffix = Path(name).suffix.lower()
     if suffix in PACKED_ENDINGS:
         if opener is None and data.strip():
-            raise DataError(f"{file} ends in {suffix!r} but is not compressed", remedy="rename it, or pack it again")
+            raise DataError(
+                f"{file} ends in {suffix!r} but is not compressed", remedy="rename it, or compress it again"
+            )
         name = Path(name).stem
     return data, name
 
@@ -238,7 +242,7 @@ def _unzip(data: bytes, file: str) -> tuple[bytes, str]:
         if any(m.filename == "[Content_Types].xml" for m in members):
             raise DataError(f"{file} is an office document", remedy="save its sheet as CSV")
         if len(members) != 1:
-            raise DataError(f"{file} holds {len(members)} files", remedy="pack one table per archive")
+            raise DataError(f"{file} contains {len(members)} files", remedy="put one table in each archive")
         with archive.open(members[0]) as stream:
             return _bounded(stream, len(data), file), Path(members[0].filename).name
 
@@ -248,8 +252,8 @@ def _bounded(stream: Any, packed: int, file: str) -> bytes:
     while piece := stream.read(1 << 24):
         size += len(piece)
         if size > limit:
-            what = f"{file} unfolds to more than {fmt(limit / 2**30, 3)} GiB"
-            raise DataError(what, remedy="unpack it yourself and pass the table, if it is one")
+            what = f"{file} decompresses to more than {fmt(limit / 2**30, 3)} GiB"
+            raise DataError(what, remedy="decompress it yourself and pass the table")
         pieces.append(piece)
     return b"".join(pieces)
 
@@ -267,6 +271,6 @@ def _from_table(file: str, kind: str, data: bytes) -> Raw:
             table = arrow_ipc.open_stream(buffer).read_all()
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
-        what = f"{file} is no {kind} file, or a damaged one: {first_line(error)}"
+        what = f"{file} is not a valid {kind} file: {first_line(error)}"
         raise DataError(what, remedy="write it again") from error
     return Raw(file, [str(label) for label in table.column_names], table.columns, table.num_rows)

@@ -109,7 +109,7 @@ def read_table(source: Any, *, kinds: Mapping[str, str] | None = None, target: s
     if not raw.labels:
         raise DataError(f"{raw.name} has no columns", remedy="pass a table with at least one column")
     if raw.rows == 0:
-        raise DataError(f"{raw.name} holds column names but no rows", remedy="pass a table with at least one row")
+        raise DataError(f"{raw.name} has column names but no rows", remedy="pass a table with at least one row")
     names, notes = _names(raw)
     for name in [*wanted, *([target] if target is not None else [])]:
         if name not in names:
@@ -131,7 +131,7 @@ def _check_kinds(kinds: Mapping[str, str] | None) -> dict[str, str]:
     for name, kind in (kinds or {}).items():
         if kind not in KINDS:
             remedy = f"choose one of {', '.join(KINDS)}"
-            raise ParameterError(f"kind {kind!r} of column {name!r} is unknown", remedy=remedy)
+            raise ParameterError(f"unknown kind {kind!r} for column {name!r}", remedy=remedy)
         wanted[unicodedata.normalize("NFC", str(name))] = str(kind)
     return wanted
 
@@ -165,15 +165,15 @@ def _names(raw: Raw) -> tuple[dict[str, None], list[str]]:
         taken.add(name)
         names[name] = None
     for what, group in (
-        ("blanks in column names were tidied", changed),
-        ("columns without a name were called", nameless),
-        ("column names that repeat were renamed", repeated),
+        ("whitespace in column names was removed", changed),
+        ("columns without a name were named", nameless),
+        ("duplicate column names were renamed", repeated),
     ):
         if group:
             more = f" and {len(group) - 5} more" if len(group) > 5 else ""
             notes.append(f"{what}: {', '.join(repr(_cut(name)) for name in group[:5])}{more}")
     if raw.text and all(_is_number(name) for name in tidy if name) and any(tidy):
-        notes.append("the first line holds numbers only, yet it was read as column names; add a line of names if not")
+        notes.append("the first line has only numbers but was read as column names; add a header line if they are data")
     return names, notes
 
 
@@ -203,6 +203,6 @@ def _frame(columns: dict[str, Any], rows: int) -> pd.DataFrame:
 def _check_target(column: pd.Series, target: str, raw: Raw) -> list[str]:
     missing = int(np.asarray(column.isna()).sum())
     if missing == len(column):
-        remedy = "name a column that holds what should be predicted"
+        remedy = "choose another target"
         raise DataError(f"the target {target!r} of {raw.name} is missing in every row", remedy=remedy)
     return [f"the target {target!r} is missing in {missing} of {len(column)} rows"] if missing else []

@@ -53,8 +53,8 @@ def times(frame: Any, name: str) -> Array:
     if (tags == DATE).all():
         return bits.view(np.int64)
     if not np.isin(tags, (NUMBER, WHOLE, NEGATIVE)).all():
-        remedy = "give it numbers or ISO dates throughout"
-        raise DataError(f"the time column {name!r} has no order", remedy=remedy)
+        remedy = "use numbers or ISO dates throughout"
+        raise DataError(f"the time column {name!r} cannot be sorted", remedy=remedy)
     # Whole numbers beyond 2^53 are rounded here: an order needs no last digit.
     size = bits.astype(np.float64) * np.where(tags == NEGATIVE, -1.0, 1.0)
     return np.where(tags == NUMBER, bits.view(np.float64), size)

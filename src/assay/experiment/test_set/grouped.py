@@ -61,7 +61,7 @@ def grouped_interval(
     theta = float(metric(y, predicted, **options))
     if count < 2:
         low, high = metric.range
-        return Interval(theta, low, high, level, "one group, which says nothing about others", count, metric.name)
+        return Interval(theta, low, high, level, "one group, which says nothing about other groups", count, metric.name)
     blocks = _blocks(codes, count, most)
     try:
         without = np.array(

@@ -100,7 +100,7 @@ def ladder_release(
     n = mine.size
     best = np.zeros(n) if best_losses is None else checked_losses(best_losses, "best_losses")
     if best.size != n:
-        raise DataError(f"there are {n} losses but {best.size} of the best submission", remedy="use the same rows")
+        raise DataError(f"expected {best.size} losses, as for the best submission, got {n}", remedy="use the same rows")
     known = None if best_losses is None else float(best.mean()) if best_value is None else float(best_value)
     wide = ladder_step(mine, best, step)
     mean = float(mine.mean())

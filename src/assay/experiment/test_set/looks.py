@@ -125,7 +125,7 @@ class Look(Result):
     def __str__(self) -> str:
         said = f"look {self.number} of {self.planned} planned at these test rows"
         if self.replay:
-            said += ", a replay that costs nothing"
+            said += ", a replay (not counted)"
         if self.level is None:
             said += f", beyond the plan ({self.reason})"
         else:
@@ -210,7 +210,7 @@ def record_look(
     rows = Digests(getattr(test, "frame", test))
     digests = rows.on(seal.columns)
     if not digests.size:
-        raise SealError("there are no test rows to look at", remedy="seal a table with more rows")
+        raise SealError("there are no test rows to look at", remedy="use a table with more rows")
     told = predictions_digest(digests, predictions)
     known = _known(ledger, rows, predictions, study)
     if known is not None:
@@ -248,12 +248,12 @@ def _plan(earlier: Sequence[EarlierLook], looks: int, level: float, reason: str 
         planned, family = first["planned"], first["family"]
         if (planned, family) != (looks, level):
             asked = f"{looks} at {100 * level:g}%"
-            notes.append(f"the first look planned {planned} at {100 * family:g}%, which holds; {asked} came too late")
+            notes.append(f"the first look planned {planned} at {100 * family:g}%, which holds; {asked} came after it")
         partial = [look for look in earlier if look.shared < look.rows]
         notes += [f"the {look}" for look in partial]
     if count <= planned:
         if planned > 1:
-            notes.append("the intervals keep their promise for models that were fixed before the first look")
+            notes.append("the intervals are valid for models that were fixed before the first look")
         own: float | None = plan_level(family, planned)
     else:
         if not (reason and reason.strip()):
@@ -263,7 +263,7 @@ def _plan(earlier: Sequence[EarlierLook], looks: int, level: float, reason: str 
             raise SealError(what, remedy=remedy, option=("reason", "the reason"))
         own = None
         notes.append(
-            "this look was not planned: its figure is told in steps, only if it is the best, without an interval"
+            "this look was not planned: its score is reported in steps, only if it is the best so far, without interval"
         )
     return {"number": count, "planned": planned, "level": own, "family": family, "reason": reason, "notes": notes}
 
@@ -318,7 +318,7 @@ def predictions_digest(digests: Array, predictions: Any) -> str:
     """
     columns = pd.DataFrame(predictions)
     if len(columns) != len(digests):
-        what = f"there are {len(columns)} predictions for {len(digests)} test rows"
+        what = f"expected {len(digests)} predictions, one per test row, got {len(columns)}"
         raise DataError(what, remedy="pass one prediction per row")
     cells = [canonical(columns.iloc[:, j], "predictions") for j in range(columns.shape[1])]
     parts = [digests, *(part for bits, tags in cells for part in (bits, tags.astype(np.uint64)))]

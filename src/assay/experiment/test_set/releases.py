@@ -55,7 +55,7 @@ def release(
     digests = rows.on(look.entry.body["columns"])
     if len(digests) != mine.size or len(digests) != look.entry.body["n"]:
         what = f"there are {mine.size} losses for {len(digests)} rows, and the look saw {look.entry.body['n']}"
-        raise DataError(what, remedy="pass the rows of the look and one loss for each")
+        raise DataError(what, remedy="pass the rows of the look, with one loss per row")
     known = next((entry for entry in ledger.entries("release") if _answers(entry, look, loss)), None)
     if known is not None:  # read without a lock: what is written stays
         return _answer(known)

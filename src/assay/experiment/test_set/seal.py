@@ -255,7 +255,9 @@ def _frame(table: Any) -> Any:
 def _way(group: str | None, time: str | None, test: Any) -> tuple[str, str | None]:
     """What decides a row's side, and the column that holds it."""
     if sum(way is not None for way in (group, time, test)) > 1:
-        raise SealError("group, time and a test file each decide the test rows", remedy="give one of them")
+        raise SealError(
+            "group, time and a test file exclude each other: each determines the test rows", remedy="pass one of them"
+        )
     if test is not None:
         return "file", None
     return ("group", group) if group is not None else ("time", time) if time is not None else ("content", None)
@@ -281,7 +283,9 @@ def _make(
         return _by_file(digests, given.on(named), blank)
     n = len(digests)
     if n < 2:
-        raise SealError(f"a table of {n} rows cannot be parted", remedy="give it at least two rows")
+        raise SealError(
+            f"a table with {n} row{'' if n == 1 else 's'} cannot be split", remedy="give it at least two rows"
+        )
     seal = Seal(**{**blank, "share": Holdout(share).share(n), "n": n})
     if by == "time":
         seal = replace(seal, cut=cut(content.frame, str(key), seal.share))
@@ -334,8 +338,8 @@ def _share(
             _refuse_one_sided(chosen, old)
             return Sealed(old, np.flatnonzero(~chosen), np.flatnonzero(chosen), entry, shared=True)
     old, entry, shared = earlier[-1]
-    what = f"{shared} of these rows were sealed as test rows on {entry.created[:10]} in another way ({old})"
-    remedy = "ask for the same kind and share again, or pass reseal with the reason for a new seal"
+    what = f"{shared} of these rows were sealed as test rows on {entry.created[:10]} in a different way ({old})"
+    remedy = "use the same kind of split and the same share, or pass reseal with the reason for a new seal"
     raise SealError(what, remedy=remedy, option=("reseal", "the reason"))
 
 
@@ -352,10 +356,10 @@ def _content(table: Any, frame: Any, given: Digests | None) -> list[str]:
 
 def _by_file(digests: Array, test: Array, blank: dict[str, Any]) -> tuple[Seal, Array, Array]:
     if not test.size:
-        raise SealError("the test file has no rows", remedy="give it rows, or let assay part the table")
+        raise SealError("the test file has no rows", remedy="add rows, or let assay split the table")
     train = np.flatnonzero(~np.isin(digests, test))
     if not train.size:
-        raise SealError("every row of the table is in the test file too", remedy="give other rows to train on")
+        raise SealError("every row of the table is also in the test file", remedy="pass other rows to train on")
     n = len(test) + len(train)
     seal = Seal(**{**blank, "share": len(test) / n, "n": n})
     return _finish(seal, test, np.ones(len(test), dtype=bool)), train, np.arange(len(test))
@@ -378,11 +382,11 @@ def _refuse_one_sided(chosen: Array, seal: Seal) -> None:
     if not chosen.any() or chosen.all():
         part = "training" if chosen.any() else "test"
         why = {
-            "content": "rows that are equal, or alone in their class, cannot be parted",
+            "content": "equal rows, or single rows of a class, cannot be split",
             "group": "all rows may belong to one group",
             "time": "all rows may have one time",
-        }.get(seal.by, "the test file decides")
-        raise SealError(f"sealed by {seal.by}, no {part} row is left ({why})", remedy="give more rows, or a test file")
+        }.get(seal.by, "the test file determines the split")
+        raise SealError(f"sealed by {seal.by}, no {part} row is left ({why})", remedy="pass more rows, or a test file")
 
 
 def _hashed(seal: Seal, content: Digests) -> Array:

@@ -42,7 +42,7 @@ class Vault:
 
     def __init__(self, name: str, folder: str | Path | None = None) -> None:
         if not name or name != Path(name).name or name.startswith("."):
-            raise SealError(f"{name!r} cannot name a vault", remedy="use letters and digits")
+            raise SealError(f"{name!r} is not a valid vault name", remedy="use letters and digits")
         self.holds = "training rows" if folder is not None and name == "train" else "test rows"
         self.path = (home() / "vaults" if folder is None else Path(folder)) / f"{name}.arrow"
 
@@ -58,8 +58,8 @@ class Vault:
         except OSError as error:
             with suppress(OSError):  # a read-only disk refuses even this
                 beside.unlink(missing_ok=True)
-            what = f"the {self.holds} cannot be put into {self.path} ({(error.strerror or str(error)).lower()})"
-            raise SealError(what, remedy="free some space or make the directory writable") from error
+            what = f"cannot write the {self.holds} to {self.path} ({(error.strerror or str(error)).lower()})"
+            raise SealError(what, remedy="free some disk space, or make the directory writable") from error
         return hashlib.sha256(data).hexdigest()
 
     def read(self, sha256: str) -> pd.DataFrame:
@@ -67,7 +67,7 @@ class Vault:
         try:
             data = self.path.read_bytes()
         except FileNotFoundError as error:
-            what = f"the file of the {self.holds} is gone: {self.path}"
+            what = f"the file of the {self.holds} is missing: {self.path}"
             raise SealError(what, remedy="restore the file, or seal the table again with a reason") from error
         except OSError as error:
             what = f"the {self.holds} in {self.path} cannot be read ({(error.strerror or str(error)).lower()})"
@@ -89,7 +89,9 @@ def _pack(frame: pd.DataFrame) -> bytes:
         table = pa.Table.from_pandas(frame)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         words = " ".join(str(part) for part in error.args)
-        raise DataTypeError(f"the test rows cannot be stored ({words})", remedy="give each column one kind") from error
+        raise DataTypeError(
+            f"the test rows cannot be stored ({words})", remedy="use one data type per column"
+        ) from error
     table = table.replace_schema_metadata({**(table.schema.metadata or {}), KINDS: json.dumps(kinds).encode()})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:

@@ -86,7 +86,7 @@ class _Pair(Kernel):
         left = self.left._hold(X, None if like is None else like.left)
         right = self.right._hold(X, None if like is None else like.right)
         if left.n != right.n:
-            raise DataError(f"one kernel reads {left.n} rows and the other {right.n}", remedy="pass one table")
+            raise DataError(f"one kernel got {left.n} rows and the other {right.n}", remedy="pass one table")
         return _Both(left, right)
 
     def _tile(self, a: _Both, b: _Both, out: Array) -> None:
@@ -260,7 +260,7 @@ class Normalized(_Around):
         squares = np.asarray(self.kernel._diagonal(inner), dtype=np.float64)
         if (squares < 0).any():
             row = int(np.argmax(squares < 0))
-            what = f"{self.kernel} is {squares[row]:.4g} for row {row} with itself, so it has no length"
+            what = f"{self.kernel} is {squares[row]:.4g} for row {row} with itself, so it cannot be normalized"
             raise DataError(what, remedy="normalize a valid kernel")
         inverse = np.divide(1.0, np.sqrt(squares), out=np.zeros(inner.n), where=squares > 0)
         return _Lengths(inner, inverse.astype(inner.dtype))
@@ -302,12 +302,12 @@ class On(_Around):
             named = isinstance(wanted[0], str)
             missing = [name for name in wanted if name not in X.columns] if named else []
             if missing:
-                what = f"the kernel reads the column {missing[0]!r}, which the table does not have"
+                what = f"the kernel uses the column {missing[0]!r}, which is not in the table"
                 raise DataError(what, remedy="pass a table with the columns " + ", ".join(map(repr, wanted)))
             return X[wanted] if named else X.iloc[:, _within(wanted, X.shape[1])]
         if isinstance(wanted[0], str):
-            what = "the kernel reads columns by name, but the rows have none"
-            raise DataTypeError(what, remedy="pass a DataFrame, or give positions to on()")
+            what = "the kernel uses columns by name, but the rows have no column names"
+            raise DataTypeError(what, remedy="pass a DataFrame, or pass positions to on()")
         X = X if hasattr(X, "shape") and X.ndim == 2 else np.asarray(X, dtype=None if _is_plain(X) else object)
         if X.ndim != 2:
             raise DataError(f"expected a table with columns, got {X.ndim} dimension(s)", remedy="pass a 2-d array")
@@ -361,7 +361,7 @@ def _filled(kernel: Kernel, a: Any, b: Any, out: Array | None = None) -> Array:
 def _kernel(value: Any) -> Kernel:
     if not isinstance(value, Kernel):
         what = f"expected a kernel, got {value!r}"
-        raise ParameterError(what, remedy="use one of assay.margin.kernels; wrap(f) makes one of a function")
+        raise ParameterError(what, remedy="use one of assay.margin.kernels, or wrap(f) for a function f")
     return value
 
 
@@ -373,7 +373,7 @@ def _bracketed(kernel: Kernel, order: int = 2) -> str:
 def _positive(value: Any, verb: str) -> float:
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real) or not 0 < float(value) < np.inf:
         what = f"a kernel can only be {verb} a positive finite number, got {value!r}"
-        raise ParameterError(what, remedy="use a number above 0: others do not keep valid kernels valid")
+        raise ParameterError(what, remedy="use a number above 0: other numbers make valid kernels invalid")
     return float(value)
 
 
@@ -383,13 +383,15 @@ def _column_key(columns: Any) -> tuple[int | str, ...]:
         return tuple(given)
     if given and all(isinstance(one, int | np.integer) and not isinstance(one, bool) for one in given):
         return tuple(int(one) for one in given)
-    raise ParameterError(f"columns = {columns!r}", remedy="give one or more positions, or names")
+    raise ParameterError(f"columns = {columns!r}", remedy="pass one or more positions, or names")
 
 
 def _within(columns: Sequence[Any], p: int) -> list[int]:
     for column in columns:
         if not -p <= column < p:
-            raise DataError(f"the kernel reads column {column}, but there are {p}", remedy="give positions that exist")
+            raise DataError(
+                f"the kernel uses column {column}, but there are {p} columns", remedy="give positions that exist"
+            )
     return list(columns)
 
 

@@ -134,7 +134,7 @@ class Precomputed(Kernel):
 
     def _diagonal(self, a: _Gram) -> Array:
         if a.own is None:
-            what = "a precomputed Gram matrix says nothing about new rows with themselves"
+            what = "a precomputed Gram matrix has no diagonal for new rows"
             raise DataError(what, remedy="normalize the matrix before it is passed")
         return a.X[np.arange(a.n), a.own]
 
@@ -203,12 +203,12 @@ class Wrapped(Kernel):
             given = self.function(a.X, b.X, **options)
         given = np.asarray(given.toarray() if is_sparse(given) else given, dtype=np.float64)
         if given.shape != out.shape:
-            what = f"the kernel {self} gave an array of shape {given.shape} for {a.n} and {b.n} rows"
+            what = f"the kernel {self} returned an array of shape {given.shape} for {a.n} and {b.n} rows"
             raise DataError(
                 what, remedy="return one row per row of the first table; for a function of two rows pass pairs=True"
             )
         if not np.isfinite(given).all():
-            raise DataError(f"the kernel {self} gave NaN or inf", remedy="return finite numbers")
+            raise DataError(f"the kernel {self} returned NaN or inf", remedy="return finite numbers")
         out[:] = given
 
     def _of_name(self, A: Any, B: Any, options: dict[str, Any]) -> Any:
@@ -329,6 +329,6 @@ def _apply(function: Any, X: Any, rowwise: bool, name: str, ndim: int) -> Any:
         made = made[:, None]
     good = made.shape[0] == n and (ndim == 2 or made.size == n)
     if made.ndim < 1 or not good or made.ndim > 2:
-        what = f"{name} gave an array of shape {made.shape} for a table of {n} rows"
+        what = f"{name} returned an array of shape {made.shape} for a table of {n} rows"
         raise DataError(what, remedy="return one row per row; for a function of a single row pass rowwise=True")
     return made

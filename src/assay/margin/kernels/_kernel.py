@@ -148,7 +148,7 @@ class Kernel(Stateful):
 
     def __sub__(self, other: Any) -> Kernel:
         what = "the difference of two kernels is not a kernel in general"
-        raise ParameterError(what, remedy="use is_valid(lambda A, B: k(A, B) - h(A, B), X) to see whether it is on X")
+        raise ParameterError(what, remedy="use is_valid(lambda A, B: k(A, B) - h(A, B), X) to check it on X")
 
     def __neg__(self) -> Kernel:
         return self.__sub__(self)
@@ -303,12 +303,12 @@ def read_numbers(X: Any, columns: int | None = None) -> Any:
 
 def _as_floats(array: Array) -> Array:
     if array.dtype.kind in "cMm":
-        raise DataTypeError(f"this kernel reads numbers, got {array.dtype}", remedy="pass real numbers")
+        raise DataTypeError(f"this kernel needs numbers, got {array.dtype}", remedy="pass real numbers")
     try:
         return np.ascontiguousarray(array, dtype=np.float32 if array.dtype == np.float32 else np.float64)
     except (TypeError, ValueError) as error:
-        what = f"this kernel reads numbers, but the rows cannot be read as such: {error}"
-        raise DataTypeError(what, remedy="use .on(columns) for the columns that are numbers") from error
+        what = f"this kernel needs numbers, but the rows cannot be converted: {error}"
+        raise DataTypeError(what, remedy="select the numeric columns with .on(columns)") from error
 
 
 def _algebra() -> Any:

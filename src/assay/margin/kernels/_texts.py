@@ -28,16 +28,16 @@ Array = np.ndarray
 def read_texts(X: Any) -> list[str]:
     """Rows that are strings: a list, a vector, a Series, or a table with one column."""
     if isinstance(X, str) or is_sparse(X):
-        raise DataTypeError("this kernel reads a list of strings", remedy="pass one string per row")
+        raise DataTypeError("this kernel needs a list of strings", remedy="pass one string per row")
     if isinstance(X, pd.DataFrame | np.ndarray) and X.ndim == 2:
         if X.shape[1] != 1:
-            what = f"this kernel reads one column of strings, got {X.shape[1]} columns"
+            what = f"this kernel needs one column of strings, got {X.shape[1]} columns"
             raise DataError(what, remedy="choose one with .on([column])")
         X = X.iloc[:, 0] if isinstance(X, pd.DataFrame) else X[:, 0]
     texts = [one[0] if isinstance(one, list | tuple | np.ndarray) and len(one) == 1 else one for one in X]
     for row, one in enumerate(texts):
         if not isinstance(one, str):
-            what = f"this kernel reads strings, got {one!r} in row {row}"
+            what = f"this kernel needs strings, got {one!r} in row {row}"
             raise DataTypeError(what, remedy="pass one string per row, or convert with str()")
     return [str(one) for one in texts]
 

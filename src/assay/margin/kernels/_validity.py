@@ -63,7 +63,9 @@ class Validity(Result):
             return f"{self.formula} is not a kernel: k(x, x') and k(x', x) differ by {fmt(self.asymmetry, 4)} on {n}"
         least = f"smallest eigenvalue {fmt(self.smallest_eigenvalue, 4)} on {n}"
         if self.valid:
-            said = "valid by construction" if self.by_construction else "these rows do not disprove it; others may"
+            said = (
+                "valid by construction" if self.by_construction else "not refuted by these rows; others may refute it"
+            )
             return f"{self.formula}: {least}, {said}"
         shown = ", ".join(
             f"{fmt(value, 3)} (row {row})" for row, value in list(zip(self.rows, self.c, strict=True))[:5]

@@ -10,7 +10,7 @@ import numpy as np
 
 from assay.base import Constraint, array_like, integer, none, real
 from assay.errors import ConvergenceWarning, ParameterError
-from assay.linear._logistic_gate import SHARED, LogisticModel, LogisticTable
+from assay.linear._logistic_input import SHARED, LogisticModel, LogisticTable
 from assay.linear._logistic_path import LogisticProblem, Solutions
 
 __all__ = ["PATH_SHARED", "PathModel", "problem_of"]
@@ -59,9 +59,9 @@ class PathModel(LogisticModel):
             try:
                 grid = np.sort(np.asarray(self.alphas, dtype=np.float64).ravel())[::-1]
             except (TypeError, ValueError) as error:
-                raise ParameterError("alphas hold something that is no number", remedy="give numbers") from error
+                raise ParameterError("alphas contain a non-numeric value", remedy="pass numbers") from error
             if not grid.size or not np.isfinite(grid).all() or grid[-1] <= 0:
-                remedy = "give at least one such number; LogisticRegression() fits without penalty"
+                remedy = "pass at least one such number; LogisticRegression() fits without penalty"
                 raise ParameterError("alphas must be finite and above zero", remedy=remedy)
             return np.ascontiguousarray(grid)
         count = int(self.alphas)

@@ -1,4 +1,4 @@
-"""What every logistic regression of this room shares: the gate its rows pass, and the answers its coefficients give.
+"""What every logistic regression of this package shares: validation of its rows, and predictions from its coefficients.
 
     eta = b0 + x'b + offset,    P(second class) = 1 / (1 + exp(-eta)),    P(k) = exp(eta_k) / sum_l exp(eta_l)
 
@@ -36,7 +36,7 @@ SHARED: dict[str, Constraint] = {
 
 @dataclass(frozen=True, eq=False)
 class LogisticTable:
-    """What has passed the gate: codes of K classes, w None where every row counts the same, factors f (p,)."""
+    """Validated input: codes of K classes, w None where every row counts the same, factors f (p,)."""
 
     X: Any
     codes: Array
@@ -67,7 +67,7 @@ class LogisticModel(ClassifierMixin, Estimator):
     intercept_: Array
 
     def _table(self, X: Any, y: Any, sample_weight: Any, offset: Any, order: str | None = None) -> LogisticTable:
-        X = self._gate(X, sparse="csr", order=order)
+        X = self._validate(X, sparse="csr", order=order)
         n, p = X.shape
         w = self._weights(sample_weight, n)
         self.classes_, codes = class_codes(y, n, w)
@@ -85,7 +85,7 @@ class LogisticModel(ClassifierMixin, Estimator):
 
     def _linear(self, X: Any, offset: Any) -> Array:
         """The linear part, (n, 1) for two classes and (n, K) for more."""
-        X = self._gate(X, reset=False, sparse=("csr", "csc"))
+        X = self._validate(X, reset=False, sparse=("csr", "csc"))
         eta = np.asarray(X @ self.coef_.T) + self.intercept_
         return eta if offset is None else eta + _offsets(offset, X.shape[0], self.classes_.size).reshape(eta.shape)
 
@@ -129,7 +129,7 @@ def row_factors(class_weight: Any, classes: Array, codes: Array, w: Array) -> Ar
     factors = class_factors(class_weight, classes, codes, w)
     if not factors.all():
         label = classes[int(np.argmin(factors))]
-        raise ParameterError(f"class_weight of {label!s} is 0", remedy="give a positive number, or drop its rows")
+        raise ParameterError(f"class_weight of {label!s} is 0", remedy="pass a positive number, or drop its rows")
     return factors[codes]
 
 
@@ -138,13 +138,13 @@ def _offsets(offset: Any, n: int, K: int) -> Array:
     try:
         values = np.ascontiguousarray(offset, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError("offset holds something that is no number", remedy="give one number per row") from error
+        raise DataError("offset contains a non-numeric value", remedy="pass one number per row") from error
     wanted = (n,) if K == 2 else (n, K)
     if values.shape != wanted:
         what = f"offset.shape == {values.shape}, expected {wanted}"
-        raise DataError(what, remedy="give one number per row (and class)")
+        raise DataError(what, remedy="pass one number per row (and class)")
     finite = np.isfinite(values).reshape(n, -1).all(axis=1)
     if not finite.all():
-        what = f"offset holds NaN or inf in row {int(np.argmin(finite))}"
+        what = f"offset contains NaN or inf in row {int(np.argmin(finite))}"
         raise DataError(what, remedy="drop that row or give it a finite offset")
     return values

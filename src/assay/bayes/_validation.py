@@ -47,7 +47,7 @@ def parameter(value: Any, name: str, *, positive: bool = True) -> Array:
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        what = f"{name} = {value!r} is no number"
+        what = f"{name} = {value!r} is not a number"
         raise ParameterError(what, remedy="pass a number, or an array with one per group") from error
     if array.ndim > 1 or array.size == 0:
         raise ParameterError(f"{name} has shape {array.shape}", remedy="pass a number, or one per group")
@@ -85,7 +85,7 @@ def counted(value: Any, name: str, *, least: float | None = 0.0, dims: int = 1) 
     except (TypeError, ValueError):
         array = None
     if array is None:
-        raise DataError(f"{name} holds something that is no number", remedy="pass numbers")
+        raise DataError(f"{name} contains a non-numeric value", remedy="pass numbers")
     if array.ndim > dims or array.size == 0:
         raise DataError(f"{name} has shape {array.shape}", remedy="pass a number, or an array with one entry per group")
     # Both ends are right or one of them is NaN, infinite or too small: nothing is allocated for clean counts.
@@ -97,7 +97,7 @@ def counted(value: Any, name: str, *, least: float | None = 0.0, dims: int = 1) 
         shown = float(array[at])
         remedy = "drop it or fill it first" if not np.isfinite(shown) else f"pass numbers of at least {least:g}"
         said = "NaN" if np.isnan(shown) else f"{shown:g}"
-        raise DataError(f"{name} holds {said}{where}", remedy=remedy)
+        raise DataError(f"{name} contains {said}{where}", remedy=remedy)
     return array
 
 
@@ -146,7 +146,7 @@ def grouped(data: Any, weights: Any, groups: Any, name: str = "data") -> Grouped
     codes, found = pd.factorize(labels, sort=True)
     if (codes < 0).any():
         row = int(np.argmax(codes < 0))
-        raise DataError(f"groups holds NaN in row {row}", remedy="drop that row or name its group")
+        raise DataError(f"groups contains NaN in row {row}", remedy="drop that row or name its group")
     return Grouped(values, w, codes, tuple(map(str, found)), len(found))
 
 
