@@ -297,7 +297,7 @@ def refuse_improbable(
     if away.any():
         row = int(np.argmax(away))
         where = name if p.ndim == 1 else f"row {row} of {name}"
-        what = f"{where} adds up to {fmt(float(total.flat[row]), 6)} instead of 1"
+        what = f"{where} sums to {fmt(float(total.flat[row]), 6)} instead of 1"
         raise error(what, remedy=f"divide {'it' if p.ndim == 1 else 'each row'} by its sum")
 
 

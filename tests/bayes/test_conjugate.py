@@ -659,7 +659,7 @@ def test_models_are_frozen_and_travel():
         (lambda: DirichletMultinomial([1, 1]).update([0, 2]), "row 1, which is not a category"),
         (lambda: DirichletMultinomial([1, 1]).update([0.0, np.nan]), "row 1, which is not a category"),
         (lambda: DirichletMultinomial([1, 1]).marginal("x"), "not a category"),
-        (lambda: DirichletMultinomial([1, 1]).bayes_factor_counts([0.5, 0.6], [1, 2]), "adds up to 1.1"),
+        (lambda: DirichletMultinomial([1, 1]).bayes_factor_counts([0.5, 0.6], [1, 2]), "sums to 1.1"),
         (lambda: GammaPoisson(1, 0), "no mass"),
         (lambda: GammaPoisson(1, 1).update([1, -2]), "row 1, which is not a count"),
         (lambda: GammaPoisson(1, 1).update([1, 2.5]), "2.5 in row 1"),

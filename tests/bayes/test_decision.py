@@ -225,7 +225,7 @@ def test_densities_of_every_make():
         (lambda: BayesRule([norm(0, 1), 3]), DataTypeError, "no density"),
         (lambda: BayesRule([norm(0, 1), stats.poisson(2)]), DataError, "same space"),
         (lambda: BayesRule([norm(0, 1), stats.multivariate_normal([0, 0])]), DataError, "same space"),
-        (lambda: BayesRule([norm(0, 1), norm(1, 1)], [0.5, 0.6]), ParameterError, "adds up to 1.1"),
+        (lambda: BayesRule([norm(0, 1), norm(1, 1)], [0.5, 0.6]), ParameterError, "sums to 1.1"),
         (lambda: BayesRule([norm(0, 1), norm(1, 1)], [1.0]), ParameterError, r"expected \(2,\)"),
         (lambda: BayesRule([norm(0, 1), norm(1, 1)], cost=[[1, 2]]), ParameterError, "cost"),
         (lambda: BayesRule([norm(0, 1), [1.0, 1.0, 1.0]]), DataError, "does not vary"),

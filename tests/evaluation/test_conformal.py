@@ -387,7 +387,7 @@ def test_wrong_questions_and_wrong_models():
     with pytest.raises(DataError, match="not finite in row 1"):
         Conformal.from_residuals(Ridge(), [1.0, np.nan])
     fitted = GaussianNB().fit(Z, t)
-    with pytest.raises(DataError, match=r"holds 2 in row 0 \(column 0\), which is not a probability"):
+    with pytest.raises(DataError, match=r"contains 2 in row 0 \(column 0\), which is not a probability"):
         Conformal.from_probabilities(fitted, np.full((60, 3), 2.0), t)
     with pytest.raises(DataError, match="one column per class"):
         Conformal.from_probabilities(fitted, np.full((60, 2), 0.5), t)

@@ -130,7 +130,7 @@ def test_it_can_be_stored():
 def test_bad_input_gets_one_sentence():
     X, y = load_iris(return_X_y=True)
     for wrong, what in [
-        (Ensemble([]), "no learners"),
+        (Ensemble([]), "is empty"),
         (Ensemble([Ridge()], weights="best"), "unknown"),
         (Ensemble([Ridge(), Ridge()], weights=[-1, 2]), "weights do not fit"),
     ]:

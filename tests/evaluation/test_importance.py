@@ -239,14 +239,14 @@ def test_huge_and_tiny_units():
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        ({"columns": ["d"]}, ParameterError, "no column 'd'"),
-        ({"columns": [9]}, ParameterError, "no column 9"),
+        ({"columns": ["d"]}, ParameterError, "unknown column 'd'"),
+        ({"columns": [9]}, ParameterError, "unknown column 9"),
         ({"columns": []}, ParameterError, "columns is empty"),
         ({"columns": [[0, 0]]}, ParameterError, "repeats a column"),
         ({"n_repeats": 0}, ParameterError, "n_repeats"),
         ({"level": 1.0}, ParameterError, "level"),
         ({"metric": "auc"}, ParameterError, "needs classes"),
-        ({"groups": [1] * 20}, ParameterError, "no folds"),
+        ({"groups": [1] * 20}, ParameterError, "cv was not passed"),
         ({"n_jobs": 0}, ParameterError, "n_jobs"),
         ({"cv": [(np.arange(10), np.arange(10, 20))]}, ParameterError, "one split"),
         ({"cv": 20}, DataError, "one row"),

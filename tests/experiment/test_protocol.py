@@ -240,7 +240,7 @@ def test_few_test_rows_do_not_keep_the_set_sealed():
 
 
 def test_what_is_wrong_is_said_before_the_seal(home):
-    with pytest.raises(DataError, match="not numbers"):
+    with pytest.raises(DataError, match="not number"):
         run(classes(), "y", task="regression")
     with pytest.raises(DataError, match="too few"):
         run(numbers(30), "y", cv=10, learners=["least squares"])

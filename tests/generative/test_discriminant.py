@@ -630,8 +630,8 @@ def test_what_parameters_may_not_be(kind):
     for priors, words in (
         ([0.5, 0.5], r"expected \(3,\)"),
         ([0.5, 0.7, -0.2], "which is not a probability"),
-        ([0.5, 0.2, 0.2], "adds up to 0.9"),
-        (["a", "b", "c"], "not a number"),
+        ([0.5, 0.2, 0.2], "sums to 0.9"),
+        (["a", "b", "c"], "non-numeric value"),
     ):
         with pytest.raises(ParameterError, match=words):
             kind(priors=priors).fit(X, y)

@@ -459,7 +459,7 @@ def test_a_zero_prior_is_never_predicted():
     ("priors", "words"),
     [
         ([0.5, 0.5], "2"),
-        ([0.5, 0.6, 0.5], "adds up to 1.6"),
+        ([0.5, 0.6, 0.5], "sums to 1.6"),
         ([0.5, -0.5, 1.0], "'bee' is -0.5"),
         (["a", 1, 2], "number"),
     ],

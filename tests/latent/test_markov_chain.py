@@ -195,7 +195,7 @@ def test_bad_input_gets_one_sentence(call, words):
         ([0.5, 0.5], [[1, 0], [0.5, 0.4]], "row 1 of transmat sums to 0.9"),
         ([0.5, 0.5], np.eye(3), "(3, 3), expected (2, 2)"),
         ([1.5, -0.5], np.eye(2), "startprob[0] = 1.5, which is not a probability"),
-        ([0.5, "x"], np.eye(2), "not a number"),
+        ([0.5, "x"], np.eye(2), "non-numeric value"),
     ],
 )
 def test_parameters_that_are_no_laws_are_refused(start, A, words):

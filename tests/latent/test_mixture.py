@@ -412,7 +412,7 @@ def test_given_means_alone_draw_their_rows():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"weights_init": [0.5, 0.6]}, "weights_init adds up to 1.1"),
+        ({"weights_init": [0.5, 0.6]}, "weights_init sums to 1.1"),
         ({"weights_init": [1.0]}, r"weights_init has shape \(1,\), expected \(2,\)"),
         ({"means_init": [[1.0]]}, r"means_init has shape \(1, 1\); expected \(2, 3\)"),
         ({"means_init": [["a"] * 3] * 2}, "means_init contains a non-numeric value"),

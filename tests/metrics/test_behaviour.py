@@ -63,7 +63,7 @@ def test_bad_probabilities(metric):
         metric([0, 1, 1], [0.1, 1.5, 0.2])
     with pytest.raises(DataError, match=r"-0.2 in row 2"):
         metric([0, 1, 1], [0.1, 0.5, -0.2])
-    with pytest.raises(DataError, match=r"row 1 of y_pred adds up to 0.8"):
+    with pytest.raises(DataError, match=r"row 1 of y_pred sums to 0.8"):
         metric([0, 1, 1], [[0.5, 0.5], [0.3, 0.5], [0.1, 0.9]])
     with pytest.raises(DataError, match="pos_label"):
         metric(["a", "a"], [0.1, 0.2])

@@ -628,7 +628,7 @@ def test_an_outlier_moves_robust_losses_little():
         ({"monotonic_cst": [1, 2, 0, 0]}, "use 1 for rising"),
         ({"monotonic_cst": [1, 0]}, "2 entries for 4 columns"),
         ({"monotonic_cst": {"nowhere": 1}}, "unknown column"),
-        ({"max_features": 9}, "more columns than the 4"),
+        ({"max_features": 9}, "more than the 4 columns"),
         ({"max_bins": 1}, "max_bins"),
         ({"loss": "deviance"}, "loss"),
         ({"quantile": 1.0}, "quantile"),
