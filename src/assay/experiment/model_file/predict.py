@@ -122,17 +122,21 @@ def _limits(out: pd.DataFrame, parts: dict[str, Any], pipeline: Any, frame: pd.D
         made = Conformal.from_probabilities(pipeline, parts["probabilities"], truth, classes=classes, level=level)
         sets = made.sets(frame)
         out["set"] = [" | ".join(str(label) for label in sets[row]) for row in range(len(sets))]
-        promise = _promise("set holds", "prediction sets", made.n, level)
+        promise = _promise("set holds", "prediction sets", made.n, level, *made.scope(level))
     for k, label in enumerate(classes):
         out[f"probability of {label}"] = shares[:, k]
     return promise
 
 
-def _promise(which: str, what: str, n: int, level: float) -> str:
+def _promise(which: str, what: str, n: int, level: float, where: str = "", never: str = "") -> str:
+    """What limits or sets cover: `where` names the classes it holds within, `never` those of which nothing is said."""
+    share = f"{100 * level:g}"
+    among = f", {where}," if where else ","
+    inside = f"true value inside; {never}" if never else "true value inside"
     return (
-        f"{which} {100 * level:g}% {what}: of 100 new rows like the training rows, about {100 * level:g} have their "
-        f"true value inside. Method: conformal, from {n} rows that were predicted by models fitted without them; the "
-        "share comes out near the level where leaving some rows out moves the model little, and is not proved"
+        f"{which} {share}% {what}: of 100 new rows like the training rows{among} about {share} have their {inside}. "
+        f"Method: conformal, from {n} rows that were predicted by models fitted without them; the share comes out near "
+        "the level where leaving some rows out moves the model little, and is not proved"
     )
 
 
