@@ -45,7 +45,7 @@ def coverage_of_rare_classes() -> pd.DataFrame:
     the default: by class where one is rare. The coverage is the mean over tables, of all rows in the shares of the
     design and of the rarest class alone; the size is the mean number of classes in a set. "promised" is the share of
     tables where the guarantee includes the rarest class (the last row: mostly fewer than the 9 calibration rows that
-    the level needs, and the guarantee says that nothing is promised for it).
+    the level needs, and the guarantee says that nothing is promised for it alone).
     """
     rows = []
     for name, (n, share, distance, law) in DESIGNS.items():

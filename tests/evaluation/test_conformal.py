@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -304,15 +305,17 @@ def test_the_guarantee_says_which_classes_are_not_covered():
     assert made(100, 90, 80).guarantee() == made(100, 90, 80, by_class=False).guarantee()
     assert made(300, 60, 20).scope() == ("within each class", "")
     where, never = made(300, 60, 6, 5).scope()
-    assert where == "within each class of at least 9 rows and within the rarer ones together ('c', 'd')"
+    assert where == "within each class and the rarer ones together ('c', 'd')"
     assert never == ""
-    thin = made(300, 60, 6)
+    X, thin = np.zeros((3, 2)), made(300, 60, 6)
     assert thin.guarantee() == (
-        "covers a new row within each class of at least 9 rows with chance at least 0.9, if old and new rows are "
-        "exchangeable and the model has not seen the old ones; nothing is promised for 'c', with 6 calibration rows "
-        "where level 0.9 needs 9"
+        "covers a new row within each class ('a' together with 'c') with chance at least 0.9, if old and new rows are "
+        "exchangeable and the model has not seen the old ones; nothing is promised for 'c' alone, with 6 calibration "
+        "rows where level 0.9 needs 9"
     )
-    X = np.zeros((3, 2))
+    two = made(300, 6)  # two classes: all rows together, which keeps the level over both
+    np.testing.assert_array_equal(two.sets(X).inside, replace(two, by_class=False).sets(X).inside)
+    assert two.scope() == ("", "nothing is promised for 'b' alone, with 6 calibration rows where level 0.9 needs 9")
     assert thin.sets(X).guarantee == thin.guarantee()
     assert "class" in thin.to_frame().columns
     # At a lower level six rows are enough.
@@ -338,10 +341,14 @@ def test_merged_rare_classes_agree_with_their_definition():
     for c, rows in enumerate((y == 0, y == 1, y == 2, y == 3)):  # at level .8 four rows are enough for each class
         for i in range(30):
             assert found[i, c] == (np.sum(own[rows] < 1 - new[i, c]) < np.ceil(0.8 * (rows.sum() + 1)))
-    found = made.sets(np.zeros((30, 1)), level=0.9).inside  # now nine are needed: 2 and 3 stand together
-    for c, rows in enumerate((y == 0, y == 1, y > 1, y > 1)):
-        for i in range(30):
-            assert found[i, c] == (np.sum(own[rows] < 1 - new[i, c]) < np.ceil(0.9 * (rows.sum() + 1)))
+    for level, groups in (
+        (0.9, (y == 0, y == 1, y > 1, y > 1)),  # nine are needed: 2 and 3 stand together
+        (0.95, (y != 1, y == 1, y != 1, y != 1)),  # nineteen: they join the largest class
+    ):
+        found = made.sets(np.zeros((30, 1)), level=level).inside
+        for c, rows in enumerate(groups):
+            for i in range(30):
+                assert found[i, c] == (np.sum(own[rows] < 1 - new[i, c]) < np.ceil(level * (rows.sum() + 1)))
 
 
 def test_classes_a_fold_never_saw_have_no_probability():

@@ -66,39 +66,41 @@ def shortfall(n: int, folds: int) -> float:
 
 
 def calibrators(counts: Array, level: float, by_class: bool | str) -> Array:
-    """The group of each class: a class is judged by the calibration rows of its group, `EVERY` by those of all classes.
+    """The group of each class, whose calibration rows judge it; `EVERY` stands for all rows.
 
     `True`: each class alone. `"auto"`: all together, unless a class is rare. It is where it has less than half of an
     equal share of the rows and less than 2 (1 - level) of them, so that the level alone could leave half of it
-    uncovered. Then each class with enough rows for the level is judged alone and the others are together in a group;
-    where even these are too few, `EVERY`.
+    uncovered. Then each class with enough rows for the level is judged alone and the others together; where even these
+    are too few, they join the largest class: the level holds over all rows, but no promise is made for each of these.
 
     >>> counts = np.array([300, 60, 6, 5])
-    >>> calibrators(counts, 0.9, "auto"), calibrators(counts[:3], 0.9, "auto"), calibrators(counts[:1], 0.9, "auto")
-    (array([0, 1, 4, 4]), array([ 0,  1, -1]), array([-1]))
+    >>> calibrators(counts, 0.9, "auto"), calibrators(counts[:3], 0.9, "auto"), calibrators(counts[:2], 0.9, "auto")
+    (array([0, 1, 4, 4]), array([0, 1, 0]), array([0, 1]))
     """
     own = np.arange(counts.size)
     if by_class != "auto":
         return own if by_class else np.full(counts.size, EVERY)
-    if counts.min() >= counts.sum() * min(2 * (1 - level), 0.5 / counts.size):
+    need = least_rows(level)
+    if counts.min() >= counts.sum() * min(2 * (1 - level), 0.5 / counts.size) or counts.sum() < need:
         return np.full(counts.size, EVERY)
-    few = counts < least_rows(level)
-    if few.all():
-        return np.full(counts.size, EVERY)
-    return np.where(few, counts.size if counts[few].sum() >= least_rows(level) else EVERY, own)
+    few = counts < need
+    return np.where(few, counts.size if counts[few].sum() >= need else int(np.argmax(counts)), own)
 
 
 def scope(groups: Array, counts: Array, classes: Array, level: float) -> tuple[str, str]:
-    """For which classes the level is meant ("" for all of them together), and for which nothing is promised."""
-    if (groups == EVERY).all():
-        return "", ""
-    need, together, left = least_rows(level), _named(classes[groups == counts.size]), groups == EVERY
-    alone = "within each class" if not (together or left.any()) else f"within each class of at least {need} rows"
-    where = alone + (f" and within the rarer ones together ({together})" if together else "")
-    if not left.any():
-        return where, ""
-    has = f"{int(counts[left].sum())} calibration rows{' together' if left.sum() > 1 else ''}"
-    return where, f"nothing is promised for {_named(classes[left])}, with {has} where level {level:g} needs {need}"
+    """Within which classes the level holds ("": all of them together), and which have no promise of their own."""
+    guests = (groups != EVERY) & (groups < counts.size) & (groups != np.arange(counts.size))
+    never = ""
+    if guests.any():
+        has = f"{int(counts[guests].sum())} calibration rows{' together' if guests.sum() > 1 else ''}"
+        never = f"nothing is promised for {_named(classes[guests])} alone, with {has} where level {level:g} needs "
+        never += str(least_rows(level))
+    if np.unique(groups).size == 1:
+        return "", never
+    rarer = groups == counts.size
+    where = "within each class" + (f" and the rarer ones together ({_named(classes[rarer])})" if rarer.any() else "")
+    host = classes[[groups[guests][0]]] if guests.any() else classes[:0]
+    return where + (f" ({_named(host)} together with {_named(classes[guests])})" if guests.any() else ""), never
 
 
 def _named(classes: Array) -> str:

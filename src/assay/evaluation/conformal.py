@@ -110,7 +110,7 @@ class Conformal(Result):
         return self._proved(level, where) + (f"; {never}" if never else "")
 
     def scope(self, level: float | None = None) -> tuple[str, str]:
-        """Within which classes the level is meant ("": all of them together), and for which nothing is promised."""
+        """Within which classes the level holds ("": all of them together), and which have no promise of their own."""
         if self.classes is None:
             raise DataTypeError("numbers have no classes", remedy="call .guarantee()")
         level = self._level(level)
@@ -199,9 +199,8 @@ class Conformal(Result):
         groups, parts = self._groups(level), {}
         for group in dict.fromkeys(groups.tolist()):
             chosen = groups == group
-            every = group == rules.EVERY
-            name = ALL if chosen.all() and every else " or ".join(map(str, self.classes[chosen].tolist()))
-            parts[name] = self.scores if every else self.scores[chosen[self.codes]]
+            name = ALL if chosen.all() else " or ".join(map(str, self.classes[chosen].tolist()))
+            parts[name] = self.scores[chosen[self.codes]]
         return parts
 
     def __str__(self) -> str:
