@@ -464,6 +464,14 @@ def test_a_metric_that_cannot_judge_the_target_is_refused_with_those_that_can(wo
     assert "unknown metric 'magic'; choose one of deviance, " in unknown
 
 
+def test_a_metric_that_a_constant_wins_is_refused_with_a_command_to_paste(world, tmp_path):
+    houses().assign(dear=lambda t: np.where(t["price"] > t["price"].median(), "yes", "no")).to_csv("dear.csv")
+    refused = call("run", "dear.csv", "-t", "dear", "--metric", "sensitivity")
+    assert refused.exit_code == 2
+    assert "calling every row 'yes' reaches the best value there is, 1" in refused.stderr
+    assert "assay run dear.csv -t dear --metric balanced_accuracy" in refused.stderr
+
+
 @pytest.mark.parametrize(("task", "there", "absent"), [("regression", "mae", "auc"), ("classification", "auc", "mae")])
 def test_metrics_of_the_task_complete(task, there, absent):
     found = metric_names(SimpleNamespace(params={"task": task}))

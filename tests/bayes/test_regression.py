@@ -16,7 +16,7 @@ from scipy import special, stats
 from sklearn.linear_model import BayesianRidge
 
 from assay.bayes.regression import BayesianLinearRegression, map_lasso, map_ridge
-from assay.errors import AssayError
+from assay.errors import AssayError, DataError
 from assay.linear import Lasso, Ridge
 
 
@@ -278,6 +278,29 @@ def test_hard_data():
     with pytest.raises(AttributeError, match="no covariance"):
         _ = BayesianLinearRegression().fit(X[:3], y[:3]).covariance_
     assert np.isinf(BayesianLinearRegression().fit(X[:3], y[:3]).predict(X[:1], return_std=True)[1]).all()
+
+
+@pytest.mark.parametrize("of_x", [1e-300, 1e-200, 1e-150, 1e-75, 1.0, 1e75, 1e150, 1e200])
+def test_a_scale_is_answered_rightly_or_in_a_sentence(of_x):
+    """Coefficients, noise and intervals move with the units, or the scale is refused with a remedy."""
+    X, y = problem(30, 3)
+    plain = BayesianLinearRegression().fit(X, y)
+    errors = plain.summary().table["std"].iloc[1:]
+    answered, refused = 0, []
+    for of_y in (1e-300, 1e-200, 1e-150, 1e-75, 1.0, 1e75, 1e150, 1e200):
+        try:
+            model = BayesianLinearRegression().fit(X * of_x, y * of_y)
+        except DataError as error:
+            refused.append(error.remedy)
+            continue
+        answered += 1
+        np.testing.assert_allclose(model.coef_ * of_x / of_y, plain.coef_, rtol=1e-7)
+        np.testing.assert_allclose(model.summary().table["std"].iloc[1:] * of_x / of_y, errors, rtol=1e-7)
+        upper = model.predict_interval(X[:1] * of_x).upper / of_y
+        np.testing.assert_allclose(upper, plain.predict_interval(X[:1]).upper, rtol=1e-7)
+        assert model.tau2_ > 0
+    assert all("by a constant" in remedy for remedy in refused)
+    assert (answered > 0) == (1e-150 <= of_x < 1e75)
 
 
 def test_weights_are_repetition():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -254,6 +255,100 @@ def test_by_class_covers_the_rare_class():
     # 75 rows calibrate the rare class and 150 test it: a standard deviation of .043, five of them below .9.
     assert fair.parts.loc["1", "coverage"] > 0.68
     assert fair.size.estimate > plain.size.estimate
+
+
+def test_rare_classes_are_calibrated_by_themselves_unless_told_otherwise():
+    """Exchangeable scores: a class of m calibration rows is covered with chance ceil(.9 (m + 1)) / (m + 1), together or
+    by class whichever holds. 300 tables, 50 new rare rows each; five standard errors of the mean over tables."""
+    shares: dict[str, list[float]] = {"together": [], "auto": []}
+    for s in range(300):
+        rng = np.random.default_rng(s)
+        y = np.r_[np.zeros(190, int), np.ones(10, int)]
+        p = np.clip(0.05 + 0.3 * y + 0.2 * rng.normal(size=200), 0.001, 0.999)
+        new = np.clip(0.35 + 0.2 * rng.normal(size=50), 0.001, 0.999)
+        model = Told(new)
+        for kind, by_class in (("together", False), ("auto", "auto")):
+            made = Conformal.from_probabilities(model, p, y, classes=[0, 1], held_out=True, by_class=by_class)
+            shares[kind].append(made.sets(np.zeros((50, 1))).inside[:, 1].mean())
+        assert made.scope() == ("within each class", "")
+    assert np.mean(shares["together"]) < 0.5
+    exact = 10 / 11
+    assert abs(np.mean(shares["auto"]) - exact) < 5 * np.std(shares["auto"]) / np.sqrt(300)
+
+
+class Told:
+    """A model that answers with given probabilities."""
+
+    classes_ = np.array([0, 1])
+
+    def __init__(self, p):
+        self.p = p
+
+    def predict(self, X):
+        return (self.p > 0.5).astype(int)
+
+    def predict_proba(self, X):
+        return np.column_stack([1 - self.p, self.p])
+
+
+def test_the_guarantee_says_which_classes_are_not_covered():
+    rng = np.random.default_rng(0)
+    classes = np.array(list("abcd"))
+
+    def made(*counts, **options):
+        y = np.repeat(classes[: len(counts)], counts)
+        p = rng.dirichlet(np.ones(len(counts)), y.size)
+        model = GaussianNB().fit(rng.normal(size=(y.size, 2)), y)
+        return Conformal.from_probabilities(model, p, y, held_out=True, **options)
+
+    assert made(100, 90, 80).scope() == ("", "")
+    assert made(100, 90, 80).guarantee() == made(100, 90, 80, by_class=False).guarantee()
+    assert made(300, 60, 20).scope() == ("within each class", "")
+    where, never = made(300, 60, 6, 5).scope()
+    assert where == "within each class and the rarer ones together ('c', 'd')"
+    assert never == ""
+    X, thin = np.zeros((3, 2)), made(300, 60, 6)
+    assert thin.guarantee() == (
+        "covers a new row within each class ('a' together with 'c') with chance at least 0.9, if old and new rows are "
+        "exchangeable and the model has not seen the old ones; nothing is promised for 'c' alone, with 6 calibration "
+        "rows where level 0.9 needs 9"
+    )
+    two = made(300, 6)  # two classes: all rows together, which keeps the level over both
+    np.testing.assert_array_equal(two.sets(X).inside, replace(two, by_class=False).sets(X).inside)
+    assert two.scope() == ("", "nothing is promised for 'b' alone, with 6 calibration rows where level 0.9 needs 9")
+    assert thin.sets(X).guarantee == thin.guarantee()
+    assert "class" in thin.to_frame().columns
+    # At a lower level six rows are enough.
+    assert thin.scope(0.8)[1] == ""
+    # The strict form keeps its promise by putting the class into every set.
+    with pytest.warns(AssayWarning, match="that class is in every set"):
+        assert made(300, 60, 6, by_class=True).sets(X).inside[:, 2].all()
+    with pytest.raises(ParameterError, match="by_class"):
+        made(30, 30, by_class="often")
+
+
+def test_merged_rare_classes_agree_with_their_definition():
+    rng = np.random.default_rng(1)
+    y = np.repeat([0, 1, 2, 3], [150, 40, 6, 5])
+    p = rng.dirichlet([4, 2, 1, 1], y.size)
+    new = rng.dirichlet([4, 2, 1, 1], 30)
+    model = Told(None)
+    model.predict_proba = lambda X: new
+    model.classes_ = np.arange(4)
+    made = Conformal.from_probabilities(model, p, y, level=0.8, held_out=True)
+    found = made.sets(np.zeros((30, 1))).inside
+    own = 1 - p[np.arange(y.size), y]
+    for c, rows in enumerate((y == 0, y == 1, y == 2, y == 3)):  # at level .8 four rows are enough for each class
+        for i in range(30):
+            assert found[i, c] == (np.sum(own[rows] < 1 - new[i, c]) < np.ceil(0.8 * (rows.sum() + 1)))
+    for level, groups in (
+        (0.9, (y == 0, y == 1, y > 1, y > 1)),  # nine are needed: 2 and 3 stand together
+        (0.95, (y != 1, y == 1, y != 1, y != 1)),  # nineteen: they join the largest class
+    ):
+        found = made.sets(np.zeros((30, 1)), level=level).inside
+        for c, rows in enumerate(groups):
+            for i in range(30):
+                assert found[i, c] == (np.sum(own[rows] < 1 - new[i, c]) < np.ceil(level * (rows.sum() + 1)))
 
 
 def test_classes_a_fold_never_saw_have_no_probability():

@@ -103,7 +103,7 @@ def test_logistic_regression_round_trips_without_its_rows(options, separated, tm
     found = again(model, tmp_path, "classification")["pipeline"]
     assert np.array_equal(found.predict_proba(frame), model.predict_proba(frame))
     step, stored = model["step0"], found["step0"]
-    assert str(stored.summary()) == str(step.summary())
+    assert str(stored.summary()) == str(step.summary(likelihood_ratio=False))  # those tests need the rows
     assert str(stored.separation_) == str(step.separation_)
     assert stored._training is None
     if options in ({}, {"firth": True}) and stored.separation_ is None:

@@ -1,8 +1,11 @@
 """Permutation tests: every arrangement against definitions and scipy, random ones against exact, bad input."""
 
 import pickle
+from itertools import combinations
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -51,6 +54,58 @@ def test_every_arrangement(alternative, seed):
     for statistic in ("correlation", RULES["correlation"]):
         result = permutation_test(x, y[:5], statistic=statistic, permute="pairings", alternative=alternative)
         assert result.p_value == pytest.approx(expected(less, greater, alternative), abs=1e-14)
+
+
+def test_two_sided_conventions_are_those_of_r():
+    """Exact numbers of R's coin ("deviation") and of twice the smaller tail: tests/reference/make.R."""
+    table = pd.read_csv(Path(__file__).parents[1] / "reference" / "r.csv")
+    r = table[table["case"] == "permutation"].set_index("figure")["value"]
+    x, y = [1.2, 3.4, 9.8, 2.2], [0.3, 0.9, 1.4, 0.2, 1.1, 0.8, 2.9]
+    result = permutation_test(x, y)
+    assert result.two_sided == "doubled"
+    assert dict(result.p_values) == pytest.approx(r.to_dict(), abs=1e-14)
+    assert result.p_value == result.p_values["doubled"] != result.p_values["deviation"]
+    other = permutation_test(x, y, two_sided="deviation")
+    assert other.p_value == other.p_interval.estimate == result.p_values["deviation"]
+    assert "two-sided p-value, twice the smaller tail: 0.0485" in str(result)
+    assert "two-sided p-value, as far from the centre of the null distribution: 0.0242" in str(result)
+    assert permutation_test(x, y, alternative="greater").p_values == {}
+    with pytest.raises(ParameterError, match="two_sided"):
+        permutation_test(x, y, two_sided="both")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_deviations_are_counted_from_the_centre_of_all_arrangements(seed):
+    x, y = samples(4, 8, seed)
+    for name, rule in RULES.items():
+        if name == "correlation":
+            continue
+        pool, null = np.r_[x, y], []
+        for rows in combinations(range(12), 4):
+            null.append(rule(pool[list(rows)], np.delete(pool, rows)))
+        away = np.abs(np.array(null) - np.mean(null))
+        expected = np.mean(away >= abs(rule(x, y) - np.mean(null)) - 1e-12)
+        for statistic in (name, rule):
+            found = permutation_test(x, y, statistic=statistic, two_sided="deviation", n_resamples=1000)
+            assert found.exact
+            assert found.p_value == pytest.approx(expected, abs=1e-14)
+
+
+def test_both_conventions_hold_their_level():
+    """Skewed samples of 4 and 12 under the null, 2,000 tests of 99 draws each: P(p <= .1) is at most .1; a binomial
+    count above its 1 - 1e-6 quantile is a false alarm of one in a million."""
+
+    def largest(x, y, axis=-1):
+        return x.max(axis) - y.max(axis)
+
+    rng = np.random.default_rng(0)
+    hits = dict.fromkeys(("doubled", "deviation"), 0)
+    for run in range(2000):
+        z = rng.exponential(size=16)
+        found = permutation_test(z[:4], z[4:], statistic=largest, n_resamples=99, random_state=run)
+        for name, p in found.p_values.items():
+            hits[name] += p <= 0.1
+    assert max(hits.values()) <= stats.binom.ppf(1 - 1e-6, 2000, 0.1)
 
 
 @pytest.mark.parametrize("alternative", ALTERNATIVES)

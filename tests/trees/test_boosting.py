@@ -311,6 +311,62 @@ def test_weights_equal_repetition_for_classes(k):
         assert_allclose(weighted.predict_proba(X), repeated.predict_proba(X), rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize("loss", [*LOSSES, "log_loss"])
+def test_only_ratios_of_weights_count(loss):
+    """The unit of weights changes nothing, nor does a number that is not quite whole; with limits that bind."""
+    X, y = classes(2, 150) if loss == "log_loss" else target(loss, 150)
+    X = np.column_stack([X, np.random.default_rng(1).integers(0, 6, len(y))])  # a column of categories
+    kind = GradientBoostingClassifier if loss == "log_loss" else GradientBoostingRegressor
+    settings = {"min_samples_leaf": 5, "min_child_weight": 3.0, "l2_regularization": 0.5, "categorical_features": [4]}
+    model = kind(loss, n_estimators=20, **settings)
+    count = np.random.default_rng(0).integers(0, 4, len(y)).astype(float)
+
+    def answer(w):
+        fit = clone(model).fit(X, y, w)
+        return fit.predict_proba(X)[:, 1] if loss == "log_loss" else fit.predict(X)
+
+    plain = answer(count)
+    assert_array_equal(answer(2.0**-40 * count), plain)
+    for factor in (7.3, 1e-6, 1e200, 1e-200):
+        assert_allclose(answer(factor * count), plain, rtol=1e-9, atol=1e-11)
+    if loss in ("squared_error", "poisson", "log_loss"):  # a weighted median jumps where just half the weight is below
+        assert_allclose(answer(np.where(count == 3, 3.0000001, count)), plain, rtol=1e-5, atol=1e-6)
+    assert_array_equal(answer(np.full(len(y), 3.0)), answer(None))
+    assert_array_equal(answer(np.full(len(y), 3.0000001)), answer(None))
+
+
+@pytest.mark.parametrize("kind", [GradientBoostingRegressor, GradientBoostingClassifier])
+def test_the_unit_of_weights_changes_nothing_where_words_are_short(kind):
+    X, y = numbers(34_000) if kind is GradientBoostingRegressor else classes(2, 34_000)
+    count = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
+    plain, other, near = (
+        kind(n_estimators=4, max_leaf_nodes=8).fit(X, y, w) for w in (count, 7.3 * count, count + 1e-9 * (count == 3))
+    )
+    for model in (other, near):
+        assert_array_equal(model.nodes_.feature, plain.nodes_.feature)
+        assert_array_equal(model.nodes_.threshold, plain.nodes_.threshold)
+        assert_allclose(model.nodes_.value, plain.nodes_.value, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [GradientBoostingRegressor, GradientBoostingClassifier])
+def test_leaves_hold_the_rows_and_the_weight_asked_for(kind):
+    X, y = numbers(200) if kind is GradientBoostingRegressor else classes(2, 200)
+    w = np.random.default_rng(0).uniform(1, 3, 200)
+    for unit in (1.0, 1e-6):
+        model = kind(n_estimators=5, min_samples_leaf=12).fit(X, y, unit * w)
+        for leaf in model.apply(X).T:
+            assert min(w[leaf == k].sum() for k in np.unique(leaf)) >= 12 * w.min() - 0.5
+        if kind is GradientBoostingRegressor:  # 30 rows of mean weight
+            heavy = kind(n_estimators=5, min_samples_leaf=1, min_child_weight=30.0).fit(X, y, unit * w)
+            for leaf in heavy.apply(X).T:
+                assert min(w[leaf == k].sum() for k in np.unique(leaf)) >= 30 * w.mean() * (1 - 1e-8)
+    # Weights far apart do not switch the limit off: a row of mean weight counts as four.
+    w = np.random.default_rng(0).exponential(size=200) ** 3
+    model = kind(n_estimators=5, min_samples_leaf=12).fit(X, y, w)
+    for leaf in model.apply(X).T:
+        assert min(w[leaf == k].sum() for k in np.unique(leaf)) >= 0.9 * 12 * w.mean() / 4
+
+
 @FEW_TREES
 def test_weights_equal_repetition_in_cross_validation():
     X, y = classes(2, 150)

@@ -39,8 +39,9 @@ from assay.state import Specs, facts, floats, need
 __all__ = ["BayesianLinearRegression", "MapPenalty", "map_lasso", "map_ridge"]
 
 Array = np.ndarray
-HUGE, TINY = 1e75, 1e-153
-"""Beyond the first the square of a square overflows; below the second a square is rounded to nothing."""
+HUGE, TINY, FAR = 1e75, 1e-153, 1e152
+"""Beyond the first the square of a square overflows; below the second a square is rounded to nothing; coefficients
+beyond the third, or its inverse, have variances out of range."""
 positive = real(0, open_low=True)
 
 
@@ -165,6 +166,13 @@ class BayesianLinearRegression(RegressorMixin, Estimator):
         if 0 < most < TINY:
             what = f"the values of y are at most {most:.3g}, and their squares underflow"
             raise DataError(what, remedy="rescale y")
+        widest = float(top.max(initial=0.0))
+        if 0 < widest < TINY:
+            what = f"the values of X are at most {widest:.3g}, and their squares underflow"
+            raise DataError(what, remedy="rescale its columns")
+        if widest > 0 and most > 0 and not 1 / FAR <= most / widest <= FAR:
+            what = f"y reaches {most:.3g} and X {widest:.3g}: the variances of such coefficients are out of range"
+            raise DataError(what, remedy="rescale one of them")
 
     def _prior(self, p: int) -> tuple[Array, Array | None]:
         """m0 and a root R of C = R R' (None: identity)."""

@@ -202,6 +202,15 @@ def again(name: str, value: str, *, table: str = "", target: str = "") -> str:
     >>> begin(["show", "houses-12"])
     >>> again("group", "town", table="my houses.csv", target="price")
     "assay run 'my houses.csv' --target price --group town"
+    >>> begin(["run", "houses.csv", "--metric", "recall", "-t", "price"])
+    >>> again("metric", "f1")
+    'assay run houses.csv -t price --metric f1'
     """
     typed = ["run", table, "--target", target] if table and _typed[:1] != ["run"] else _typed
-    return shlex.join(["assay", *typed, f"--{name.replace('_', '-')}", value])
+    flag = f"--{name.replace('_', '-')}"
+    kept = [
+        word
+        for before, word in zip(["", *typed], typed, strict=False)
+        if flag not in (before, word) and not word.startswith(f"{flag}=")
+    ]
+    return shlex.join(["assay", *kept, flag, value])

@@ -15,13 +15,30 @@ from assay.checks import refuse_improbable
 from assay.errors import DataError, DataTypeError
 from assay.numerics.jit import kernel
 
-__all__ = ["aps", "codes_of", "lac", "least_rows", "limits", "members", "probabilities", "rank", "select", "shortfall"]
+__all__ = [
+    "aps",
+    "calibrators",
+    "codes_of",
+    "lac",
+    "least_rows",
+    "limits",
+    "members",
+    "probabilities",
+    "rank",
+    "scope",
+    "select",
+    "shortfall",
+]
 
 Array = np.ndarray
 KERNEL_WORK = 4_000_000
 """Below this many pairs of new and old rows numpy is done before a kernel is loaded."""
 CELLS = 1 << 20
 """How many numbers one block of new rows times calibration rows may hold."""
+EVERY = -1
+"""The group of classes that are judged by the calibration rows of every class."""
+NAMED = 3
+"""So many classes are named in a sentence."""
 
 
 def rank(n: int, level: float) -> int:
@@ -46,6 +63,49 @@ def least_rows(level: float) -> int:
 def shortfall(n: int, folds: int) -> float:
     """What K folds may cost CV+ below 1 - 2 alpha (nothing for the jackknife+): Barber et al., theorem 4."""
     return min(2 * (1 - 1 / folds) / (n / folds + 1), (1 - folds / n) / (folds + 1))
+
+
+def calibrators(counts: Array, level: float, by_class: bool | str) -> Array:
+    """The group of each class, whose calibration rows judge it; `EVERY` stands for all rows.
+
+    `True`: each class alone. `"auto"`: all together, unless a class is rare. It is where it has less than half of an
+    equal share of the rows and less than 2 (1 - level) of them, so that the level alone could leave half of it
+    uncovered. Then each class with enough rows for the level is judged alone and the others together; where even these
+    are too few, they join the largest class: the level holds over all rows, but no promise is made for each of these.
+
+    >>> counts = np.array([300, 60, 6, 5])
+    >>> calibrators(counts, 0.9, "auto"), calibrators(counts[:3], 0.9, "auto"), calibrators(counts[:2], 0.9, "auto")
+    (array([0, 1, 4, 4]), array([0, 1, 0]), array([0, 1]))
+    """
+    own = np.arange(counts.size)
+    if by_class != "auto":
+        return own if by_class else np.full(counts.size, EVERY)
+    need = least_rows(level)
+    if counts.min() >= counts.sum() * min(2 * (1 - level), 0.5 / counts.size) or counts.sum() < need:
+        return np.full(counts.size, EVERY)
+    few = counts < need
+    return np.where(few, counts.size if counts[few].sum() >= need else int(np.argmax(counts)), own)
+
+
+def scope(groups: Array, counts: Array, classes: Array, level: float) -> tuple[str, str]:
+    """Within which classes the level holds ("": all of them together), and which have no promise of their own."""
+    guests = (groups != EVERY) & (groups < counts.size) & (groups != np.arange(counts.size))
+    never = ""
+    if guests.any():
+        has = f"{int(counts[guests].sum())} calibration rows{' together' if guests.sum() > 1 else ''}"
+        never = f"nothing is promised for {_named(classes[guests])} alone, with {has} where level {level:g} needs "
+        never += str(least_rows(level))
+    if np.unique(groups).size == 1:
+        return "", never
+    rarer = groups == counts.size
+    where = "within each class" + (f" and the rarer ones together ({_named(classes[rarer])})" if rarer.any() else "")
+    host = classes[[groups[guests][0]]] if guests.any() else classes[:0]
+    return where + (f" ({_named(host)} together with {_named(classes[guests])})" if guests.any() else ""), never
+
+
+def _named(classes: Array) -> str:
+    names = [repr(label) for label in classes.tolist()[:NAMED]]
+    return ", ".join(names) + (f" and {classes.size - NAMED} more" if classes.size > NAMED else "")
 
 
 def limits(centre: Array, spread: Array, fold: Array, scores: Array, level: float) -> tuple[Array, Array]:
@@ -128,18 +188,18 @@ def select(centre: Array, spread: Array, scores: Array, starts: Array, k: int, o
                     low[j] = upto[j]
 
 
-def members(new: Array, fold: Array, scores: Array, codes: Array, level: float, *, by_class: bool) -> Array:
+def members(new: Array, fold: Array, scores: Array, codes: Array, level: float, groups: Array) -> Array:
     """Which classes belong to the set of each new row; `new` has shape (models, rows, classes).
 
     A class belongs when fewer than rank(n, level) old scores lie below its own, each old one beside the model that did
-    not see it. By class, only old rows of that class count.
+    not see it. Only old rows of the class's group count (see `calibrators`).
     """
     models, m, classes = new.shape
     inside = np.zeros((m, classes), dtype=bool)
     for c in range(classes):
         below, n = np.zeros(m, dtype=np.intp), 0
         for k in range(models):
-            chosen = (fold == k) & (codes == c) if by_class else fold == k
+            chosen = (fold == k) & ((groups[c] == EVERY) | (groups[codes] == groups[c]))
             known = np.sort(scores[chosen])
             below += np.searchsorted(known, new[k, :, c], side="left")
             n += known.size

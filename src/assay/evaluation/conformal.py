@@ -5,7 +5,7 @@ probability of the likelier classes ("aps") for labels. With n scores of rows th
 
     q = the ceil(level (n + 1))-th smallest score          (infinite when that is more than n)
 
-the set {y : s(x, y) <= q} covers a new row with chance at least `level`, if old and new rows are exchangeable.
+the set {y : s(x, y) <= q} covers a new row with probability at least `level`, if old and new rows are exchangeable.
 
     split   one part of the rows fits, the other scores:               coverage >= level
     prefit  the model came fitted, all rows given score:               coverage >= level
@@ -13,7 +13,9 @@ the set {y : s(x, y) <= q} covers a new row with chance at least `level`, if old
             coverage >= 1 - 2 alpha - a little, in practice close to level = 1 - alpha (K = n: jackknife+)
     cv      the same scores around one model refitted to all rows:     no guarantee; close to level for stable learners
 
-The chance is over old and new rows together, not for each x; by class (`by_class=True`) it holds within each class.
+The chance is over old and new rows together, not for each x. Over all classes together a rare one may be left out
+almost whole and the level still be kept, so sets are calibrated class by class (Mondrian) where a class is rare, or by
+`by_class=True`: the chance then holds within each class. What too few rows leave uncovered is said in the guarantee.
 Cost: one fit (split), K fits (cv+), K + 1 fits (cv). CV+ intervals compare each new row with all n scores.
 Barber, Candes, Ramdas, Tibshirani (2021), Annals of Statistics 49, 486-507; Romano, Sesia, Candes (2020), NeurIPS 33;
 Sadinle, Lei, Wasserman (2019), JASA 114, 223-234; Vovk, Gammerman, Shafer (2005).
@@ -49,8 +51,10 @@ from assay.state import Specs, array, floats, labels, need, part, several
 __all__ = ["Conformal", "conformal"]
 
 Array = np.ndarray
+ALL = "all"
 METHODS = ("cv+", "cv", "split", "prefit")
 SCORES = ("auto", "residual", "lac", "aps")
+BY_CLASS = ("auto", True, False)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,7 +68,7 @@ class Conformal(Result):
     | scores         | the score of each calibration row                                                    |
     | fits, fold     | the models, and which of them did not see each calibration row                       |
     | classes, codes | the labels (None for numbers), and the position of each calibration row's among them |
-    | by_class       | whether coverage is meant within each class                                          |
+    | by_class       | whether coverage is meant within each class: True, False, or "auto": if one is rare  |
     | randomized     | whether "aps" draws at the border of the set, which makes the level exact            |
     """
 
@@ -77,13 +81,14 @@ class Conformal(Result):
     fold: Array
     classes: Array | None = None
     codes: Array | None = None
-    by_class: bool = False
+    by_class: bool | str = False
     randomized: bool = False
 
     state: ClassVar[Specs] = {
         "fits": several(part(ConformalFit), "models", kind=tuple),
         "level": real(0, 1, open_low=True, open_high=True),
         "method": one_of(*METHODS),
+        "by_class": one_of(*BY_CLASS),
         "scores": floats("n"),
         "fold": array(np.intp, "n", low=0, below="models"),
         "classes": labels("k") | none,
@@ -99,24 +104,44 @@ class Conformal(Result):
         return int(self.scores.size)
 
     def guarantee(self, level: float | None = None) -> str:
-        """What is proved about its coverage, in a sentence."""
+        """What is proved about its coverage, and of which classes, in a sentence."""
         level = self._level(level)
-        where = "within each class " if self.by_class else ""
+        where, never = ("", "") if self.classes is None else self.scope(level)
+        return self._proved(level, where) + (f"; {never}" if never else "")
+
+    def scope(self, level: float | None = None) -> tuple[str, str]:
+        """Within which classes the level holds ("": all of them together), and which have no promise of their own."""
+        if self.classes is None:
+            raise DataTypeError("numbers have no classes", remedy="call .guarantee()")
+        level = self._level(level)
+        return rules.scope(self._groups(level), self._counts(), self.classes, level)
+
+    def _proved(self, level: float, where: str) -> str:
+        place = f"{where} " if where else ""
         if self.method in ("split", "prefit"):
-            sure = f"covers a new row {where}with probability at least {level:g}, if old and new rows are exchangeable"
+            sure = f"covers a new row {place}with probability at least {level:g}, if old and new rows are exchangeable"
             return sure + (" and the model has not seen the old ones" if self.method == "prefit" else "")
         if self.method == "cv":
             return (
-                f"no guarantee: scores of held-out rows around a model refitted to all rows; near {level:g} {where}"
+                f"no guarantee: scores of held-out rows around a model refitted to all rows; near {level:g} {place}"
                 "if leaving rows out changes the model little"
             )
         models = len(self.fits)
+        name = "jackknife+" if models == self.n else f"CV+ with {models} folds"
+        if where:
+            return f"{name} by class: typically near {level:g} {where}; no bound is claimed"
         least = 2 * level - 1 - rules.shortfall(self.n, models)
         proved = f"at least {fmt(max(0.0, least), 3)}" if least > 0 else "no bound at this level"
-        name = "jackknife+" if models == self.n else f"CV+ with {models} folds"
-        if self.by_class:
-            return f"{name} by class: typically near {level:g} within each class; no bound is claimed"
         return f"{name}: proved {proved}, typically near {level:g}, if old and new rows are exchangeable"
+
+    def _counts(self) -> Array:
+        """How many calibration rows each class has."""
+        assert self.classes is not None
+        assert self.codes is not None
+        return np.bincount(self.codes, minlength=self.classes.size)
+
+    def _groups(self, level: float) -> Array:
+        return rules.calibrators(self._counts(), level, self.by_class)
 
     def interval(self, X: Any, level: float | None = None) -> PredictionIntervals:
         """Lower and upper limits for the target of each row of X."""
@@ -139,8 +164,8 @@ class Conformal(Result):
         u = generator(random_state).random(X.shape[0]) if self.randomized else 1.0
         p = np.array([rules.probabilities(fit.model, X, self.classes) for fit in self.fits])
         new = np.array([rules.aps(one, u) if self.score == "aps" else rules.lac(one) for one in p])
-        codes = np.zeros(self.n, dtype=int) if self.codes is None else self.codes
-        inside = rules.members(new, self.fold, self.scores, codes, level, by_class=self.by_class)
+        assert self.codes is not None
+        inside = rules.members(new, self.fold, self.scores, self.codes, level, self._groups(level))
         facts = (level, self.method, self.n, self.guarantee(level), _index(X))
         return PredictionSets(freeze(inside), self.classes, freeze(p.mean(axis=0)), *facts)
 
@@ -158,17 +183,25 @@ class Conformal(Result):
 
     def to_frame(self) -> pd.DataFrame:
         """The quantile of the scores at common levels: one row per level, by class where coverage is."""
-        parts = {"all": self.scores}
-        if self.by_class and self.classes is not None and self.codes is not None:
-            parts = {str(c): self.scores[self.codes == k] for k, c in enumerate(self.classes.tolist())}
         table = []
         for level in sorted({0.5, 0.8, 0.9, 0.95, 0.99, self.level}):
-            for name, scores in parts.items():
+            for name, scores in self._parts(level).items():
                 at = rules.rank(scores.size, level)
                 value = np.inf if at > scores.size else float(np.partition(scores, at - 1)[at - 1])
                 table.append({"level": level, "rows": scores.size, "rank": at, "quantile": value, "class": name})
         frame = pd.DataFrame(table)
-        return frame if self.by_class else frame.drop(columns="class")
+        return frame.drop(columns="class") if (frame["class"] == ALL).all() else frame
+
+    def _parts(self, level: float) -> dict[str, Array]:
+        """The scores that are compared with at a level, by class where they differ."""
+        if self.classes is None or self.codes is None:
+            return {ALL: self.scores}
+        groups, parts = self._groups(level), {}
+        for group in dict.fromkeys(groups.tolist()):
+            chosen = groups == group
+            name = ALL if chosen.all() else " or ".join(map(str, self.classes[chosen].tolist()))
+            parts[name] = self.scores[chosen[self.codes]]
+        return parts
 
     def __str__(self) -> str:
         kind = "intervals" if self.classes is None else f"sets of {self.classes.size} classes"
@@ -187,16 +220,15 @@ class Conformal(Result):
 
     def _warn(self, level: float) -> None:
         """Say so when no finite limit has the level."""
-        sizes = [self.n]
-        if self.by_class and self.classes is not None and self.codes is not None:
-            sizes = np.bincount(self.codes, minlength=self.classes.size).tolist()
-        if min(sizes) >= rules.least_rows(level):
-            return
-        rarest = " of the rarest class" if self.by_class else ""
-        outcome = "every interval is infinite" if self.classes is None else "every set contains every class"
-        outcome = "every set contains that class" if self.by_class else outcome
+        strict = self.by_class is True and self.classes is not None
+        fewest = int(self._counts().min()) if strict else self.n
         need = rules.least_rows(level)
-        what = f"level {level:g} needs {need} calibration rows{rarest}, but there are {min(sizes)}: {outcome}"
+        if fewest >= need:
+            return
+        rarest = " of the rarest class" if strict else ""
+        outcome = "every interval is infinite" if self.classes is None else "every set contains every class"
+        outcome = "every set contains that class" if strict else outcome
+        what = f"level {level:g} needs {need} calibration rows{rarest}, but there are {fewest}: {outcome}"
         warnings.warn(AssayWarning(f"{what}; calibrate on more rows, or lower the level"), stacklevel=3)
 
     @classmethod
@@ -238,7 +270,7 @@ class Conformal(Result):
         classes: Any = None,
         score: str = "lac",
         level: float = 0.9,
-        by_class: bool = False,
+        by_class: bool | str = "auto",
         randomized: bool = True,
         held_out: bool = False,
         random_state: Any = 0,
@@ -268,7 +300,7 @@ class Conformal(Result):
         label = label_of(model) if name is None else name
         fold = freeze(np.zeros(codes.size, dtype=np.intp))
         facts = (label, method, score, fraction(level, "level"), freeze(scores), (ConformalFit(model),), fold)
-        return cls(*facts, classes, freeze(codes), bool(by_class), randomized)
+        return cls(*facts, classes, freeze(codes), _by_class(by_class), randomized)
 
 
 def conformal(
@@ -281,7 +313,7 @@ def conformal(
     level: float = 0.9,
     score: str = "auto",
     scale: Any = None,
-    by_class: bool = False,
+    by_class: bool | str = "auto",
     randomized: bool = True,
     random_state: Any = 0,
     n_jobs: int | None = None,
@@ -299,7 +331,8 @@ def conformal(
     | level        | 0.9     | (0, 1)                           | coverage; others can be asked for later           |
     | score        | "auto"  | "auto", "residual", "lac", "aps" | "lac": small sets; "aps": larger where it is hard |
     | scale        | None    | a regressor                      | learns the size of residuals: widths that vary    |
-    | by_class     | False   | True, False                      | coverage within each class (Mondrian), for sets   |
+    | by_class     | "auto"  | "auto", True, False              | coverage within each class (Mondrian), for sets;  |
+    |              |         |                                  | "auto": where one is rare and has enough rows     |
     | randomized   | True    | True, False                      | "aps" draws at the border of the set              |
     | random_state | 0       | seed, generator or None          | folds of a number, and the draws of "aps"         |
     | n_jobs       | None    | None or non-zero                 | fits at a time; never changes the result          |
@@ -318,7 +351,7 @@ def conformal(
     """
     method, level = choice(method, "method", METHODS), fraction(level, "level")
     rows = rows_of(estimator, _table(X), y)
-    score = _score_for(choice(score, "score", SCORES), rows, scale, by_class)
+    score = _score_for(choice(score, "score", SCORES), rows, scale, _by_class(by_class))
     _check_scale(scale, method, rows)
     fitting, drawing = seed_sequence(random_state).spawn(2)
     if method == "prefit":
@@ -337,10 +370,16 @@ def conformal(
     return made
 
 
-def _score_for(score: str, rows: Rows, scale: Any, by_class: bool) -> str:
+def _by_class(by_class: Any) -> bool | str:
+    if isinstance(by_class, str):
+        return choice(by_class, "by_class", ("auto",))
+    return bool(by_class)
+
+
+def _score_for(score: str, rows: Rows, scale: Any, by_class: bool | str) -> str:
     """Which score fits the target."""
     numbers = rows.classes is None
-    if numbers and by_class:
+    if numbers and by_class is True:
         raise ParameterError("by_class needs classes, but y is numeric", remedy="leave by_class out")
     if (numbers and score in ("lac", "aps")) or (not numbers and score == "residual"):
         kind, known = ("numbers", "'residual'") if numbers else ("classes", "'lac' or 'aps'")
@@ -362,7 +401,7 @@ def _check_scale(scale: Any, method: str, rows: Rows) -> None:
 
 
 def _calibrate_classes(
-    made: Conformal, held: Array, rows: Rows, by_class: bool, randomized: bool, seeds: np.random.SeedSequence
+    made: Conformal, held: Array, rows: Rows, by_class: bool | str, randomized: bool, seeds: np.random.SeedSequence
 ) -> Conformal:
     """The same predictor with the scores of its calibration rows."""
     classes = rows.classes
@@ -377,7 +416,7 @@ def _calibrate_classes(
     codes = rules.codes_of(rows.y[held], classes)
     scores = _class_scores(p, codes, made.score, randomized, np.random.default_rng(seeds))
     made = replace(made, scores=freeze(scores), classes=classes, codes=freeze(codes))
-    return replace(made, by_class=bool(by_class), randomized=randomized)
+    return replace(made, by_class=_by_class(by_class), randomized=randomized)
 
 
 def _class_scores(p: Array, codes: Array, score: str, randomized: bool, rng: np.random.Generator) -> Array:

@@ -21,6 +21,7 @@ from assay.experiment.options import Options
 from assay.experiment.panel import panel
 from assay.experiment.storage.canonical_json import encode
 from assay.metrics import SAME, load_all
+from assay.metrics.constant import constant_wins
 from assay.metrics.definition import METRICS
 from assay.metrics.scorer import class_options
 
@@ -156,7 +157,23 @@ def _usable(task: str, target: Any, asked: str) -> str:
             f"unknown metric {asked!r}" if name not in METRICS else f"metric {name} does not fit this target ({task})"
         )
         raise ParameterError(what, remedy=f"choose one of {', '.join(usable)}")
+    if task == "classification":
+        _refuse_constant(name, target)
     return name
+
+
+def _refuse_constant(name: str, target: Any) -> None:
+    """A metric that a constant prediction brings to its best cannot be the one that decides."""
+    wins = constant_wins(METRICS[name], np.unique(pd.Series(np.asarray(target)).dropna().to_numpy()))
+    if wins is None:
+        return
+    labels = METRICS[name].needs == "labels"
+    best = METRICS[name].range[int(METRICS[name].greater_is_better)]
+    said = f"calling every row {wins!r}" if labels else "giving every row the same probabilities"
+    what = f"{name} cannot be the metric that decides: {said} reaches the best value there is, {best:g}"
+    better = "balanced_accuracy" if labels else "log_loss"
+    also = f'metric="{better}"' + (' or metric="f1"' if labels else "")
+    raise ParameterError(what, remedy=f"pass {also}", option=("metric", better))
 
 
 def usable_metrics(task: str, target: Any = None) -> list[str]:

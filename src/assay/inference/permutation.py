@@ -6,7 +6,14 @@
 
 With few arrangements all of them are gone through and p = #{as extreme} / #{all} is exact. Otherwise B random ones give
 p = (b + 1) / (B + 1), which never rejects more often than its level (Phipson & Smyth 2010, SAGMB 9, 39), and a
-Clopper-Pearson interval says how far it may lie from the exact one. A two-sided p-value is twice the smaller tail.
+Clopper-Pearson interval says how far it may lie from the exact one. What is as extreme on two sides is a convention:
+
+    "doubled"     p = 2 min(P(T <= t), P(T >= t))     twice the smaller tail (the default, and scipy's)
+    "deviation"   p = P(|T - c| >= |t - c|)           as far from the centre c of the null distribution (R's coin)
+
+They agree where that distribution is symmetric about c, 0 for means, sign changes and correlations, otherwise the
+distribution's own mean (that of the draws and the data). Groups of different sizes make it skewed, and then they
+differ. Both hold their level; which one is meant must be chosen before the data are seen.
 Values equal up to rounding count as equal. Means, medians and correlations run in kernels: a partial shuffle of the
 smaller group, 64 signs to a random word. Cost: B min(n1, n2), B n and B n steps; memory O(n + B).
 Good (2005), Permutation, Parametric and Bootstrap Tests of Hypotheses.
@@ -14,7 +21,7 @@ Good (2005), Permutation, Parametric and Bootstrap Tests of Hypotheses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations, islice, permutations, product
@@ -40,13 +47,14 @@ from assay.inference.intervals import proportion_interval
 from assay.numbers import fmt
 from assay.numerics.seeds import seed_sequence
 from assay.numerics.threads import parallel
-from assay.results import Interval, TestResult
+from assay.results import Interval, TestResult, format_p
 
 __all__ = ["PermutationTest", "permutation_test"]
 
 Array = np.ndarray
 STATISTICS = ("mean", "median", "correlation")
 KINDS = ("groups", "signs", "pairings")
+CONVENTIONS = {"doubled": "twice the smaller tail", "deviation": "as far from the centre of the null distribution"}
 EXACT = 100_000
 """A named statistic goes through this many arrangements rather than draw; that takes a fraction of a second."""
 ROUNDING = 64 * np.finfo(float).eps
@@ -66,6 +74,8 @@ class PermutationTest(TestResult):
     |-------------------|--------------------------------------------------------------------------|
     | exact             | whether every arrangement was gone through                               |
     | p_interval        | where the exact p-value lies (95% Clopper-Pearson); a point when `exact` |
+    | two_sided         | the convention of `p_value`: "doubled" or "deviation"; "" if one-sided   |
+    | p_values          | the two-sided p-value by each convention; empty if one-sided             |
     | null_distribution | the statistic of every arrangement gone through or drawn                 |
     | n_resamples       | how many they are                                                        |
     """
@@ -74,6 +84,8 @@ class PermutationTest(TestResult):
     p_interval: Interval | None = None
     null_distribution: Array = field(default_factory=lambda: np.empty(0), repr=False)
     n_resamples: int = 0
+    two_sided: str = ""
+    p_values: Mapping[str, float] = field(default_factory=dict)
 
     def interval(self, level: float = 0.95) -> Interval:
         """A permutation test gives none; the bootstrap of the same statistic does."""
@@ -86,7 +98,8 @@ class PermutationTest(TestResult):
             "" if self.exact else f", 95% interval [{fmt(self.p_interval.lower, 3)}, {fmt(self.p_interval.upper, 3)}]"
         )
         text = super().__str__().splitlines()
-        return "\n".join([*text[:-2], f"p-value from {how}{sure}", *text[-2:]])
+        sides = [f"two-sided p-value, {CONVENTIONS[name]}: {format_p(p)}" for name, p in self.p_values.items()]
+        return "\n".join([*text[:-2], f"p-value from {how}{sure}", *sides, *text[-2:]])
 
 
 def permutation_test(
@@ -97,6 +110,7 @@ def permutation_test(
     paired: bool = False,
     permute: str | None = None,
     alternative: str = "two-sided",
+    two_sided: str = "doubled",
     n_resamples: int = 9999,
     vectorised: bool | None = None,
     random_state: Any = None,
@@ -113,6 +127,8 @@ def permutation_test(
     | permute      | None        | "groups", "signs", "pairings"  | what is rearranged; None: signs of pairs, pairings |
     |              |             | or None                        | for a correlation, groups otherwise                |
     | alternative  | "two-sided" | "two-sided", "less", "greater" | which tail of the statistic counts                 |
+    | two_sided    | "doubled"   | "doubled", "deviation"         | two tails: twice the smaller one, or all that is   |
+    |              |             |                                | as far from the centre; `p_values` has both        |
     | n_resamples  | 9999        | whole, at least 1              | B; up to so many arrangements (100,000 for a named |
     |              |             |                                | statistic) all are gone through                    |
     | vectorised   | None        | bool or None                   | it takes `axis=-1`; None: has it `axis`?           |
@@ -124,8 +140,11 @@ def permutation_test(
     >>> result = permutation_test([5.1, 4.9, 6.2, 5.7], [4.1, 4.4, 5.0, 3.9, 4.6])
     >>> result.exact, result.n_resamples, round(result.p_value * 126)
     (True, 126, 4)
+    >>> {name: round(p * 126) for name, p in result.p_values.items()}
+    {'doubled': 4, 'deviation': 3}
     """
     alternative = choice(alternative, "alternative", ALTERNATIVES)
+    choice(two_sided, "two_sided", tuple(CONVENTIONS))
     n_resamples = whole(n_resamples, "n_resamples")
     check_switches(paired, vectorised, n_jobs)
     seeds = seed_sequence(random_state)
@@ -138,7 +157,9 @@ def permutation_test(
     if not np.isfinite(null).all():
         what = f"the {task.estimand} is not defined on every arrangement of the rows"
         raise DataError(what, remedy="pass a statistic that is finite on all of them")
-    p_value, limits = _p_value(null, task.estimate, task.rounding, alternative, exact)
+    ways = tuple(CONVENTIONS) if alternative == "two-sided" else (alternative,)
+    found = {way: _p_value(null, task, way, exact) for way in ways}
+    p_value, limits = found[two_sided if alternative == "two-sided" else alternative]
     return PermutationTest(
         statistic=task.estimate,
         p_value=p_value,
@@ -154,15 +175,23 @@ def permutation_test(
         p_interval=limits,
         null_distribution=freeze(null),
         n_resamples=int(null.size),
+        two_sided=two_sided if alternative == "two-sided" else "",
+        p_values={way: p for way, (p, _) in found.items()} if alternative == "two-sided" else {},
     )
 
 
-def _p_value(null: Array, seen: float, slack: float, alternative: str, exact: bool) -> tuple[float, Interval]:
-    """The share of arrangements as extreme as the one seen, and where the exact share lies."""
-    above, below = int(np.sum(null >= seen - slack)), int(np.sum(null <= seen + slack))
-    hits = {"greater": above, "less": below, "two-sided": min(above, below)}[alternative]
-    factor = 2.0 if alternative == "two-sided" else 1.0
-    total = null.size
+def _p_value(null: Array, task: _Task, way: str, exact: bool) -> tuple[float, Interval]:
+    """The share of arrangements as extreme as the one seen, one-sided or by a convention, with its interval."""
+    seen, slack, total = task.estimate, task.rounding, null.size
+    if way == "deviation":
+        # The data are one of the arrangements: without them the centre of the draws would not treat all alike.
+        centre = 0.0 if task.centred else float(np.mean(null) if exact else (null.sum() + seen) / (total + 1))
+        slack += ROUNDING * abs(centre)
+        hits = int(np.sum(np.abs(null - centre) >= abs(seen - centre) - slack))
+    else:
+        above, below = int(np.sum(null >= seen - slack)), int(np.sum(null <= seen + slack))
+        hits = {"greater": above, "less": below, "doubled": min(above, below)}[way]
+    factor = 2.0 if way == "doubled" else 1.0
     if exact:
         p = min(1.0, factor * hits / total)
         return p, Interval(p, p, p, 0.95, "exact", total, "p-value")
@@ -186,6 +215,7 @@ class _Task:
     chosen: int
     rounding: float
     named: bool
+    centred: bool
     evaluate: Callable[[Array], Array]
     draw: Callable[[np.random.SeedSequence, int, int | None], Array]
 
@@ -265,7 +295,9 @@ def _groups(x: Array, y: Array, statistic: str) -> _Task:
     title = f"Permutation test of two {statistic}s"
     words = f"difference of {statistic}s"
     seen = float(evaluate(own[None, :])[0])
-    return _Task("groups", title, words, seen, comb(n, k), (n1, n - n1), n, k, slack, True, evaluate, draw)
+    return _Task(
+        "groups", title, words, seen, comb(n, k), (n1, n - n1), n, k, slack, True, statistic == "mean", evaluate, draw
+    )
 
 
 def _group_means(z: Array, finish: Callable[[Array], Array], block: Array) -> Array:
@@ -294,7 +326,7 @@ def _signs(d: Array, statistic: str) -> _Task:
     slack = ROUNDING * scale * float(np.abs(z).mean())
     title = f"Permutation test of a {statistic} difference (signs)"
     words = f"{statistic} difference"
-    return _Task("signs", title, words, seen, 2**z.size, z.size, z.size, 0, slack, True, evaluate, draw)
+    return _Task("signs", title, words, seen, 2**z.size, z.size, z.size, 0, slack, True, True, evaluate, draw)
 
 
 def _sign_means(z: Array, scale: float, block: Array) -> Array:
@@ -320,7 +352,7 @@ def _pairings(x: Array, y: Array) -> _Task:
     slack = ROUNDING * float(np.abs(u) @ np.abs(v) + 1)
     title = "Permutation test of a correlation"
     count = factorial(u.size) if u.size < 30 else 1 << 200
-    return _Task("pairings", title, "correlation", seen, count, u.size, u.size, 0, slack, True, evaluate, draw)
+    return _Task("pairings", title, "correlation", seen, count, u.size, u.size, 0, slack, True, True, evaluate, draw)
 
 
 def _pair_products(u: Array, v: Array, block: Array) -> Array:
@@ -370,7 +402,7 @@ def _any(evaluate: Evaluate, x: Array, y: Array | None, kind: str) -> _Task:
     draw = partial(_run_any, at, kind, rows, n1)
     slack = ROUNDING * abs(seen)
     title = f"Permutation test of a statistic ({kind})"
-    return _Task(kind, title, "statistic", seen, count, n, rows, n1, slack, False, at, draw)
+    return _Task(kind, title, "statistic", seen, count, n, rows, n1, slack, False, False, at, draw)
 
 
 def _called_groups(evaluate: Evaluate, pool: Array, block: Array) -> Array:

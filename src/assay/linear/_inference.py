@@ -273,8 +273,10 @@ class Inference(Stateful):
             "F df": f"{rank}, {max(df, 0)}",
             "F p-value": f_p,
             "log-likelihood": loglik,
-            "AIC": -2 * loglik + 2 * parameters,
-            "BIC": -2 * loglik + np.log(n) * parameters,
+            "AIC, sigma not counted": -2 * loglik + 2 * parameters,
+            "BIC, sigma not counted": -2 * loglik + np.log(n) * parameters,
+            "AIC, sigma counted (R)": -2 * loglik + 2 * (parameters + 1),
+            "BIC, sigma counted (R)": -2 * loglik + np.log(n) * (parameters + 1),
             "condition number": self.solution.condition,
             "covariance": self.kind,
         }

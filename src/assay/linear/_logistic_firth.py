@@ -6,7 +6,7 @@ The modified score is sum_i (w_i (y_i - p_i) + h_i (1/2 - p_i)) z_i with h_i = w
 of a row (all its repetitions together). It removes the first-order bias of maximum likelihood; in a 2 x 2 table it
 adds 1/2 to each cell. Fisher steps I^-1 U, corrected by what the steps before have shown of the prior's curvature
 (L-BFGS) and halved until the penalised likelihood rises. Cost: two passes per step, about ten steps. With coordinates
-held at zero the information stays that of the full design, as the penalised likelihood ratio test asks.
+held at a value the information stays that of the full design, as the penalised likelihood ratio test asks.
 
 Firth (1993), Biometrika 80, 27-38; Heinze and Schemper (2002), Statistics in Medicine 21, 2409-2419.
 """
@@ -44,12 +44,10 @@ class FirthFit:
     converged: bool
 
 
-def firth(
-    rows: LogisticRows, tol: float, max_iter: int, free: Array | None = None, start: Array | None = None
-) -> FirthFit:
-    """Maximise the penalised likelihood over the coordinates `free` (all by default), the others held at zero."""
+def firth(rows: LogisticRows, tol: float, max_iter: int, free: Array | None = None, held: float = 0.0) -> FirthFit:
+    """Maximise the penalised likelihood over the coordinates `free` (all by default), the others `held` at a value."""
     free = np.ones(rows.m, dtype=bool) if free is None else free
-    theta = np.where(free, null_point(rows) if start is None else start, 0.0)
+    theta = np.where(free, null_point(rows), held)
     point, value, L = _penalised(rows, theta)
     score = _score(rows, point, L)
     losses, converged = [-value], False

@@ -15,8 +15,9 @@ Nagelkerke (1991), Biometrika 78, 691-692; Venzon and Moolgavkar (1988), Applied
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -200,7 +201,7 @@ def likelihood_ratios(problem: LikelihoodProblem, full: Inference, firth_correct
     """
     p, K = problem.X.shape[1], problem.K
     if firth_correction:
-        return _penalised_ratios(problem, full)
+        return _penalised_ratios(problem)
     values = []
     for j in range(-int(problem.intercept), p):
         without = replace(problem, intercept=False) if j < 0 else _without(problem, j)
@@ -212,25 +213,35 @@ def likelihood_ratios(problem: LikelihoodProblem, full: Inference, firth_correct
     return np.array(values)
 
 
-def _penalised_ratios(problem: LikelihoodProblem, full: Inference) -> Array:
+def _penalised_ratios(problem: LikelihoodProblem) -> Array:
     """Firth's tests: the term is held at zero, the information is that of the whole design."""
+    falls = _penalised_falls(problem)
+    return np.array([stats.chi2.sf(max(2.0 * fall(0.0), 0.0), 1) for fall in falls])
+
+
+def _penalised_falls(problem: LikelihoodProblem, drop: float = 0.0) -> list[Callable[[float], float]]:
+    """For each coefficient, how far Firth's likelihood has fallen with it held at a value, less what is allowed."""
     rows = make_rows(problem.X, problem.codes, 2, problem.w, problem.offset, problem.intercept, problem.n_jobs)
     # Uncentred columns, so that the first coordinate is the intercept itself.
     rows = replace(rows, mean=np.zeros_like(rows.mean), reach=rows.reach + np.abs(rows.mean) * rows.inverse)
-    value = firth(rows, problem.tol, problem.max_iter).value
-    values = []
-    for j in range(rows.m):
-        free = np.arange(rows.m) != j
-        held = firth(rows, problem.tol, problem.max_iter, free).value
-        values.append(stats.chi2.sf(max(2.0 * (value - held), 0.0), 1))
-    return np.array(values)
+    top = firth(rows, problem.tol, problem.max_iter).value
+    units = np.concatenate([np.ones(rows.first), 1.0 / rows.inverse])
+
+    def fall(at: int, value: float) -> float:
+        free = np.arange(rows.m) != at
+        return top - firth(rows, problem.tol, problem.max_iter, free, value * units[at]).value - drop
+
+    return [partial(fall, at) for at in range(rows.m)]
 
 
-def profile_intervals(problem: LikelihoodProblem, full: Inference, level: float) -> tuple[Array, Array]:
-    """Limits of each coefficient where the profile likelihood has fallen by half a chi-squared quantile."""
+def profile_intervals(
+    problem: LikelihoodProblem, full: Inference, level: float, firth_correction: bool
+) -> tuple[Array, Array]:
+    """Limits of each coefficient where the profile (penalised) likelihood has fallen by half a chi-squared quantile."""
     drop = 0.5 * float(stats.chi2.ppf(level, 1))
     quantile = np.sqrt(2.0 * drop)
     errors = full.std_errors()[0]
+    penalised = _penalised_falls(problem, drop) if firth_correction else []
     lower, upper = [], []
     for j in range(-int(problem.intercept), problem.X.shape[1]):
         estimate, error = float(full.estimates[0, 1 + j]), float(errors[1 + j])
@@ -238,7 +249,7 @@ def profile_intervals(problem: LikelihoodProblem, full: Inference, level: float)
             lower.append(np.nan)
             upper.append(np.nan)
             continue
-        fall = _fall(problem, full, j, drop)
+        fall = penalised[j + int(problem.intercept)] if penalised else _fall(problem, full, j, drop)
         lower.append(_crossing(fall, estimate, -quantile * error))
         upper.append(_crossing(fall, estimate, quantile * error))
     return np.array(lower), np.array(upper)

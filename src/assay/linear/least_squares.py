@@ -239,7 +239,8 @@ class LinearRegression(LinearModel):
     def summary(self, level: float = 0.95, target: int | None = None) -> Summary:
         """The table of coefficients under n, R2, sigma, F, likelihood and condition number.
 
-        AIC and BIC count intercept and slopes but not sigma. With several targets, `target` says which.
+        AIC and BIC are given twice: counting intercept and slopes (as statsmodels does), and sigma as well (as R does).
+        With several targets, `target` says which.
         """
         check_is_fitted(self)
         _check_level(level)

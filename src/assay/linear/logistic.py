@@ -50,6 +50,8 @@ from assay.state import Specs, facts, left_out, part
 __all__ = ["LogisticRegression"]
 
 Array = np.ndarray
+REFIT_WORK = 3e8
+"""Steps (rows times columns cubed) up to which `summary` refits without every term unasked."""
 
 
 class LogisticRegression(LogisticModel):
@@ -96,7 +98,7 @@ class LogisticRegression(LogisticModel):
     `firth=True` (two classes) for estimates and tests that do exist, or `penalty="l2"` for a stronger penalty.
     *Collinear columns* are named in a `CollinearityWarning` and the coefficients of least norm are given.
 
-    `fit` keeps a reference to its rows, for the refits of `summary(likelihood_ratio=True)`: copies and files of the
+    `fit` keeps a reference to its rows, for the refits of likelihood ratio tests in `summary`: copies and files of the
     model do without, and `inference=False` keeps none.
 
     Reference: McCullagh and Nelder (1989), Generalized Linear Models; Firth (1993), Biometrika 80, 27-38.
@@ -207,28 +209,38 @@ class LogisticRegression(LogisticModel):
 
     # ------------------------------------------------------------------------------- inference
 
-    def summary(self, level: float = 0.95, likelihood_ratio: bool = False, intervals: str = "wald") -> Summary:
-        """Coefficients, standard errors, Wald tests, intervals and odds ratios under deviance, AIC, BIC and pseudo R2.
+    def summary(self, level: float = 0.95, likelihood_ratio: bool | None = None, intervals: str = "wald") -> Summary:
+        """Coefficients, standard errors, tests, intervals and odds ratios under deviance, AIC, BIC and pseudo R2.
 
-        `likelihood_ratio=True` adds the p-value of each term's likelihood ratio test (penalised ones with Firth's
-        correction), one refit per term; `intervals="profile"` takes the limits from the profile likelihood
-        (two classes, maximum likelihood), about twenty refits per term.
+        | parameter        | default | range             | meaning                                                    |
+        |------------------|---------|-------------------|------------------------------------------------------------|
+        | level            | 0.95    | (0, 1)            | of the intervals                                           |
+        | likelihood_ratio | None    | None, True, False | a column `lr_p_value` beside Wald's `p_value`: twice the   |
+        |                  |         |                   | fall of the log-likelihood without the term against        |
+        |                  |         |                   | chi-squared (R's `drop1(test="LRT")`); with Firth's        |
+        |                  |         |                   | correction that of the penalised one with the term held at |
+        |                  |         |                   | zero (R's logistf). One refit per term; None: where the    |
+        |                  |         |                   | training rows are at hand and it takes about a second      |
+        | intervals        | "wald"  | "wald", "profile" | limits from standard errors, or where the (penalised)      |
+        |                  |         |                   | profile likelihood has fallen far enough (two classes, no  |
+        |                  |         |                   | penalty), about twenty refits per term                     |
+
+        Near separation Wald's tests lose their power (Hauck and Donner 1977, JASA 72, 851-853) and the others do not.
         """
         check_is_fitted(self)
         level = check_level(level)
         if intervals not in ("wald", "profile"):
             raise ParameterError(f"intervals = {intervals!r} is out of range", remedy="it must be 'wald' or 'profile'")
         extra: dict[str, Array] = {}
-        if likelihood_ratio:
+        if self._refits_are_cheap() if likelihood_ratio is None else likelihood_ratio:
             problem = self._rows_of_fit("a likelihood ratio test")
             p_values = likelihood_ratios(problem, self._inference, bool(self.firth))
             extra["lr_p_value"] = np.tile(p_values, len(self.classes_) - 1)
         if intervals == "profile":
             problem = self._rows_of_fit("a profile interval")
-            if self.firth or len(self.classes_) > 2:
-                what = "profile intervals are for two classes and plain maximum likelihood"
-                raise ParameterError(what, remedy="use intervals='wald'")
-            extra["lower"], extra["upper"] = profile_intervals(problem, self._inference, level)
+            if len(self.classes_) > 2:
+                raise ParameterError("profile intervals are for two classes", remedy="use intervals='wald'")
+            extra["lower"], extra["upper"] = profile_intervals(problem, self._inference, level, bool(self.firth))
         return self._inference.summary(self._feature_names(), self.classes_, level, extra)
 
     def likelihood_ratio_test(self, other: LogisticRegression) -> TestResult:
@@ -317,6 +329,19 @@ class LogisticRegression(LogisticModel):
         facts = self._inference.facts()
         self.deviance_, self.null_deviance_ = facts["deviance"], facts["null deviance"]
         self.aic_, self.bic_ = facts["AIC"], facts["BIC"]
+
+    def _refits_are_cheap(self) -> bool:
+        """Whether one refit per term is possible and soon done."""
+        if self._training is None or self.penalty is not None or self.separation_ is not None:
+            return False
+        n, p = self._training.X.shape
+        if n * (1 + p) ** 3 * (len(self.classes_) - 1) ** 2 > REFIT_WORK:
+            return False
+        try:
+            self._rows_of_fit("a likelihood ratio test")
+        except DataError:  # the rows have changed since
+            return False
+        return True
 
     def _rows_of_fit(self, what: str) -> LikelihoodProblem:
         if self.penalty is not None or self.separation_ is not None:

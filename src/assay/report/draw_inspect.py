@@ -201,7 +201,7 @@ def _conformal(result: Conformal, ax: Axes | None = None) -> Axes:
         frame = result.to_frame()
         frame = frame[frame["level"] == result.level]
         for k, (_, row) in enumerate(frame.iterrows()):
-            name = f" of class {row['class']}" if result.by_class else ""
+            name = f" of class {row['class']}" if "class" in frame else ""
             value = float(row["quantile"])
             if np.isfinite(value):
                 style = ("--", "-.", ":")[k % 3]

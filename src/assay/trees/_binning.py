@@ -42,6 +42,7 @@ SAMPLE = 200_000
 ALONE = 50_000
 """Cells below which even asking for threads takes too long."""
 MOST = 65_535
+BORDER = 1e-9
 END = 1e-5
 ENDS = float(2 * np.log((1 + END) / END))
 """Up to which quantile from its ends a column is told apart by `tails`, and the length of that logarithmic scale."""
@@ -250,7 +251,8 @@ def _between(x: Array, total: Array, max_bins: int, tails: float, cuts: Array) -
         place = (before + upto) / 2 / whole
         if tails > 0.0:
             place = (1.0 - tails) * place + tails * (0.5 + np.log((place + END) / (1.0 - place + END)) / ENDS)
-        number = min(np.floor(place * max_bins), max_bins - 1.0)
+        # A value on the border of two bins is in the upper one, on whichever side rounding has put it.
+        number = min(np.floor(place * max_bins + BORDER), max_bins - 1.0)
         if i > 0 and (different <= max_bins or number != last):
             low, high = x[i - 1], x[i]
             cut = low + (high - low) / 2

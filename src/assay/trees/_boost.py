@@ -48,7 +48,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -76,7 +76,7 @@ from assay.trees._boost_scan import (
 from assay.trees._boost_words import PIECES
 from assay.trees.nodes import Nodes, word_count
 
-__all__ = ["NO_SCORES", "BoostLimits", "Scores", "Workspace", "grow_boosted"]
+__all__ = ["COUNTED", "NO_SCORES", "BoostLimits", "Scores", "Workspace", "grow_boosted"]
 
 Array = np.ndarray
 
@@ -87,6 +87,8 @@ POOL_BYTES = 256 << 20
 
 KEPT, RENEWED = 4, 16
 """Leaves' sums are kept where adding them up is so many times less than the cells; all is counted anew so often."""
+COUNTED = 16
+"""Rows that count by weight are counted in parts of so many."""
 SHORT_ROWS, SHORT_BINS = 32_768, 300
 """Gradient, hessian and count are summed in one short word from so many rows on, with at most so many bins a column."""
 LEAF_SUMS, LEAF_ROWS = 8192, 4096
@@ -147,6 +149,7 @@ class Workspace:
     | codes     |         | Codes             | the binned table                                               |
     | levels    |         | p whole numbers   | categories of each column, 0 for a column of numbers           |
     | n_jobs    | None    | None or whole     | threads of the team                                            |
+    | tally     | None    | n whole numbers   | what each row counts in `min_leaf`, in parts of `COUNTED`      |
     | team_work, pool_bytes, kept, short_rows |  | at least 0 | the constants above; tests lower them              |
 
     One workspace serves one call of `grow_boosted` at a time. Beside the given codes it holds them column by column. As
@@ -158,6 +161,7 @@ class Workspace:
         codes: Codes,
         levels: Sequence[int],
         n_jobs: int | None = None,
+        tally: Array | None = None,
         *,
         team_work: int = TEAM_WORK,
         pool_bytes: int = POOL_BYTES,
@@ -165,6 +169,8 @@ class Workspace:
         short_rows: int = SHORT_ROWS,
     ) -> None:
         self.pool_bytes, self.kept, self.short_rows = pool_bytes, kept, short_rows
+        # A single row has no split to refuse.
+        self.tally = np.ones(1, dtype=np.int64) if tally is None else tally
         values = codes.values
         n, p = values.shape
         self.codes, self.levels = codes, np.asarray(levels, dtype=np.int64)
@@ -232,7 +238,7 @@ class Workspace:
             np.empty((self.team + 1, 16), dtype=np.int64), np.empty(nodes + 1, dtype=np.int64),
             np.empty(pool.shape[0], dtype=np.int64), self.parts, np.empty((PIECES, 2), dtype=np.int64),
             np.empty((max(1, min(PIECES, LEAF_SUMS // nodes, self.rows // LEAF_ROWS)), 2 * nodes)), self.leaf_of_row,
-            self.carry, scores.y, scores.raw, self.values,
+            self.carry, scores.y, scores.raw, self.values, self.tally,
         )  # fmt: skip
         arguments = self._arguments
         self.crew = Crew(lambda: grow(False, 0, *arguments), self.team)
@@ -303,7 +309,8 @@ def grow_boosted(
     (2.5, [-1.0, -1.0, 1.0, 1.0])
     """
     sampled, lanes = work.rows if rows is None else rows.size, 1 if hessian is None else 2
-    most = _most_leaves(limits, sampled)
+    weighed = work.tally.size > 1
+    most = _most_leaves(replace(limits, min_leaf=1) if weighed else limits, sampled)
     arguments = work.arguments(gradient, hessian, most, scores)
     work.values[: scores.value.size] = scores.value
     work.active[:] = True if columns is None else columns
@@ -318,13 +325,16 @@ def grow_boosted(
     work.numbers[:4] = limits.min_hessian, limits.l2, limits.min_gain, limits.smoothing
     if not work.carried:
         work.numbers[4:] = 0.0, 1.0, 0.0
-    bits, bounded = int(sampled).bit_length(), work.bound.any()
+    counted = int(work.tally[work.order[:sampled]].sum()) if weighed else sampled
+    bits, bounded = counted.bit_length(), work.bound.any()
     # With too many rows the unit would not be small beside a gradient.
     keep = keep and lanes == 1 and bits <= 22 and most <= work.slots
     keep = keep and work.kept * most * work.offsets[-1] <= work.cells.size
     brief = work.offsets[-1] <= SHORT_BINS * work.columns
-    work.counts[:9] = most, limits.max_depth, limits.min_leaf, mode, lanes, bits, bounded, sampled, score
-    work.counts[9:12] = keep, work.carried, lanes == 2 and sampled >= work.short_rows and brief
+    least = limits.min_leaf * COUNTED if weighed else limits.min_leaf
+    work.counts[:9] = most, limits.max_depth, least, mode, lanes, bits, bounded, sampled, score
+    # Short words have no room for counts other than 1.
+    work.counts[9:12] = keep, work.carried, lanes == 2 and sampled >= work.short_rows and brief and not weighed
     work.counts[12:] = scores.loss, scores.value.size
     made = grow(True, work.crew.muster(), *arguments)
     work.carried = 0

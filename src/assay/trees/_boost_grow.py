@@ -79,7 +79,7 @@ def grow(
     bound: Array, numbers: Array, counts: Array, order: Array, buffers: Array, pool: Array, own: Array, short: Array,
     gains: Array, sums: Array, tables: Array, spare_bits: Array, real: Array, whole: Array, bits: Array, found: Array,
     place: Array, told: Array, heap: Array, free: Array, float_parts: Array, whole_parts: Array, leaf_sums: Array,
-    leaf_of_row: Array, carry: Array, target: Array, raw: Array, values: Array,
+    leaf_of_row: Array, carry: Array, target: Array, raw: Array, values: Array, tally: Array,
 ) -> int:  # fmt: skip
     """Grow one tree as the leader and return the number of its nodes, or help with one tree after another."""
     seen, records = np.int64(0), np.empty(2)
@@ -116,8 +116,9 @@ def grow(
         brief = False
         if carried == 0:
             brief = pack(
-                gate, rank, size, gradient, hessian, order, numbers, counts, float_parts, whole_parts, packed, measured
-            )
+                gate, rank, size, gradient, hessian, order, numbers, counts, float_parts, whole_parts, packed, measured,
+                tally,
+            )  # fmt: skip
         words = 1 if brief else lanes
         freed = queued = 0
         leaves = 1
@@ -142,7 +143,7 @@ def grow(
             if sides == 2 and whole[child, END] - whole[child, BEGIN] > whole[child + 1, END] - whole[child + 1, BEGIN]:
                 small = child + 1
             large = 2 * child + 1 - small if sides == 2 else child
-            enough = 2 * counts[MIN_LEAF] if news[DEEPER] else n + 1
+            enough = (2 if tally.size > 1 else 2 * counts[MIN_LEAF]) if news[DEEPER] else n + 1
             look_small = whole[small, END] - whole[small, BEGIN] >= enough
             look_large = sides == 2 and whole[large, END] - whole[large, BEGIN] >= enough
             # The sums of a node are kept where there is room; the first and the last place are used again at once.

@@ -29,6 +29,8 @@ NEAR, CHUNK = 131_072, 4096
 AHEAD = 16
 """How many rows ahead the next ones are asked for."""
 ROUNDING = 1e-12
+TIES = 2.0**36
+"""So many steps from 0 to the largest key of a category; what falls into one is a tie."""
 # A short word: 13 bits for the number of rows, 25 for hessians of 12 bits each, 26 for gradients of as many and a sign,
 # so that the sum of fewer than 2^13 rows does not spill over.
 COUNT_BITS, SHORT_BITS = 13, 12
@@ -121,9 +123,9 @@ def search(
     before, before_h, ranks = sums[0], sums[1], sums[2]
     at = lanes * offset
     m = np.int64(nb)
+    a = b = np.int64(0)
     if category:
         m = _in_order(bins, at, nb, numbers, counts, gains, ranks)
-        a = b = np.int64(0)
         for k in range(m):
             q = at + lanes * ranks[k]
             a += bins[q]
@@ -132,12 +134,10 @@ def search(
                 b += bins[q + 1]
                 before_h[k] = b
     elif lanes == 1:
-        a = np.int64(0)
         for k in range(m):
             a += bins[at + k]
             before[k] = a
     else:
-        a = b = np.int64(0)
         for k in range(m):
             a += bins[at + 2 * k]
             b += bins[at + 2 * k + 1]
@@ -145,8 +145,8 @@ def search(
             before_h[k] = b
     lost, lost_h = bins[at + lanes * nb], bins[at + lanes * nb + lanes - 1]
     gaps = (lost_h & mask) > 0
-    G, H, rows = whole[node, SUM_G] * numbers[UNIT_G], whole[node, SUM_H] * numbers[UNIT_H], 0.0
-    rows = float(whole[node, END] - whole[node, BEGIN])
+    G, H = whole[node, SUM_G] * numbers[UNIT_G], whole[node, SUM_H] * numbers[UNIT_H]
+    rows = float(((b if lanes == 2 else a) + lost_h) & mask)
     l2, unit_g, unit_h, fewest = numbers[L2], numbers[UNIT_G], numbers[UNIT_H], float(min_leaf)
     least = max(numbers[MIN_HESSIAN], 1e-300 if l2 == 0.0 else 0.0)
     if lanes == 1:
@@ -232,18 +232,25 @@ def search(
 
 @kernel(inline=True)
 def _in_order(bins: Array, at: int, nb: int, numbers: Array, counts: Array, key: Array, ranks: Array) -> int:
-    """Put the categories a node holds in the order of G / (H + smoothing); return how many there are."""
+    """Put the categories a node holds in the order of G / (H + smoothing); return how many there are.
+
+    Keys that differ by no more than rounding are equal and fall to the first category, so that the unit of weights,
+    which rounds them otherwise, does not choose between them.
+    """
     lanes, c = counts[LANES], counts[BITS]
     mask = (np.int64(1) << c) - 1
-    m = 0
+    m, largest = 0, 0.0
     for k in range(nb):
         a, b = bins[at + lanes * k], bins[at + lanes * k + lanes - 1]
         if b & mask:
             g = float(a >> c if lanes == 1 else a) * numbers[UNIT_G]
             weight = numbers[SMOOTHING] + (float(b & mask) if lanes == 1 else float(b >> c) * numbers[UNIT_H])
             key[k] = g / weight if weight > 0.0 else 0.0
+            largest = max(largest, abs(key[k]))
             ranks[m] = k
             m += 1
+    for k in range(m if largest > 0.0 else 0):
+        key[ranks[k]] = np.floor(key[ranks[k]] / largest * TIES + 0.5)
     gap = 1
     while gap < m:
         gap = 3 * gap + 1

@@ -67,12 +67,13 @@ def _sizes(values: Array) -> tuple[float, float]:
 @kernel(inline=True)
 def pack(
     gate: Array, rank: int, size: int, gradient: Array, hessian: Array, order: Array, numbers: Array, counts: Array,
-    float_parts: Array, whole_parts: Array, packed: Array, measured: bool,
+    float_parts: Array, whole_parts: Array, packed: Array, measured: bool, tally: Array,
 ) -> bool:  # fmt: skip
     """Gradients and hessians as whole numbers of a unit so small that their sums just fit, with a 1 to count rows.
 
     With c bits for the count: one lane  q_g 2^c + 1;  two lanes  q_g  and  q_h 2^c + 1. Short words, of which True
-    tells, hold all three and have room for the sums of a few thousand rows.
+    tells, hold all three and have room for the sums of a few thousand rows. Where `tally` has an entry for each row,
+    long words of two lanes count that instead of 1.
     """
     rows, lanes, c = counts[ROWS], counts[LANES], counts[BITS]
     every = rows == gradient.size
@@ -118,7 +119,7 @@ def pack(
                 elif brief:
                     packed[row] = (((q << HESSIAN_BITS) + r) << COUNT_BITS) + 1
                 else:
-                    packed[2 * row], packed[2 * row + 1] = q, (r << c) + 1
+                    packed[2 * row], packed[2 * row + 1] = q, (r << c) + (tally[row] if tally.size > 1 else 1)
         whole_parts[part, 0], whole_parts[part, 1] = a, b
     meet(gate, size)
     return brief

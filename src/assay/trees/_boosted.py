@@ -31,8 +31,8 @@ __all__ = ["SHARED", "Boosted"]
 Array = np.ndarray
 HOLD_OUT = 3
 """The stream of random numbers that draws the rows held out for early stopping."""
-REPEATED = 10
-"""Rows of whole-number weight are repeated up to this many times their number."""
+MOST_ROWS, BORDER = 4.0, 1e-9
+"""So many rows a row of mean weight may count as; so near to a limit is on it."""
 
 SHARED: dict[str, Constraint] = {
     "n_estimators": integer(1, 10**9),
@@ -130,19 +130,19 @@ class Boosted(TableEstimator):
         used = BoostingRows(X, y, NOTHING if w is None else w)
         if kept.size < n:
             used = used.part(kept)
+        used = _relative(used)
         before = self._before(loss) if self._continues() else None
         if before is None:
             self._entropy = seed_sequence(self.random_state).entropy
-        plan = self._plan(X.shape[1])
-        used, source, plan = _counted(used, loss, plan)
+        plan = _counted(used, loss, self._plan(X.shape[1], used.weight / used.y.size))
         self.cv_curve_ = self.validation_score_ = None
         if self.early_stopping == "cv":
-            held = cross_validate(used, loss, plan, self._splits(X, y, kept, source, labels))
+            held = cross_validate(used, loss, plan, self._splits(X, y, kept, labels))
             self._refuse_divergence(held.losses)
             self.cv_curve_, rounds = self._choose(held, loss)
             plan = replace(plan, rounds=rounds)
         if self.early_stopping is True:
-            chosen = self._held_out(kept.size, None if labels is None else labels[kept])[source]
+            chosen = self._held_out(kept.size, None if labels is None else labels[kept])
             plan = replace(plan, patience=int(self.n_iter_no_change), tol=float(self.tol))
             stages = boost(used.part(~chosen), loss, plan, watch=used.part(chosen), stages=before)
             self.validation_score_ = np.array(stages.watched)
@@ -194,8 +194,8 @@ class Boosted(TableEstimator):
         watched = [] if self.validation_score_ is None else self.validation_score_.tolist()
         return Stages(self.initial_, trees, self.train_score_.tolist(), watched)
 
-    def _plan(self, p: int) -> BoostingPlan:
-        """The parameters as plain numbers."""
+    def _plan(self, p: int, unit: float) -> BoostingPlan:
+        """The parameters as plain numbers; sums of weights are measured in the mean weight of a row, `unit`."""
         wanted = self.max_features
         columns = p if wanted is None else wanted if isinstance(wanted, int | np.integer) else max(1, int(wanted * p))
         if columns > p:
@@ -205,9 +205,10 @@ class Boosted(TableEstimator):
             max_leaves=0 if self.max_leaf_nodes is None else int(self.max_leaf_nodes),
             max_depth=MANY if self.max_depth is None else int(self.max_depth),
             min_leaf=int(self.min_samples_leaf),
-            min_hessian=float(self.min_child_weight),
-            l2=float(self.l2_regularization),
+            min_hessian=unit * float(self.min_child_weight) * (1 - BORDER),
+            l2=unit * float(self.l2_regularization),
             growth=self.growth,
+            smoothing=unit * BoostLimits.smoothing,
         )
         return BoostingPlan(
             rounds=int(self.n_estimators),
@@ -225,9 +226,7 @@ class Boosted(TableEstimator):
             n_jobs=self.n_jobs,
         )
 
-    def _splits(
-        self, X: Array, y: Array, kept: Array, source: Array, labels: Array | None
-    ) -> list[tuple[Array, Array]]:
+    def _splits(self, X: Array, y: Array, kept: Array, labels: Array | None) -> list[tuple[Array, Array]]:
         """The folds among the rows in use; a number means folds in the order of the rows, stratified for classes."""
         by_class = labels is not None and isinstance(self.cv, int | np.integer)
         cv = StratifiedKFold(int(self.cv)) if by_class else self.cv
@@ -240,7 +239,7 @@ class Boosted(TableEstimator):
             for side in (train, test):
                 mask = np.zeros(kept.size, dtype=bool)
                 mask[places[side][places[side] >= 0]] = True
-                sides.append(np.flatnonzero(mask[source]))
+                sides.append(np.flatnonzero(mask))
             if not sides[0].size or not sides[1].size:
                 what = f"fold {k} has no training or no test row of positive weight"
                 raise DataError(what, remedy="use other folds or other weights")
@@ -316,19 +315,28 @@ class Boosted(TableEstimator):
         return influence_of(self.nodes_, self._feature_names(), type(self).__name__)
 
 
-def _counted(rows: BoostingRows, loss: Loss, plan: BoostingPlan) -> tuple[BoostingRows, Array, BoostingPlan]:
-    """Rows as `min_samples_leaf` counts them, and where each comes from.
+def _relative(rows: BoostingRows) -> BoostingRows:
+    """The same rows with weights up to 1, or without where all are equal.
 
-    A row of whole-number weight stands for that many rows. Where curvature is 1 a leaf's sum of weights is that count;
-    elsewhere the rows are repeated, as long as that keeps the table within reason.
+    Only ratios of weights count: whatever is compared with a sum of weights is measured in their mean (`_plan`), and
+    whatever is rounded, in their largest.
     """
-    every, limits = np.arange(rows.y.size), plan.limits
-    if rows.w.size == 0 or limits.min_leaf == 1 or (rows.w != np.floor(rows.w)).any():
-        return rows, every, plan
-    if loss.flat:
-        least = max(limits.min_hessian, float(limits.min_leaf))
-        return rows, every, replace(plan, limits=replace(limits, min_leaf=1, min_hessian=least))
-    if rows.weight > REPEATED * rows.y.size:
-        return rows, every, plan
-    source = np.repeat(every, rows.w.astype(np.int64))
-    return BoostingRows(rows.X[source], rows.y[source]), source, plan
+    if rows.w.size == 0 or (rows.w == rows.w[0]).all():
+        return BoostingRows(rows.X, rows.y)
+    return BoostingRows(rows.X, rows.y, rows.w / rows.w.max())
+
+
+def _counted(rows: BoostingRows, loss: Loss, plan: BoostingPlan) -> BoostingPlan:
+    """The plan with what weights count in `min_samples_leaf`: w over the smallest of them, at most 4 rows on average.
+
+    So weights of 1, 2, 3 are that many rows, in any unit, and weights near them nearly as many. Where curvature is 1
+    the sum of weights tells; elsewhere the trees count along.
+    """
+    limits = plan.limits
+    if rows.w.size == 0 or limits.min_leaf == 1:
+        return plan
+    row = max(float(rows.w.min()), rows.weight / rows.y.size / MOST_ROWS)
+    if not loss.flat:
+        return replace(plan, row=row)
+    least = max(limits.min_hessian, limits.min_leaf * row * (1 - BORDER))
+    return replace(plan, limits=replace(limits, min_leaf=1, min_hessian=least))

@@ -21,7 +21,7 @@ from assay.numerics.jit import kernel
 from assay.numerics.threads import halted, one_blas_thread, parallel, workers
 from assay.progress import track
 from assay.trees._binning import bin_table
-from assay.trees._boost import NO_SCORES, BoostLimits, Scores, Workspace, grow_boosted
+from assay.trees._boost import COUNTED, NO_SCORES, BoostLimits, Scores, Workspace, grow_boosted
 from assay.trees._losses import NOTHING, Loss
 from assay.trees._predict import sum_values
 from assay.trees.nodes import Nodes
@@ -71,6 +71,7 @@ class BoostingPlan:
     | patience      | rounds without progress on the watched rows before stopping, 0: never stop |
     | tol           | what counts as progress                                                    |
     | n_jobs        | threads                                                                    |
+    | row           | the weight that `limits.min_leaf` counts as one row, 0: each row is one    |
     """
 
     rounds: int
@@ -86,6 +87,7 @@ class BoostingPlan:
     patience: int
     tol: float
     n_jobs: int | None
+    row: float = 0.0
 
     def draw(self, stream: int, tree: int, n: int, m: int) -> Array | None:
         """m of n positions in ascending order for a round, None for all of them."""
@@ -193,7 +195,10 @@ def boost(
         codes = bin_table(
             rows.X, plan.levels, None if rows.w.size == 0 else rows.w, max_bins=plan.max_bins, n_jobs=plan.n_jobs
         )
-        work = Workspace(codes, plan.levels, plan.n_jobs)
+        tally = None
+        if plan.row > 0.0 and rows.w.size > 0:
+            tally = np.maximum(1, np.rint(rows.w * (COUNTED / plan.row))).astype(np.int64)
+        work = Workspace(codes, plan.levels, plan.n_jobs, tally)
         here = _Scores(rows, loss, stages, plan.n_jobs)
         there = None if watch is None else _Scores(watch, loss, stages, plan.n_jobs)
         try:

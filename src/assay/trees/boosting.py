@@ -58,7 +58,7 @@ class GradientBoostingRegressor(RegressorMixin, Boosted):
     | max_leaf_nodes       | 31              | >= 2, None              | d + 1, one more than the splits of a tree    |
     | max_depth            | None            | >= 1, None              | deepest level of a tree                      |
     | min_samples_leaf     | 20              | >= 1                    | fewest rows in a leaf                        |
-    | min_child_weight     | 1e-3            | >= 0                    | least sum of h in a leaf                     |
+    | min_child_weight     | 1e-3            | >= 0                    | least sum of h in a leaf, mean weight 1      |
     | l2_regularization    | 0               | >= 0                    | penalty on the square of a leaf's value      |
     | max_bins             | 255             | 2 to 255                | bins of a numeric column                     |
     | quantile             | 0.5             | (0, 1)                  | which one, for loss="quantile"               |
@@ -80,12 +80,14 @@ class GradientBoostingRegressor(RegressorMixin, Boosted):
     | random_state         | None            | seed, generator, None   | for subsample, max_features, held-out rows   |
     | n_jobs               | None            | None, number            | threads; never changes a result              |
 
-    A row of whole-number weight counts as that many rows in `min_samples_leaf` (for "poisson" only while the weights
-    add up to at most ten times the rows); with other weights each row counts once. `l2_regularization` has no part in
-    leaves that are medians, quantiles or Huber's centre, only in the choice of splits. Folds by number are in the order
-    of the rows; pass KFold(5, shuffle=True) for sorted tables. `early_stopping=True` keeps the best number of trees.
-    With weights or loss="poisson", from 32,768 rows on, gradients and hessians enter the choice of splits with 12 bits
-    each, as long as none is far above the others; leaves are exact.
+    Only the ratios of weights count. `min_child_weight` and `l2_regularization` are in units of the mean weight. In
+    `min_samples_leaf` a row counts as its weight over the smallest one (over a quarter of the mean, if that is more):
+    weights of 1, 2, 3 equal repetition as long as they are 4 at most on average and there is no penalty.
+    `l2_regularization` has no part in leaves that are medians, quantiles or Huber's centre, only in the choice of
+    splits. Folds by number are in the order of the rows; pass KFold(5, shuffle=True) for
+    sorted tables. `early_stopping=True` keeps the best number of trees. With weights or loss="poisson", from 32,768
+    rows on, gradients and hessians enter the choice of splits with 12 bits each, as long as none is far above the
+    others; leaves are exact.
 
     | fitted attribute     | meaning                                                                |
     |----------------------|------------------------------------------------------------------------|
@@ -256,8 +258,10 @@ class GradientBoostingClassifier(ClassifierMixin, Boosted):
     | random_state         | None       | seed, generator, None   | for subsample, max_features, held-out rows        |
     | n_jobs               | None       | None, number            | threads; never changes a result                   |
 
-    A row of whole-number weight counts as that many rows in `min_samples_leaf` while the weights add up to at most ten
-    times the rows; with other weights each row counts once. "balanced" gives every class the same total weight.
+    Only the ratios of weights count. `min_child_weight` and `l2_regularization` are in units of the mean weight. In
+    `min_samples_leaf` a row counts as its weight over the smallest one (over a quarter of the mean, if that is more):
+    weights of 1, 2, 3 equal repetition as long as they are 4 at most on average and there is no penalty.
+    "balanced" gives every class the same total weight.
     `early_stopping=True` keeps the best number of rounds.
 
     | fitted attribute     | meaning                                                                   |

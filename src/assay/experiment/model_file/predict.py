@@ -122,17 +122,21 @@ def _limits(out: pd.DataFrame, parts: dict[str, Any], pipeline: Any, frame: pd.D
         made = Conformal.from_probabilities(pipeline, parts["probabilities"], truth, classes=classes, level=level)
         sets = made.sets(frame)
         out["set"] = [" | ".join(str(label) for label in sets[row]) for row in range(len(sets))]
-        promise = _coverage("the column set contains", "prediction sets", made.n, level)
+        promise = _coverage("the column set contains", "prediction sets", made.n, level, *made.scope(level))
     for k, label in enumerate(classes):
         out[f"probability of {label}"] = shares[:, k]
     return promise
 
 
-def _coverage(which: str, what: str, n: int, level: float) -> str:
+def _coverage(which: str, what: str, n: int, level: float, where: str = "", never: str = "") -> str:
+    """What limits or sets cover: `where` names the classes it holds within, `never` those of which nothing is said."""
+    share = f"{100 * level:g}"
+    among = f", {where}," if where else ""
+    none = f"; {never}" if never else ""
     return (
-        f"{which} {100 * level:g}% {what}: for about {100 * level:g} of 100 new rows like the training rows they "
-        f"contain the true value. Method: conformal, calibrated on {n} out-of-fold predictions; the coverage is close "
-        "to the level if the model changes little when some rows are left out, but is not guaranteed"
+        f"{which} {share}% {what}: for about {share} of 100 new rows like the training rows{among} they contain the "
+        f"true value{none}. Method: conformal, calibrated on {n} out-of-fold predictions; the coverage is close to the "
+        "level if the model changes little when some rows are left out, but is not guaranteed"
     )
 
 
