@@ -41,6 +41,7 @@ from assay.experiment.table.levels import (
 )
 from assay.experiment.table.reading import Raw
 from assay.numbers import fmt
+from assay.words import plural
 
 __all__ = ["KINDS", "MISSING", "Settled", "canonical", "settle"]
 
@@ -84,7 +85,7 @@ class Cells:
 
     def note_gaps(self, tokens: list[str], count: int) -> None:
         if tokens:
-            self.remarks += (f"{', '.join(map(repr, tokens))} read as missing in {_cells_of(count)}",)
+            self.remarks += (f"{', '.join(map(repr, tokens))} read as missing in {plural(count, 'cell')}",)
 
 
 def settle(column: Any, name: str, source: Raw, wanted: str | None = None, *, target: bool = False) -> Settled:
@@ -164,7 +165,7 @@ def _floats(column: Any, cells: Cells) -> Array:
     infinite = np.isinf(values)
     if infinite.any():
         values = np.where(infinite, np.nan, values)
-        cells.remarks += (f"infinity read as missing in {_cells_of(int(infinite.sum()))}",)
+        cells.remarks += (f"infinity read as missing in {plural(int(infinite.sum()), 'cell')}",)
     return values
 
 
@@ -220,10 +221,6 @@ def _may_be_numbers(column: Any) -> bool:
 
 
 _STARTS = frozenset("0123456789+-.")
-
-
-def _cells_of(count: int) -> str:
-    return "1 cell" if count == 1 else f"{count} cells"
 
 
 # Which kind that makes.
@@ -315,7 +312,9 @@ def _mixed(cells: Cells, labels: Labels, counts: Array) -> str:
         return ""
     row, value = labels.first(odd)
     verb = "is" if others == 1 else "are"
-    return f"mixed: {_cells_of(others)} of {n} {verb} no number, first {_short(value)} in {cells.source.place(row)}"
+    return (
+        f"mixed: {plural(others, 'cell')} of {n} {verb} no number, first {_short(value)} in {cells.source.place(row)}"
+    )
 
 
 def _pointed(level: str, cells: Cells) -> str:
