@@ -271,37 +271,33 @@ def _judge_numbers(values: Array, name: str) -> tuple[str, str]:
             return "id", "a different whole number in every row, named like an identifier"
     present = _present(values)
     if named and bool((present == np.floor(present)).all()):
-        return "category", f"whole numbers named like an identifier, {_levels(np.unique(present).size)}"
+        return "category", f"whole numbers named like an identifier, {plural(np.unique(present).size, 'level')}"
     return "number", _range(values)
-
-
-def _levels(count: int) -> str:
-    return "1 level" if count == 1 else f"{count} levels"
 
 
 def _judge_words(cells: Cells, labels: Labels, target: bool) -> tuple[str, str]:
     levels, counts = labels.levels, labels.counts()
     different, n = len(levels), int(counts.sum())
     if cells.typed:
-        return "category", f"{cells.typed}, {_levels(different)}"
+        return "category", f"{cells.typed}, {plural(different, 'level')}"
     if cells.codes:
         unique = different == n >= MANY and not target
-        return ("id" if unique else "category"), f"{cells.codes}, {_levels(different)}"
+        return ("id" if unique else "category"), f"{cells.codes}, {plural(different, 'level')}"
     if cells.doubt:
-        return "category", f"{cells.doubt}, {_levels(different)}"
+        return "category", f"{cells.doubt}, {plural(different, 'level')}"
     if cells.source.text and (mixed := _mixed(cells, labels, counts)):
         return "category", mixed
     if target:
-        return "category", f"words, {_levels(different)}"
+        return "category", f"words, {plural(different, 'level')}"
     if different > 30 and sum(1 for level in levels if DRESSED.fullmatch(level)) > 0.9 * different:
-        return "category", f"numbers with units or separators such as {_short(levels[0])}, {_levels(different)}"
+        return "category", f"numbers with units or separators such as {_short(levels[0])}, {plural(different, 'level')}"
     spaces = np.array([len(level.split()) for level in levels])
     words, share = float(spaces @ counts) / n, different / n
     if n >= MANY and share > 0.95 and words < 2:
         return "id", "a different word in every row" if different == n else "a different word in nearly every row"
     if (n >= MANY and share > 0.5 and words >= 2) or (different > 50 and words >= 5):
         return "text", f"{words:.1f} words per cell, {different} different cells"
-    return "category", f"words, {_levels(different)}"
+    return "category", f"words, {plural(different, 'level')}"
 
 
 def _mixed(cells: Cells, labels: Labels, counts: Array) -> str:
