@@ -48,9 +48,10 @@ def altered() -> pd.DataFrame:
 
 
 def crafted() -> pd.DataFrame:
-    """Files made to harm: archives that are bombs, lie about their sizes or hold pickles, trees of skops that name what
-    must not be called (alone, and as the state of a class that the reader trusts), and 300 times an index of a model
-    set to the least or greatest number or to 5000. The first must be refused, the others refused or predict.
+    """Files made to harm: archives that are bombs, lie about their sizes or hold pickles, trees that refer to one array
+    a million times, trees of skops that name what must not be called (alone, and as the state of a class that the
+    reader trusts), and 300 times an index of a model set to the least or greatest number or to 5000. The first must be
+    refused, and take no more than twice the memory of an honest file of their size; the others refused or predict.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -77,7 +78,8 @@ def crafted() -> pd.DataFrame:
             (folder / "harm").mkdir()
             files = malicious.files(folder / "harm", folder / "sentinel")
             for path in files.values():
-                yield *mutants.outcome(path, None), max(usual.values())
+                large = mutants.outcome(malicious.large(folder, path.stat().st_size), None)[1]
+                yield *mutants.outcome(path, None), max(large, *usual.values())
 
         rows = [_row("made to harm", harmful()), _row("an index out of its array", aimed())]
         rows[0][0] = f"made to harm ({'code ran' if (folder / 'sentinel').exists() else 'no code ran'})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import subprocess
 import sys
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -27,6 +29,7 @@ from assay.errors import LedgerError, ParameterError
 from assay.evaluation import cross_validate
 from assay.experiment import panel
 from assay.experiment.events import FoldDone, LearnerBegan
+from assay.experiment.table.spreadsheet import csv_text
 from assay.linear import Ridge
 from assay.report.html import write_report
 from tests.experiment.stored import make
@@ -257,9 +260,12 @@ def test_workers_change_no_figure_and_a_spent_budget_is_told(world, tmp_path):
         found = json.loads(call(*args, "--n-jobs", jobs, "--out", str(tmp_path / "o"), env=home).stdout)
         figures.append([(row["learner"], row["estimate"], row["lower"]) for row in found["leaderboard"]])
     assert figures[0] == figures[1]
-    late = call(*args, "--time-budget", "0s", "--out", str(tmp_path / "o"), env={"ASSAY_HOME": str(tmp_path / "home2")})
+    home = {"ASSAY_HOME": str(tmp_path / "home2")}
+    late = call(*args, "--time-budget", "0s", "--out", str(tmp_path / "o"), env=home)
     assert late.exit_code == 1
     assert "when the time ran out" in late.stderr
+    remedy = re.search(r"finished folds are kept, so go on with: assay (resume \S+)\n", late.stderr)[1]
+    assert call(*remedy.split(), env=home).exit_code == 0
 
 
 # Looking back.
@@ -800,7 +806,7 @@ def test_predictions_hold_nothing_that_a_spreadsheet_would_run(tmp_path, monkeyp
     monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
     frame = houses()
     dear = frame["price"] > frame["price"].median()
-    frame = frame.drop(columns="price").assign(y=np.where(dear, '=HYPERLINK("http://x")', "@no"))
+    frame = frame.drop(columns="price").assign(y=np.where(dear, '=HYPERLINK("http://x")', "@no\x1b[2J\x9b31m"))
     frame["+id"] = [f"-{k:03}a" for k in range(len(frame))]
     frame["y"] = frame.pop("y")
     study = assay.run(frame, "y", learners=["logistic"], n_jobs=1, kinds={"+id": "id"}, open_test=False)
@@ -815,3 +821,32 @@ def test_predictions_hold_nothing_that_a_spreadsheet_would_run(tmp_path, monkeyp
     for cell in (cell for row in rows for cell in row):
         assert not cell.startswith(("=", "@", "\t", "\r")), cell
         assert not cell.startswith(("+", "-")) or float(cell) is not None
+    assert not any(control in done.output + text for control in "\x1b\x9b")
+    told = call(*args, "--json").stdout
+    assert json.loads(told)["rows"]
+    assert not any(control in told for control in "\x1b\x9b")
+
+
+def test_one_function_writes_csv():
+    source = Path(assay.__file__).parent
+    writers = [path.name for path in source.rglob("*.py") if re.search(r"\.to_csv\(|csv\.writer", path.read_text())]
+    assert writers == ["spreadsheet.py"]
+
+
+def test_what_a_spreadsheet_or_a_terminal_would_obey_is_inert():
+    run = ["=1+1", "+1+1", "-1+1", "@x", "\t=1", "\n=1", "\uff1d1"]
+    cells = [*run, "\r=1", "\x1b[2J", "-1.5", "+1e6", "a=b", "two\nlines"]
+    frame = pd.DataFrame({"=head": cells, "@n": np.arange(len(cells)) - 5.0})
+    rows = list(csv.reader(io.StringIO(csv_text(frame), newline="")))
+    assert rows[0] == ["'=head", "'@n"]
+    assert [row[0] for row in rows[1:]] == [*(f"'{cell}" for cell in run), "'?=1", "?[2J", *cells[-4:]]
+    assert [float(row[1]) for row in rows[1:]] == frame["@n"].tolist()
+    kinds = frame.astype({"=head": "category"}).assign(text=frame["=head"].astype("string"))
+    assert [row[0] for row in csv.reader(io.StringIO(csv_text(kinds), newline=""))] == [row[0] for row in rows]
+
+
+def test_tables_too_small_for_test_rows_are_refused_in_plain_words(tmp_path):
+    houses(1).to_csv(tmp_path / "one.csv", index=False)
+    done = call("run", str(tmp_path / "one.csv"), "-t", "price", env={"ASSAY_HOME": str(tmp_path / "home")})
+    assert done.exit_code == 2
+    assert "one.csv has 1 row with a target, too few to set test rows aside; give it more rows" in done.output

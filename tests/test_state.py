@@ -209,3 +209,21 @@ def test_what_does_not_fit_is_named():
     tree["version"] = 2
     with pytest.raises(StateError, match=r"linear\.Ridge of version 2, not 1"):
         from_state(tree, arrays, no_guests)
+
+
+def test_an_array_that_many_share_and_labels_with_one_long_one_come_back():
+    # What would be refused when read, because it multiplies the file's bytes, is written in another way.
+    shared, labels = np.arange(300_000.0), np.array(["x"] * 2000 + ["x" * 2000])
+    tree, arrays = to_state({"shared": [shared] * 30, "labels": [labels] * 2}, no_guests)
+    assert len(arrays) == 8
+    found = from_state(tree, arrays, no_guests)
+    assert all(np.array_equal(one, shared) for one in found["shared"])
+    assert all(np.array_equal(one, labels) for one in found["labels"])
+    few = np.array(["no", "yes", "a rather long name of a class"])
+    assert again(few).dtype == few.dtype
+
+
+def test_keys_that_could_share_a_hash_are_refused():
+    for node in ({"dict": [[2**65, 1]]}, {"dict": [[{"tuple": [2**65]}, 1]]}, {"labels": [2**65], "fixed": False}):
+        with pytest.raises(StateError):
+            from_state(node, [], no_guests)

@@ -119,7 +119,7 @@ def as_guest(spoil: Callable[[Members], Members]) -> Callable[[Members], Members
         inside = schema["content"].get("pipeline", schema) if isinstance(schema.get("content"), dict) else schema
         part = {**inside, "protocol": schema.get("protocol"), "_skops_version": "0.16"}
         tree = {"dict": [["pipeline", {"foreign": TRUSTED, "member": 0}]]}
-        blob = zipped({"schema.json": json.dumps(part).encode()})
+        blob = zipped({"schema.json": json.dumps(part).encode()}, method=zipfile.ZIP_STORED)
         parts = {"model/schema.json": json.dumps(tree).encode(), "model/000000.bin": blob}
         return sealed({"about.json": members["about.json"], **parts})
 
@@ -207,8 +207,8 @@ def _schemas(sentinel: Path) -> Iterator[tuple[str, Callable[[Members], Members]
     )
     yield "file that is not there", pipeline(node("NdArrayNode", "numpy.ndarray", type="numpy", file="000001.npy"))
     yield "no pipeline but text", pipeline(words("predict"))
-    yield "a million nested lists", _nested
-    yield "number of a million digits", _digits
+    yield "sixty thousand nested lists", _nested
+    yield "number of a hundred thousand digits", _digits
     yield (
         "neighbours that are a module",
         pipeline(
@@ -232,12 +232,12 @@ def _schemas(sentinel: Path) -> Iterator[tuple[str, Callable[[Members], Members]
 
 
 def _nested(members: Members) -> Members:
-    deep = b"[" * 1_000_000 + b"]" * 1_000_000
+    deep = b"[" * 60_000 + b"]" * 60_000
     return sealed({"about.json": members["about.json"], "model/schema.json": b'{"protocol":2,"a":' + deep + b"}"})
 
 
 def _digits(members: Members) -> Members:
-    return sealed({**members, "model/schema.json": b'{"protocol":' + b"9" * 1_000_000 + b"}"})
+    return sealed({**members, "model/schema.json": b'{"protocol":' + b"9" * 100_000 + b"}"})
 
 
 def npy(array: Any, *, header: str | None = None) -> bytes:
@@ -318,8 +318,12 @@ def _containers(sentinel: Path) -> Iterator[tuple[str, Callable[[Members], bytes
     yield "member given twice", _twice
     yield "link", lambda m: zipped(m, attributes=(0o120000 | 0o777) << 16)
     yield "flat bomb", lambda m: zipped(sealed({**m, "arrays/residuals.npy": npy(np.zeros(10_000_000))}))
+    yield "small bomb", lambda m: zipped(sealed({**m, "arrays/residuals.npy": npy(np.zeros(6_000_000))}))
+    yield "many small bombs", lambda m: _alone(m, [{"array": at} for at in range(60)], *[np.zeros(100_000)] * 60)
     yield "nested bomb", lambda m: zipped(sealed({**m, "model/000099.zip": zipped({"a": bytes(20_000_000)})}))
     yield "bomb in JSON", lambda m: zipped(sealed({**m, "about.json": b" " * 70_000_000}))
+    yield "bomb of lists in JSON", lambda m: _about(m, schema={"x": [[]] * 4_000_000})
+    yield "bomb in what skops wrote", _guest_bomb
     yield "size of a terabyte declared", lambda m: _declare(zipped(m), 0xFFFFFF00)
     yield "size of one byte declared", lambda m: _declare(zipped(m), 1)
     yield "256 MiB declared as 1000 bytes", _understated
@@ -335,8 +339,18 @@ def _containers(sentinel: Path) -> Iterator[tuple[str, Callable[[Members], bytes
         "one label as long as all others",
         lambda m: _alone(m, {"labels": ["x"] * 20000 + ["x" * 20000], "fixed": True}),
     )
-    yield "one array as each column of a table", lambda m: _alone(m, _table(100), np.zeros(250_000))
-    yield "one array twenty thousand times", lambda m: _alone(m, [{"array": 0}] * 20_000, np.zeros(1000))
+    yield (
+        "many labels, each as long as the longest",
+        lambda m: _alone(m, [{"labels": ["x"] * 1000 + ["x" * 1000], "fixed": True}] * 60),
+    )
+    yield "one array as each column of a table", lambda m: _alone(m, _table(100), np.zeros(4_000_000))
+    yield "one array of noise as each column", lambda m: _alone(m, _table(100), _noise(250_000), stored=True)
+    yield "one array a million times", lambda m: _alone(m, [{"array": 0}] * 1_000_000, np.zeros(1000))
+    yield "one array a million times, not packed", _repeated
+    yield "table of a million columns without rows", lambda m: _alone(m, _empty_table(1_000_000), np.zeros(0))
+    yield "table of many columns without rows", lambda m: _alone(m, _empty_table(20_000), np.zeros(0), stored=True)
+    yield "keys with one hash", lambda m: _alone(m, _same_hash(100_000), stored=True)
+    yield "labels with one hash", _same_labels
     yield "model that was never fitted", lambda m: _alone(m, {"object": "linear.Ridge", "version": 1})
     yield "pipeline of nothing", lambda m: _alone(m, _pipeline(["model", None]))
     yield (
@@ -350,15 +364,61 @@ def _about(members: Members, **more: Any) -> bytes:
     return zipped(sealed({**members, "about.json": json.dumps({**json.loads(members["about.json"]), **more}).encode()}))
 
 
-def _alone(members: Members, part: Any, *arrays: np.ndarray) -> bytes:
-    """A file whose pipeline is the given node."""
-    tree = json.dumps({"dict": [["pipeline", part]]}).encode()
+def _alone(members: Members, part: Any, *arrays: np.ndarray, stored: bool = False) -> bytes:
+    """A file whose pipeline is the given node; stored as it is, its size allows for more."""
+    tree = json.dumps({"dict": [["pipeline", part]]}, separators=(",", ":")).encode()
     numbered = {f"model/{at:06d}.npy": npy(one) for at, one in enumerate(arrays)}
-    return zipped(sealed({"about.json": members["about.json"], "model/schema.json": tree, **numbered}))
+    method = zipfile.ZIP_STORED if stored else zipfile.ZIP_DEFLATED
+    parts = {"about.json": members["about.json"], "model/schema.json": tree, **numbered}
+    return zipped(sealed(parts), method=method)
+
+
+def _noise(size: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=size)
 
 
 def _table(columns: int) -> dict[str, Any]:
     return {"table": [[f"x{j}" for j in range(columns)], {"array": 0}, [{"array": 0}] * columns]}
+
+
+def _empty_table(columns: int) -> dict[str, Any]:
+    return {"table": [[0] * columns, {"array": 0}, [[]] * columns]}
+
+
+def _repeated(members: Members) -> bytes:
+    return _alone(members, [{"array": 0}] * 1_000_000, _noise(1000), stored=True)
+
+
+def _same_hash(keys: int) -> dict[str, Any]:
+    """Python's hash of a whole number is its remainder of 2^61 - 1."""
+    return {"dict": [[k * (2**61 - 1), 0] for k in range(1, keys + 1)]}
+
+
+def _same_labels(members: Members) -> bytes:
+    labels = {"labels": [k * (2**61 - 1) for k in range(1, 100_001)], "fixed": False}
+    state = {"n_features_in_": 1, "n_outputs_": 1, "classes_": labels}
+    node = {"object": "sklearn.DummyClassifier", "version": 1, "state": state}
+    return _alone(members, node, stored=True)
+
+
+def _guest_bomb(members: Members) -> bytes:
+    """An archive of skops with an array of zeros that unpacks to a thousand times its size."""
+    blob = zipped({"schema.json": b"{}", "1.npy": npy(np.zeros(4_000_000))})
+    tree = json.dumps({"dict": [["pipeline", {"foreign": TRUSTED, "member": 0}]]}).encode()
+    return zipped(
+        sealed({"about.json": members["about.json"], "model/schema.json": tree, "model/000000.bin": blob}),
+    )
+
+
+def large(folder: Path, size: int) -> Path:
+    """A sound model file of about `size` bytes, most of which are names: what a wide table leaves."""
+    rng = np.random.default_rng(size)
+    names = [f"{name:x}" for name in rng.integers(0, 2**24, size=max(1, size // 4)).tolist()]
+    frame = pd.DataFrame({"a": np.arange(30.0)})
+    model = Pipeline([("columns", Columns({"a": "number"})), ("model", DecisionTreeRegressor())])
+    parts = {"pipeline": model.fit(frame, frame["a"]), "task": "regression", "target": "y", "schema": {"names": names}}
+    save_model(folder / f"large{size}.assay", parts)
+    return folder / f"large{size}.assay"
 
 
 def _pipeline(*steps: list[Any]) -> dict[str, Any]:
@@ -469,7 +529,7 @@ def files(folder: Path, sentinel: Path) -> dict[str, Path]:
     contents |= {
         f"{name}, as a guest": zipped(as_guest(spoil)(members))
         for name, spoil in _schemas(sentinel)
-        if "million" not in name
+        if "thousand" not in name
     }
     contents |= dict(_trees(folder))
     paths = {}

@@ -217,8 +217,22 @@ def test_saving_leaves_the_model_alone(tmp_path):
 
 def test_nothing_but_zeros_is_not_taken_for_a_bomb(tmp_path):
     _, y, _ = table()
-    found = again(fitted(piped(assay.linear.Ridge()), y), tmp_path, residuals=np.zeros(9_000_000))  # above 64 MiB
-    assert found["residuals"].size == 9_000_000
+    names = [f"column {k:06}" for k in range(50_000)]  # text that packs well, too
+    found = again(
+        fitted(piped(assay.linear.Ridge()), y), tmp_path, residuals=np.zeros(400_000), schema={"names": names}
+    )
+    assert found["residuals"].size == 400_000
+    assert found["schema"]["names"] == names
+
+
+def test_a_file_that_packs_too_well_is_opened_with_a_limit(tmp_path):
+    # Files of this version were once packed as well as they can be.
+    members = {**malicious.good(tmp_path), "arrays/residuals.npy": malicious.npy(np.zeros(400_000))}
+    path = tmp_path / "old.assay"
+    path.write_bytes(malicious.zipped(malicious.sealed(members)))
+    with pytest.raises(StoreError, match=r"zip bombs do.*assay convert .*old\.assay NEW\.assay --limit 32"):
+        load_model(path)
+    assert load_model(path, limit=10**7)["residuals"].size == 400_000
 
 
 # What does not belong there.
@@ -291,10 +305,16 @@ def test_python_itself_cannot_be_trusted(harmful):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
-def test_a_directory_that_lies_takes_no_memory(harmful):
-    said, grown = mutants.outcome(harmful[0]["256 MiB declared as 1000 bytes"], None)
-    assert said.startswith("refused")
-    assert grown < 64 << 20
+def test_crafted_files_take_no_more_than_twice_the_memory_of_an_honest_one(harmful, tmp_path):
+    honest = make.FOLDER / "v2" / "forest.assay"
+    assert mutants.use(honest, None) == "predicted"  # loads what it needs before the others are measured
+    usual = mutants.outcome(honest, None)[1]
+    for name, path in harmful[0].items():
+        large = path.stat().st_size > 1 << 20
+        limit = mutants.outcome(malicious.large(tmp_path, path.stat().st_size), None)[1] if large else usual
+        said, grown = mutants.outcome(path, None)
+        assert said.startswith("refused"), name
+        assert grown <= 2 * limit + (8 << 20), name
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")

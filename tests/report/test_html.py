@@ -299,7 +299,7 @@ def test_small_pieces():
     assert len(plain("x" * 99)) == 28
     assert "<" not in json_block({"</script>": float("nan")})
     assert json.loads(json_block([float("inf"), 1.5])) == [None, 1.5]
-    cells = base64.b64decode(csv_uri(["a"], [["=cmd()"], [-1.5]]).split("base64,")[1]).decode()
+    cells = base64.b64decode(csv_uri(pd.DataFrame({"a": ["=cmd()", -1.5]})).split("base64,")[1]).decode()
     assert cells.splitlines() == ["a", "'=cmd()", "-1.5"]
     drawn = picture(None, (2, 2), 'a "quoted" <alt>', paint=lambda axes: axes.set_title("<b>&$"))
     assert 'aria-label="a &#34;quoted&#34; &lt;alt&gt;"' in drawn

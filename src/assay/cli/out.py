@@ -20,6 +20,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from assay.words import plural as count
+from assay.words import printable
+
 __all__ = [
     "LONGEST",
     "clean",
@@ -35,6 +38,8 @@ __all__ = [
 ]
 
 BREAK = re.compile(r"[\t\n\v\f\r\x85\u2028\u2029]+")
+CONTROL = re.compile(r"[\x7f-\x9f]")
+"""Letters that steer a terminal and that JSON lets through."""
 LONGEST = 600
 """Characters of a sentence at most; a table may have names of any length."""
 INDENT, BETWEEN = 2, 2
@@ -49,17 +54,8 @@ def clean(words: Any, width: int = LONGEST) -> str:
     >>> clean("two\\nlines \\x1b[31mred"), clean("a" * 100, 10)
     ('two lines ?[31mred', 'aaaaaaa...')
     """
-    plain = "".join(letter if letter.isprintable() else "?" for letter in BREAK.sub(" ", str(words)).strip())
+    plain = printable(BREAK.sub(" ", str(words)).strip())
     return plain if len(plain) <= width else plain[: width - 3] + "..."
-
-
-def count(number: int, noun: str, plural: str | None = None) -> str:
-    """A number with its noun; `plural` where it is not formed with an s.
-
-    >>> count(1, "row"), count(1200, "row"), count(2, "entry", "entries")
-    ('1 row', '1,200 rows', '2 entries')
-    """
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def results() -> Console:
@@ -78,8 +74,9 @@ def complain(words: str) -> None:
 
 
 def document(found: Any) -> None:
-    """One JSON document on standard output; a figure that is not finite is null."""
-    sys.stdout.write(json.dumps(_finite(found), ensure_ascii=False, allow_nan=False, indent=2) + "\n")
+    """One JSON document on standard output; a figure that is not finite is null, and no letter is a command."""
+    text = json.dumps(_finite(found), ensure_ascii=False, allow_nan=False, indent=2)
+    sys.stdout.write(CONTROL.sub(lambda letter: f"\\u{ord(letter[0]):04x}", text) + "\n")
 
 
 def _finite(found: Any) -> Any:

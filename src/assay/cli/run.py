@@ -74,13 +74,15 @@ def demo(ctx: typer.Context, *, json_: Json = False, explain: Explain = False, *
     """
     from sklearn.datasets import load_breast_cancer
 
+    from assay.experiment.table.spreadsheet import csv_text
+
     options = {"out": "out/demo", **options_of(ctx, given)}
     refuse_unwritable(options["out"])
     bunch = load_breast_cancer(as_frame=True)
     frame = bunch.data.assign(diagnosis=[str(bunch.target_names[code]) for code in bunch.target])
     path = Path(options["out"]) / "breast_cancer.csv"
     path.parent.mkdir(parents=True, exist_ok=True)
-    frame.to_csv(path, index=False)
+    path.write_text(csv_text(frame))
     before = os.environ.get("ASSAY_HOME")
     with tempfile.TemporaryDirectory(prefix="assay-demo-") as home, session(json_) as shown:
         os.environ["ASSAY_HOME"] = home
@@ -114,7 +116,7 @@ def predict(
     if output is not None and Path(output).suffix not in (".csv", ".tsv", ".parquet"):
         raise ParameterError(f"unknown output format {Path(output).suffix!r}", remedy="use .csv, .tsv or .parquet")
     from assay.experiment.model_file.predict import predict_rows
-    from assay.experiment.table.spreadsheet import inert_frame
+    from assay.experiment.table.spreadsheet import csv_text
 
     with live.heard(json_):
         made = predict_rows(model, table, level=level, trust=tuple(trust or ()))
@@ -127,7 +129,7 @@ def predict(
         out.document({**told, "rows": json.loads(found.to_json(orient="records"))})
         return
     if output is None:
-        inert_frame(found).to_csv(sys.stdout, index=False)
+        sys.stdout.write(csv_text(found))
     else:
         rows = f"{out.count(len(found), 'prediction')} in {output}"
         out.lines([f"{rows}; the column 'row' is the row number in {table}, from 1."], indent=0)
@@ -144,12 +146,15 @@ def convert(
     old: Annotated[str, typer.Argument(metavar="OLD", help="A model file of any version up to the current one.")],
     new: Annotated[str, typer.Argument(metavar="NEW", help="Where to write it in the current version.")],
     trust: Trust = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="BYTES", help="Unpacked bytes at most, whatever the file's size.")
+    ] = None,
 ) -> None:
     """Rewrite a model file in the current version of the format."""
     from assay.experiment.model_file import load_model, save_model
 
     trusted = tuple(trust or ())
-    parts = load_model(old, trust=trusted)
+    parts = load_model(old, trust=trusted, limit=limit)
     parts.pop("checksum")
     checksum = save_model(new, parts, trust=trusted)
     out.lines([f"wrote {new} (SHA-256 {checksum})"], indent=0)
@@ -161,7 +166,6 @@ def _write_table(frame: Any, path: Path) -> None:
     if path.suffix == ".parquet":
         write_beside(path, frame.to_parquet(index=False))
     else:
-        from assay.experiment.table.spreadsheet import inert_frame
+        from assay.experiment.table.spreadsheet import csv_text
 
-        separator = "\t" if path.suffix == ".tsv" else ","
-        write_beside(path, inert_frame(frame).to_csv(index=False, sep=separator).encode())
+        write_beside(path, csv_text(frame, "\t" if path.suffix == ".tsv" else ",").encode())

@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module, invalidate_caches
 from typing import Any
@@ -131,6 +131,66 @@ def _machine(n: int, p: int) -> float:
 
 _ALL, _MORE, _MOST = PANELS, PANELS[1:], PANELS[2:]
 
+
+def _both(
+    name: str, about: str, module: str, stem: str, fixed: Mapping[str, Any], *rest: Any, **more: Any
+) -> Iterator[Learner]:
+    """A learner of both tasks, whose estimators are called alike."""
+    for task, ending in zip(TASKS, ("Regressor", "Classifier"), strict=True):
+        yield Learner(name, task, about.format(task=task), _lazy(module, stem + ending, **fixed), *rest, **more)
+
+
+_BOTH = (
+    *_both(
+        "tree",
+        "one {task} tree, pruned by cross-validation (one-standard-error rule)",
+        "assay.trees",
+        "PrunedTree",
+        {"min_samples_leaf": 5},
+        40,
+        _ALL,
+        lambda n, p: 12 * _trees(n, p),
+        encode="native",
+        scale=False,
+    ),
+    *_both(
+        "nearest neighbours",
+        "mean or vote of the k nearest rows, k chosen by leave-one-out",
+        "assay.neighbors",
+        "KNeighbors",
+        {"n_neighbors": "loo"},
+        50,
+        _MORE,
+        lambda n, p: 2.0 * n * n * p,
+    ),
+    *_both(
+        "boosting",
+        "gradient boosted trees",
+        "assay.trees",
+        "GradientBoosting",
+        {},
+        70,
+        _ALL,
+        lambda n, p: 100 * 8.0 * n * p + 1e8,
+        {"learning_rate": [0.05, 0.1], "max_leaf_nodes": [7, 31]},
+        (("max_leaf_nodes", "low"), ("learning_rate", "low")),
+        "native",
+        scale=False,
+    ),
+    *_both(
+        "neural network",
+        "one hidden layer of 32 units, ridge-penalised",
+        "assay.neural",
+        "NeuralNetwork",
+        {"hidden": (32,)},
+        80,
+        _MORE,
+        _network,
+        {"alpha": [0.0001, 0.01, 0.1]},
+        (("alpha", "high"),),
+    ),
+)
+
 _REGRESSION = (
     Learner(
         BASELINE,
@@ -179,26 +239,6 @@ _REGRESSION = (
         lambda n, p: 20.0 * n * p * p,
     ),
     Learner(
-        "tree",
-        "regression",
-        "one regression tree, pruned by cross-validation (one-standard-error rule)",
-        _lazy("assay.trees", "PrunedTreeRegressor", min_samples_leaf=5),
-        40,
-        _ALL,
-        lambda n, p: 12 * _trees(n, p),
-        encode="native",
-        scale=False,
-    ),
-    Learner(
-        "nearest neighbours",
-        "regression",
-        "mean of the k nearest rows, k chosen by leave-one-out",
-        _lazy("assay.neighbors", "KNeighborsRegressor", n_neighbors="loo"),
-        50,
-        _MORE,
-        lambda n, p: 2.0 * n * n * p,
-    ),
-    Learner(
         "random forest",
         "regression",
         "200 trees, a third of the columns tried at each split",
@@ -213,19 +253,6 @@ _REGRESSION = (
         judged="oob",
     ),
     Learner(
-        "boosting",
-        "regression",
-        "gradient boosted trees",
-        _lazy("assay.trees", "GradientBoostingRegressor"),
-        70,
-        _ALL,
-        lambda n, p: 100 * 8.0 * n * p + 1e8,
-        {"learning_rate": [0.05, 0.1], "max_leaf_nodes": [7, 31]},
-        (("max_leaf_nodes", "low"), ("learning_rate", "low")),
-        "native",
-        scale=False,
-    ),
-    Learner(
         "support vectors",
         "regression",
         "support vector regression with a Gaussian kernel, C and epsilon in standard deviations of the target",
@@ -235,17 +262,6 @@ _REGRESSION = (
         _machine,
         {"C": [0.1, 1.0, 10.0, 100.0], "gamma": [0.01, "scale"]},
         (("C", "low"),),
-    ),
-    Learner(
-        "neural network",
-        "regression",
-        "one hidden layer of 32 units, ridge-penalised",
-        _lazy("assay.neural", "NeuralNetworkRegressor", hidden=(32,)),
-        80,
-        _MORE,
-        _network,
-        {"alpha": [0.0001, 0.01, 0.1]},
-        (("alpha", "high"),),
     ),
 )
 
@@ -311,26 +327,6 @@ _CLASSIFICATION = (
         memory=_scatters,
     ),
     Learner(
-        "tree",
-        "classification",
-        "one classification tree, pruned by cross-validation (one-standard-error rule)",
-        _lazy("assay.trees", "PrunedTreeClassifier", min_samples_leaf=5),
-        40,
-        _ALL,
-        lambda n, p: 12 * _trees(n, p),
-        encode="native",
-        scale=False,
-    ),
-    Learner(
-        "nearest neighbours",
-        "classification",
-        "vote of the k nearest rows, k chosen by leave-one-out",
-        _lazy("assay.neighbors", "KNeighborsClassifier", n_neighbors="loo"),
-        50,
-        _MORE,
-        lambda n, p: 2.0 * n * n * p,
-    ),
-    Learner(
         "random forest",
         "classification",
         "200 trees, the square root of the number of columns tried at each split",
@@ -345,19 +341,6 @@ _CLASSIFICATION = (
         judged="oob",
     ),
     Learner(
-        "boosting",
-        "classification",
-        "gradient boosted trees",
-        _lazy("assay.trees", "GradientBoostingClassifier"),
-        70,
-        _ALL,
-        lambda n, p: 100 * 8.0 * n * p + 1e8,
-        {"learning_rate": [0.05, 0.1], "max_leaf_nodes": [7, 31]},
-        (("max_leaf_nodes", "low"), ("learning_rate", "low")),
-        "native",
-        scale=False,
-    ),
-    Learner(
         "support vectors",
         "classification",
         "support vector machine, Gaussian kernel, C and gamma chosen by cross-validation, calibrated probabilities",
@@ -365,17 +348,6 @@ _CLASSIFICATION = (
         65,
         _MORE,
         lambda n, p: 30 * _machine(n, p),
-    ),
-    Learner(
-        "neural network",
-        "classification",
-        "one hidden layer of 32 units, ridge-penalised",
-        _lazy("assay.neural", "NeuralNetworkClassifier", hidden=(32,)),
-        80,
-        _MORE,
-        _network,
-        {"alpha": [0.0001, 0.01, 0.1]},
-        (("alpha", "high"),),
     ),
 )
 
@@ -386,7 +358,7 @@ def learners(task: str | None = None) -> list[Learner]:
     >>> [learner.name for learner in learners("regression")][:3]
     ['baseline', 'least squares', 'lasso']
     """
-    every = sorted([*_REGRESSION, *_CLASSIFICATION], key=lambda learner: learner.order)
+    every = sorted([*_REGRESSION, *_CLASSIFICATION, *_BOTH], key=lambda learner: learner.order)
     return [learner for learner in every if task is None or learner.task == task]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from assay import __version__
+from assay.experiment.options import declared
 from assay.experiment.panel import BASELINE
 from assay.experiment.state import Context, StudyState, made
 from assay.experiment.test_set.vault import Vault
@@ -167,23 +168,9 @@ def _command() -> str:
 def code(state: StudyState) -> str:
     """A plain script that repeats the study."""
     plan, name = state.plan, made(state.parted).name
-    shown = {
-        "task": plan.task,
-        "panel": plan.panel,
-        "learners": list(plan.learners),
-        "metric": plan.metric,
-        "cv": plan.cv,
-        "repeats": plan.repeats,
-        "group": plan.group,
-        "time": plan.time,
-        "looks": plan.looks,
-        "select": plan.select,
-        "level": plan.level,
-        "correction": plan.correction,
-        "seed": plan.seed,
-        "kinds": dict(plan.kinds),
-    }
-    lines = [f"    {name}={value!r}," for name, value in shown.items() if value is not None]
+    shown = {**plan.state(), "kinds": dict(plan.kinds)}
+    given = [one for one in declared() if shown.get(one) is not None]
+    lines = [f"    {one}={shown[one]!r}," for one in given]
     return "\n".join(
         [
             f'"""Repeats study {name}: the same rows, the same seal, the same predictions, no new look."""',

@@ -279,11 +279,6 @@ class Study:
     test = opened
 
     @property
-    def despite(self) -> tuple[str, ...]:
-        """Codes of serious checks that are answered."""
-        return self._context.despite
-
-    @property
     def files(self) -> dict[str, str]:
         """The files that `publish` wrote."""
         return dict(self._state.published.files)

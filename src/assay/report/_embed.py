@@ -6,7 +6,6 @@ the page, so that they follow its light or dark colours. Whatever comes from a t
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import io
 import json
@@ -20,13 +19,14 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 from markupsafe import Markup, escape
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from assay.errors import ReportWarning
-from assay.experiment.table.spreadsheet import inert
+from assay.experiment.table.spreadsheet import csv_text
 from assay.numbers import fmt
 from assay.report.draw import draw
 from assay.report.draw_experiment import PLAIN, safe
@@ -228,17 +228,13 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def csv_uri(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def csv_uri(frame: pd.DataFrame) -> str:
     """A CSV file as an address; text that a spreadsheet would run as a formula gets a quote in front.
 
-    >>> csv_uri(["a"], [["=1+1"]])
-    'data:text/csv;charset=utf-8;base64,YQ0KJz0xKzENCg=='
+    >>> csv_uri(pd.DataFrame({"a": ["=1+1"]}))
+    'data:text/csv;charset=utf-8;base64,YQonPTErMQo='
     """
-    file = io.StringIO()
-    writer = csv.writer(file)
-    writer.writerow([inert(name) for name in columns])
-    writer.writerows([inert(value) for value in row] for row in rows)
-    return "data:text/csv;charset=utf-8;base64," + b64encode(file.getvalue().encode("utf-8", "replace")).decode()
+    return "data:text/csv;charset=utf-8;base64," + b64encode(csv_text(frame).encode("utf-8", "replace")).decode()
 
 
 def sentence(words: Any) -> str:

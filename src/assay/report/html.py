@@ -95,7 +95,7 @@ def render(study: Study) -> str:
             cards=_cards(study),
             sections=sections,
             numbers=json_block(told),
-            csv=csv_uri(list(board.columns), board.astype(object).where(board.notna(), "").to_numpy().tolist()),
+            csv=csv_uri(board),
             about=_about(study),
             made=told["manifest"],
         )

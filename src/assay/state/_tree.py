@@ -26,10 +26,24 @@ __all__ = ["from_state", "to_state"]
 
 Array = np.ndarray
 DEEPEST = 50
-SHARED, SPARE = 4, 16 << 20
+SHARED, SPARE = 4, 1 << 20
 """How often the bytes of all arrays may be referred to, and how many more: each place is checked, or copied."""
-LETTERS = 64 << 20
-"""Bytes of one array of text at most; every entry takes as many as the longest."""
+PADDED = 16
+"""Bytes of an array of text for each letter and entry, beyond which they count as padding: an array takes as much for
+each entry as for the longest."""
+
+
+def _padding(texts: Sequence[str]) -> int:
+    """Bytes that an array of the texts takes beyond what is proportional to them."""
+    longest = max(map(len, texts), default=0)
+    return max(0, 4 * len(texts) * longest - PADDED * sum(len(one) + 1 for one in texts))
+
+
+def _objects(entries: Sequence[Any]) -> Array:
+    """An array of the entries as they are."""
+    out = np.empty(len(entries), dtype=object)
+    out[:] = entries
+    return out
 
 
 # Writing.
@@ -41,7 +55,8 @@ class _Writer:
     def __init__(self, foreign: Callable[[Any], Any]) -> None:
         self.arrays: list[Array] = []
         self.foreign = foreign
-        self._numbers: dict[int, int] = {}
+        self.padding = SPARE
+        self._numbers: dict[int, tuple[int, int]] = {}
         self._above: list[int] = []
 
     def node(self, value: Any) -> Any:
@@ -84,13 +99,17 @@ class _Writer:
     def _array(self, value: Array) -> Any:
         if value.dtype.kind in "OUS":
             need(value.ndim == 1, "it has an array of objects")
-            return {"labels": [self.node(one) for one in value.tolist()], "fixed": value.dtype.kind == "U"}
+            texts = value.tolist()
+            self.padding -= _padding(texts) if value.dtype.kind == "U" else 0
+            return {"labels": [self.node(one) for one in texts], "fixed": value.dtype.kind == "U" and self.padding >= 0}
         if value.dtype.kind not in "biuf":
             raise DataTypeError(f"an array of {value.dtype} cannot be stored", remedy="use numbers or text")
-        if id(value) not in self._numbers:  # the array is kept, so that its id is not given away meanwhile
-            self._numbers[id(value)] = len(self.arrays)
+        number, times = self._numbers.get(id(value), (-1, SHARED))
+        if times == SHARED:  # the array is kept, so that its id is not given away meanwhile
+            number, times = len(self.arrays), 0
             self.arrays.append(value)
-        return {"array": self._numbers[id(value)]}
+        self._numbers[id(value)] = number, times + 1
+        return {"array": number}
 
     def _column(self, column: pd.Series) -> Any:
         values = column.to_numpy()
@@ -140,6 +159,7 @@ class _Reader:
         self.arrays, self.foreign = arrays, foreign
         self.used: set[int] = set()
         self.left = SHARED * sum(one.nbytes for one in arrays) + SPARE
+        self.padding = SPARE
         self.made: list[Any] = []
 
     def value(self, node: Any, depth: int = 0) -> Any:
@@ -166,7 +186,7 @@ class _Reader:
     def _dict(self, value: Any, _node: Any, depth: int) -> dict[Any, Any]:
         need(isinstance(value, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in value))
         keys = [self.value(key, depth) for key, _ in value]
-        need(all(isinstance(key, str | int | float | bool | tuple | None) for key in keys))
+        need(all(isinstance(key, str | int | float | bool | tuple | None) and _hashes_well(key) for key in keys))
         return dict(zip(keys, (self.value(one, depth) for _, one in value), strict=True))
 
     def _array(self, value: Any, _node: Any, _depth: int) -> Array:
@@ -178,22 +198,21 @@ class _Reader:
 
     def _labels(self, value: Any, node: Any, _depth: int) -> Array:
         plain = isinstance(value, list) and all(one is None or isinstance(one, str | int | float) for one in value)
-        need(plain and isinstance(node.get("fixed"), bool))
-        if node["fixed"]:
-            need(all(isinstance(one, str) for one in value))
-            need(4 * len(value) * max(map(len, value), default=0) <= LETTERS, "it has labels that are too long")
-            return np.array(value, dtype=str) if value else np.empty(0, dtype="<U1")
-        out = np.empty(len(value), dtype=object)
-        out[:] = value
-        return out
+        need(plain and all(map(_hashes_well, value)) and isinstance(node.get("fixed"), bool))
+        if not node["fixed"]:
+            return _objects(value)
+        need(all(isinstance(one, str) for one in value))
+        self.padding -= _padding(value)
+        need(self.padding >= 0, "it has labels that are too long")
+        return np.array(value, dtype=str) if value else np.empty(0, dtype="<U1")
 
     def _table(self, value: Any, _node: Any, depth: int) -> pd.DataFrame:
         need(isinstance(value, list) and len(value) == 3 and isinstance(value[2], list))
         heads, index, columns = (self.value(one, depth) for one in value)
         need(isinstance(heads, list) and isinstance(index, np.ndarray) and len(columns) == len(heads))
         need(all(isinstance(one, np.ndarray | list) and len(one) == len(index) for one in columns))
-        series = [pd.Series(one, dtype=None if isinstance(one, np.ndarray) else object) for one in columns]
-        return pd.DataFrame(dict(enumerate(series))).set_axis(heads, axis=1).set_axis(index, axis=0)
+        cells = [one if isinstance(one, np.ndarray) else _objects(one) for one in columns]
+        return pd.DataFrame(dict(enumerate(cells))).set_axis(heads, axis=1).set_axis(index, axis=0)
 
     def _object(self, node: Any, depth: int) -> Any:
         kind = named(node["object"])
@@ -216,6 +235,13 @@ class _Reader:
                 vars(made).update({name: spec.value for name, spec in kind.table.items() if isinstance(spec, left_out)})
         self.made.append((made, kind))
         return made
+
+
+def _hashes_well(key: Any) -> bool:
+    """Numbers as long as one likes can be chosen to have one hash, so that a dict of them takes for ever."""
+    if isinstance(key, tuple):
+        return all(map(_hashes_well, key))
+    return not isinstance(key, int) or -(2**63) <= key < 2**64
 
 
 def _ordered(value: Any, spec: Constraint) -> Any:

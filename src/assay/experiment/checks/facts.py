@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,7 @@ import pandas as pd
 from assay.errors import DataError
 from assay.experiment.checks.profile import Column, Target
 
-__all__ = ["SEVERITIES", "Check", "Facts", "check_names", "idle", "listed", "passed", "plural", "verb"]
+__all__ = ["SEVERITIES", "Check", "Facts", "check_names", "idle", "passed", "verb"]
 
 SEVERITIES = ("info", "warning", "serious")
 
@@ -79,13 +79,6 @@ class Facts:
         return {column.name: _key(column) for column in self.used}
 
 
-def listed(names: Iterable[str], most: int = 5) -> str:
-    """A few names in quotes, and how many more there are."""
-    every = list(names)
-    shown = ", ".join(repr(name if len(name) <= 40 else name[:37] + "...") for name in every[:most])
-    return shown + (f" and {len(every) - most} more" if len(every) > most else "")
-
-
 def passed(code: str, title: str, severity: str, detail: str) -> Check:
     """A check that found nothing."""
     return Check(code, title, "passed", severity, detail)
@@ -94,11 +87,6 @@ def passed(code: str, title: str, severity: str, detail: str) -> Check:
 def idle(code: str, title: str, severity: str, why: str) -> Check:
     """A check that does not apply."""
     return Check(code, title, "not applicable", severity, why)
-
-
-def plural(count: int, word: str) -> str:
-    """A count with its word."""
-    return f"{count:,} {word}" + ("" if count == 1 else "s")
 
 
 def verb(names: Sequence[str] | int, one: str, many: str) -> str:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import chdtrc, ndtr
 
-from assay.experiment.checks.facts import Check, Facts, idle, listed, passed, plural
+from assay.experiment.checks.facts import Check, Facts, idle, passed
 from assay.experiment.checks.profile import Column, Target, auc, ranks, rule_r2, rule_skill, spearman
 from assay.inference import adjust_pvalues
+from assay.words import listed, plural
 
 __all__ = ["leak", "leak_missing", "missing_target"]
 

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from assay.experiment.checks.facts import Check, Facts, idle, listed, passed, plural, verb
+from assay.experiment.checks.facts import Check, Facts, idle, passed, verb
 from assay.experiment.checks.profile import Column, Target, spearman
 from assay.numbers import fmt
+from assay.words import listed, plural
 
 __all__ = [
     "constant",

@@ -16,11 +16,12 @@ from scipy.special import chdtrc
 from scipy.stats import fisher_exact, ks_2samp
 
 from assay.checks import fraction, freeze
-from assay.experiment.checks.facts import Check, check_names, listed
+from assay.experiment.checks.facts import Check, check_names
 from assay.experiment.checks.profile import Column, columns_of
 from assay.inference import adjust_pvalues
 from assay.numbers import fmt
 from assay.results import Result, format_p
+from assay.words import listed
 
 __all__ = ["PartDifferences", "compare_parts"]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import kurtosis, skew
 
-from assay.experiment.checks.facts import Check, Facts, idle, listed, passed, plural, verb
+from assay.experiment.checks.facts import Check, Facts, idle, passed, verb
+from assay.words import listed, plural
 
 __all__ = [
     "few_rows",

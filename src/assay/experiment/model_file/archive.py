@@ -10,10 +10,11 @@ The file is a zip of plain members behind `manifest.json`, which lists their siz
     arrays/NAME.npy            arrays that belong to the model
 
 Refused, before anything is unpacked: names that are not of this list (so no paths out of the archive), names given
-twice, links, encryption, compression other than deflate, anything before the first or after the last byte, more
-unpacked bytes than the limit, and more than 100 bytes unpacked for one packed (beyond 64 MiB). No member is unpacked
+twice, links, encryption, compression other than deflate, anything before the first or after the last byte, and more
+unpacked bytes than the file's own size allows: the memory that a file takes is proportional to its size, whatever it
+claims. Written files keep to that, because a member that compresses better is stored as it is. No member is unpacked
 beyond the size that the directory declares. Arrays hold numbers (objects would be pickles) and exactly as many bytes as
-their header says. Cost: one pass over the bytes. Version 1 differs in the tree of objects alone (`_version1.py`).
+their header says. Cost: one pass over the bytes. Version 1 differs in the tree of objects alone (`version1.py`).
 """
 
 from __future__ import annotations
@@ -23,34 +24,37 @@ import io
 import json
 import os
 import re
-import secrets
+import shlex
 import stat
 import zipfile
 import zlib
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
 
-from assay.errors import StoreError
+from assay.errors import DataError, StoreError
+from assay.experiment.storage.files import write_beside
 
-__all__ = ["LIMIT", "as_npy", "from_npy", "parse", "read_archive", "write_archive"]
+__all__ = ["as_npy", "from_npy", "parse", "read_archive", "write_archive"]
 
 FORMAT, VERSION, READ = "assay-model", 2, (1, 2)
 LIMIT = 2 << 30
 """Unpacked bytes that are read at most, unless the caller allows more."""
-RATIO, SMALL = 100, 64 << 20
-"""Unpacked bytes per packed byte, and the size up to which the ratio does not matter."""
+ALLOWED = {"json": (4, 128 << 10), "npy": (16, 1 << 20), "bin": (16, 1 << 20)}
+"""Unpacked bytes of all members of a kind: so many per byte of the file, and so many more. An object takes some twenty
+times as much memory as its JSON."""
+TINY = 2048
+"""Bytes of a member that is not worth a look: its place in the directory takes enough of the file."""
 WORDS = 64 << 20
 """Bytes of one JSON member at most; a forest of a thousand trees takes ten million."""
 MEMBERS = 200_000
 DIMENSIONS = 32
 MANIFEST, ABOUT, SCHEMA = "manifest.json", "about.json", "model/schema.json"
 NAMES = re.compile(r"manifest\.json|about\.json|model/schema\.json|model/[0-9]{6}\.(npy|bin)|arrays/[a-z_]{1,40}\.npy")
-DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, KeyError, OverflowError)
+DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, KeyError, OverflowError, OSError)
 AGAIN = "do not use this file; get a new copy from its source"
 
 
@@ -67,51 +71,37 @@ def write_archive(path: Path, members: Mapping[str, bytes]) -> str:
     listed = {name: {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in members.items()}
     manifest = {"format": FORMAT, "version": VERSION, "members": listed}
     packed = _pack({MANIFEST: json.dumps(manifest, sort_keys=True).encode(), **members})
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
+    remedy = "choose an existing, writable directory with enough free space"
+    if not path.parent.is_dir():
+        raise StoreError(f"cannot write the model to {str(path)!r} (no such file or directory)", remedy=remedy)
     try:
-        with open(beside, "xb") as file:
-            file.write(packed)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-        _sync_folder(path.parent)
-    except OSError as error:
-        with suppress(OSError):  # a read-only disk refuses even this
-            beside.unlink(missing_ok=True)
-        why = (error.strerror or str(error)).lower()
-        remedy = "choose an existing, writable directory with enough free space"
-        raise StoreError(f"cannot write the model to {str(path)!r} ({why})", remedy=remedy) from error
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+        write_beside(path, packed)
+    except DataError as error:
+        raise StoreError(f"the model file: {error.what}", remedy=remedy) from error
     return hashlib.sha256(packed).hexdigest()
 
 
 def _pack(members: Mapping[str, bytes]) -> bytes:
     """The same members always give the same bytes: no clock, no owner, one order."""
-    total = sum(len(data) for data in members.values())
-    packed = _zip(members, zipfile.ZIP_DEFLATED)
+    packed, entries = _zip(members)
     # What is nearly all zeros is kept as it is, or it would look like a bomb when read.
-    return packed if total <= max(SMALL, RATIO * len(packed)) else _zip(members, zipfile.ZIP_STORED)
+    dense = {one.filename for one in entries if one.file_size > max(TINY, _ratio(one) * one.compress_size)}
+    return _zip(members, dense)[0] if dense else packed
 
 
-def _zip(members: Mapping[str, bytes], method: int) -> bytes:
+def _ratio(entry: zipfile.ZipInfo) -> int:
+    return ALLOWED[entry.filename.rpartition(".")[2]][0]
+
+
+def _zip(members: Mapping[str, bytes], stored: Collection[str] = ()) -> tuple[bytes, list[zipfile.ZipInfo]]:
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", compression=method, compresslevel=1) as archive:
+    with zipfile.ZipFile(buffer, "w") as archive:
         for name, data in members.items():
             entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-            entry.compress_type, entry.create_system, entry.external_attr = method, 3, (stat.S_IFREG | 0o600) << 16
+            entry.compress_type = zipfile.ZIP_STORED if name in stored else zipfile.ZIP_DEFLATED
+            entry.create_system, entry.external_attr = 3, (stat.S_IFREG | 0o600) << 16
             archive.writestr(entry, data, compresslevel=1)
-    return buffer.getvalue()
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name != "nt":  # Windows cannot open a directory, and does not need to
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    return buffer.getvalue(), archive.infolist()
 
 
 def as_npy(array: np.ndarray) -> bytes:
@@ -124,32 +114,42 @@ def as_npy(array: np.ndarray) -> bytes:
 # Reading.
 
 
-def read_archive(path: Path, limit: int = LIMIT) -> tuple[dict[str, bytes], str, int]:
-    """The members that the manifest lists, checked, the SHA-256 of the file, and its version."""
-    data = _bytes_of(path, limit)
-    if data[:4] != b"PK\x03\x04":
-        kind = "is empty" if not data else "is not an assay model file"
-        raise refuse(path, kind, "pass a file that assay wrote; pickle and joblib files are never loaded")
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            entries = archive.infolist()
-            _check_entries(path, entries, limit, len(data))
-            # The end record is 22 bytes long; anything behind it, or a comment in it, would be carried along unseen.
-            ends = data[-22:-18] == b"PK\x05\x06" and not archive.comment
-            if not ends or min(entry.header_offset for entry in entries) != 0:
-                raise refuse(path, "has bytes that belong to no member")
-            members = {entry.filename: _unpacked(archive, entry) for entry in entries}
-    except StoreError:
-        raise
-    except RuntimeError as error:  # how zipfile says that a password is needed
-        raise refuse(path, "is encrypted") from error
-    except DAMAGE as error:
-        raise refuse(path, "is damaged or truncated") from error
+def read_archive(path: Path, limit: int | None = None) -> tuple[dict[str, bytes], str, int]:
+    """The members that the manifest lists, checked, the SHA-256 of the file, and its version.
+
+    With a `limit` nothing but that many unpacked bytes is asked of the sizes.
+    """
+    with _opened(path, LIMIT if limit is None else limit) as file:
+        try:
+            members = _members(path, file, limit)
+            file.seek(0)
+            checksum = hashlib.file_digest(file, "sha256").hexdigest()
+        except StoreError:
+            raise
+        except RuntimeError as error:  # how zipfile says that a password is needed
+            raise refuse(path, "is encrypted") from error
+        except DAMAGE as error:
+            raise refuse(path, "is damaged or truncated") from error
     version = _check_manifest(path, members)
     for name, content in members.items():
         if name.endswith(".npy"):
             _check_npy(path, name, content)
-    return members, hashlib.sha256(data).hexdigest(), version
+    return members, checksum, version
+
+
+def _members(path: Path, file: io.BufferedReader, limit: int | None) -> dict[str, bytes]:
+    """What the archive holds, unpacked only if its directory is in order."""
+    with zipfile.ZipFile(file) as archive:
+        entries = archive.infolist()
+        packed = file.seek(0, os.SEEK_END)
+        _check_entries(path, entries)
+        _check_sizes(path, entries, limit, packed)
+        # The end record is 22 bytes long; anything behind it, or a comment in it, would be carried along unseen.
+        file.seek(packed - 22)
+        ends = file.read(4) == b"PK\x05\x06" and not archive.comment
+        if not ends or min(entry.header_offset for entry in entries) != 0:
+            raise refuse(path, "holds bytes that belong to no member")
+        return {entry.filename: _unpacked(archive, entry) for entry in entries}
 
 
 def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
@@ -161,26 +161,33 @@ def _unpacked(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
     return content
 
 
-def _bytes_of(path: Path, limit: int) -> bytes:
+def _opened(path: Path, limit: int) -> io.BufferedReader:
+    """The file, open, if it is one, is not too large and starts as a model does."""
     try:
         facts = os.stat(path)
         if not stat.S_ISREG(facts.st_mode):  # a pipe would wait for ever
             raise refuse(path, "is not a file", "pass the path of a file that assay wrote")
         if facts.st_size > limit:
             raise _too_large(path, limit)
-        return path.read_bytes()
+        file = open(path, "rb")  # noqa: SIM115 (the caller closes it)
+        start = file.read(4)
     except StoreError:
         raise
     except (OSError, ValueError) as error:  # a path with a NUL is a ValueError
         why = getattr(error, "strerror", None) or str(error)
         raise refuse(path, f"cannot be read ({why.lower()})", "check the path") from error
+    if start != b"PK\x03\x04":
+        file.close()
+        kind = "is not an assay model: it does not start as one" if start else "is empty"
+        raise refuse(path, kind, "pass a file that assay wrote; pickle and joblib files are never opened")
+    return file
 
 
 def _too_large(path: Any, limit: int) -> StoreError:
     return refuse(path, f"unpacks to more than {limit / 2**20:.4g} MiB", "raise `limit` if you trust its source")
 
 
-def _check_entries(path: Any, entries: list[zipfile.ZipInfo], limit: int, packed: int) -> None:
+def _check_entries(path: Any, entries: list[zipfile.ZipInfo]) -> None:
     """What the directory of the archive claims, before any of it is unpacked."""
     names = [entry.filename for entry in entries]
     if len(names) > MEMBERS:
@@ -199,13 +206,21 @@ def _check_entries(path: Any, entries: list[zipfile.ZipInfo], limit: int, packed
             raise refuse(path, f"uses an unknown compression for {_shown(entry.filename)}")
         if entry.filename.endswith(".json") and entry.file_size > WORDS:
             raise refuse(path, f"contains {_shown(entry.filename)} of {entry.file_size / 2**20:.4g} MiB")
-    total = sum(entry.file_size for entry in entries)
-    if total > limit:
-        raise _too_large(path, limit)
-    if total > max(SMALL, RATIO * packed):
-        raise refuse(path, f"unpacks to {total / packed:.4g} times its size, like a zip bomb")
     if not {MANIFEST, ABOUT, SCHEMA} <= set(names):
         raise refuse(path, "is not an assay model file: it lacks " + min({MANIFEST, ABOUT, SCHEMA} - set(names)))
+
+
+def _check_sizes(path: Any, entries: list[zipfile.ZipInfo], limit: int | None, packed: int) -> None:
+    """That unpacking takes no more than the limit and, where none was given, than a file of this size may."""
+    total = sum(entry.file_size for entry in entries)
+    if total > (LIMIT if limit is None else limit):
+        raise _too_large(path, LIMIT if limit is None else limit)
+    for kind, (ratio, spare) in ALLOWED.items() if limit is None else ():
+        size = sum(entry.file_size for entry in entries if entry.filename.endswith(kind))
+        if size > ratio * packed + spare:
+            command = f"assay convert {shlex.quote(str(path))} NEW.assay --limit {total}"
+            what = f"unpacks its .{kind} members to {size / packed:.4g} times its size, like a zip bomb"
+            raise refuse(path, what, f"if you trust its source, write it anew with: {command}")
 
 
 def _shown(name: str) -> str:

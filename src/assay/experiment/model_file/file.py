@@ -1,13 +1,13 @@
 """Model files: a fitted pipeline with what is needed to use and defend it, in a file that runs no code when opened.
 
-`save_model` writes an archive (`_archive.py`) of JSON and plain arrays: each class of ours gives the state that it
+`save_model` writes an archive (`archive.py`) of JSON and plain arrays: each class of ours gives the state that it
 declares (`assay.state`). The same parts give the same bytes, so the checksum can be compared. `load_model` believes
 nothing: sizes, names and SHA-256 digests are checked before anything is unpacked, and every object against the
 declaration of its class before it is handed out.
 
     opens by itself    assay's own estimators, pipelines of them, and scikit-learn's dummies
     opens if trusted   any other class, named by you: trust=("package.module.Class",) or --trust package.module.Class;
-                       it goes through skops (`_foreign.py`), and is written only if you name it, too
+                       it goes through skops (`foreign.py`), and is written only if you name it, too
     never opens        pickles
 
 A checksum shows that a file was changed since it was written, not who wrote it. Cost: one pass to compress, one to
@@ -33,7 +33,6 @@ from assay.experiment.columns import Columns
 from assay.experiment.model_file import sklearn_state  # noqa: F401 (registers a few classes)
 from assay.experiment.model_file.archive import (
     ABOUT,
-    LIMIT,
     SCHEMA,
     as_npy,
     from_npy,
@@ -107,14 +106,15 @@ def save_model(path: Any, parts: Mapping[str, Any], *, trust: Sequence[str] = ()
     return write_archive(where, members)
 
 
-def load_model(path: Any, *, trust: Sequence[str] = (), limit: int = LIMIT) -> dict[str, Any]:
+def load_model(path: Any, *, trust: Sequence[str] = (), limit: int | None = None) -> dict[str, Any]:
     """Open a model file without running code from it; give its parts, and `checksum`, the SHA-256 of the file.
 
     | parameter | default | range                          | meaning                                             |
     |-----------|---------|--------------------------------|-----------------------------------------------------|
     | path      |         | a file that `save_model` wrote | where it is                                         |
     | trust     | ()      | names like "package.Class"     | types to open beyond the list, exactly these        |
-    | limit     | 2 GiB   | whole number >= 1              | unpacked bytes at most                              |
+    | limit     | None    | whole number >= 1, None        | unpacked bytes at most; None: 2 GiB, and no more    |
+    |           |         |                                | than a few times the size of the file               |
 
     Trusting a class means importing its module and building its objects: name only what you would run yourself.
     Everything that is not right raises `StoreError` with what and why.
@@ -125,7 +125,7 @@ def load_model(path: Any, *, trust: Sequence[str] = (), limit: int = LIMIT) -> d
     """
     where = _path(path, written=True)
     trusted = _check_trust(trust)
-    members, checksum, version = read_archive(where, whole(limit, "limit"))
+    members, checksum, version = read_archive(where, None if limit is None else whole(limit, "limit"))
     found: dict[str, Any] = dict.fromkeys(PARTS) | _about(where, members.pop(ABOUT))
     for name in [name for name in members if name.startswith("arrays/")]:
         key = name[len("arrays/") : -len(".npy")]

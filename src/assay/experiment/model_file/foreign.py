@@ -9,7 +9,9 @@ learner needs them. skops (2022), Secure persistence, https://skops.readthedocs.
 
 from __future__ import annotations
 
+import io
 import sys
+import zipfile
 from importlib import import_module
 from typing import Any
 
@@ -25,6 +27,17 @@ PLAIN = frozenset(["collections", "datetime", "decimal", "enum", "fractions", "p
 def class_name(value: Any) -> str:
     """The full name of an object's class."""
     return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+def _check_stored(data: bytes) -> None:
+    """That nothing in an archive of skops is compressed, which it never does: it unpacks to no more than it is."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        entries = archive.infolist()
+    need(
+        all(entry.compress_type == zipfile.ZIP_STORED for entry in entries)
+        and sum(entry.file_size for entry in entries) <= len(data),
+        "it holds an object of another package that is compressed twice",
+    )
 
 
 def _untrusted(names: list[str], what: str) -> UntrustedError:
@@ -69,6 +82,7 @@ class Foreign:
         if name not in self.trusted:
             raise _untrusted([name], "it contains")
         skops, data = import_module("skops.io"), self.members[at]
+        _check_stored(data)
         found = set(skops.get_untrusted_types(data=data))
         for one in sorted(found):
             root = one.split(".")[0]

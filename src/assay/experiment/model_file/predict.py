@@ -17,6 +17,7 @@ from assay.experiment.columns.encoders import level_codes
 from assay.experiment.model_file.file import load_model
 from assay.experiment.table import Table, read_table
 from assay.results import Result
+from assay.words import listed, plural, printable
 
 __all__ = ["Predictions", "predict_rows", "predict_table"]
 
@@ -46,7 +47,9 @@ class Predictions(Result):
 
     def __str__(self) -> str:
         words = [] if self.coverage is None else [self.coverage]
-        return "\n".join([self.frame.head(20).to_string(index=False), *words, *(f"note: {one}" for one in self.notes)])
+        shown = self.frame.head(20).map(lambda cell: printable(cell) if isinstance(cell, str) else cell)
+        table = shown.rename(columns=printable).to_string(index=False)
+        return "\n".join([table, *words, *(f"note: {one}" for one in self.notes)])
 
 
 def predict_table(model: Any, table: Any, *, level: float = 0.9, trust: Sequence[str] = ()) -> pd.DataFrame:
@@ -145,7 +148,7 @@ def _read(table: Any, kinds: dict[str, str], features: list[str]) -> Table:
     found = read_table(table)
     gone = [name for name in features if name not in found.frame.columns]
     if gone:
-        more = "" if len(gone) == 1 else f" and {len(gone) - 1} more ({_named(gone[1:])})"
+        more = "" if len(gone) == 1 else f" and {len(gone) - 1} more ({listed(gone[1:], SHOWN)})"
         verb, it = ("is", "it") if len(gone) == 1 else ("are", "them")
         what = f"column {gone[0]!r}{more} {verb} missing from {found.name}"
         low = {str(name).lower().strip(): name for name in found.frame.columns if name not in features}
@@ -175,7 +178,7 @@ def _keys(found: Table, kinds: dict[str, str], target: str) -> pd.DataFrame:
 
 def _unused(found: Table, features: list[str], out: pd.DataFrame, target: str) -> list[str]:
     extra = [name for name in found.frame.columns if name not in {*features, *out.columns, target}]
-    return [f"columns that the model does not use: {_named(extra)}"] if extra else []
+    return [f"columns that the model does not use: {listed(extra, SHOWN)}"] if extra else []
 
 
 def _unseen(pipeline: Any, frame: pd.DataFrame) -> list[str]:
@@ -190,12 +193,6 @@ def _unseen(pipeline: Any, frame: pd.DataFrame) -> list[str]:
         new = [label for label in names if label not in seen]
         if new:
             rows = int(np.isin(codes, [at for at, label in enumerate(names) if label not in seen]).sum())
-            where = "1 row" if rows == 1 else f"{rows} rows"
-            told = f"column {name!r} has values in {where} that do not occur in the training rows ({_named(new)})"
-            notes.append(f"{told}; predictions for those rows are less reliable")
+            where = f"in {plural(rows, 'row')} that do not occur in the training rows ({listed(new, SHOWN)})"
+            notes.append(f"column {name!r} has values {where}; predictions for those rows are less reliable")
     return notes
-
-
-def _named(names: Sequence[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(repr(name) for name in names[:SHOWN]) + more

@@ -20,7 +20,7 @@ from assay.experiment.steps.read import read
 from assay.experiment.steps.seal import load, seal
 from assay.experiment.steps.select import select
 
-__all__ = ["STEPS", "advance", "load", "reached", "read", "remaining"]
+__all__ = ["STEPS", "advance", "load", "read"]
 
 Step = Callable[[StudyState, Context], StudyState]
 
@@ -38,18 +38,8 @@ STEPS: dict[str, Step] = {
 ORDER = ["read", *STEPS]
 
 
-def reached(state: StudyState, step: str) -> bool:
-    """Whether a step is done."""
-    return ORDER.index(state.done) >= ORDER.index(step)
-
-
-def remaining(state: StudyState, last: str) -> list[str]:
-    """The steps that are not done yet, up to `last`."""
-    return ORDER[ORDER.index(state.done) + 1 : ORDER.index(last) + 1]
-
-
 def advance(state: StudyState, context: Context, last: str) -> Iterator[StudyState]:
     """The state after each step that is not done yet, up to `last`."""
-    for name in remaining(state, last):
+    for name in ORDER[ORDER.index(state.done) + 1 : ORDER.index(last) + 1]:
         state = replace(STEPS[name](state, context), done=name)
         yield state

@@ -128,8 +128,10 @@ def evaluate(state: StudyState, context: Context) -> StudyState:
     board = _board(plan, data, Journal(parted.folder / "journal.db"), context)
     if not board.results:
         reasons = "; ".join(f"{name}: {why}" for name, why in {**board.failed, **board.unfinished}.items())
-        remedy = "raise --time-budget" if board.unfinished else "use other learners"
-        raise LearnerError(f"no learner finished ({reasons})", remedy=remedy)
+        more = f"finished folds are kept, so go on with: assay resume {parted.name}"
+        raise LearnerError(
+            f"no learner finished ({reasons})", remedy=more if board.unfinished else "use other learners"
+        )
     return replace(state, training=data, leaderboard=board)
 
 

@@ -26,6 +26,7 @@ from assay.experiment.storage.files import write_beside
 from assay.experiment.test_set.seal import Seal, Sealed, row_digests, seal_rows
 from assay.experiment.test_set.vault import Vault
 from assay.metrics import get_metric
+from assay.words import plural
 
 __all__ = ["CONFIG", "load", "seal", "stored_wishes"]
 
@@ -52,9 +53,9 @@ def seal(state: StudyState, context: Context) -> StudyState:
     train = asked.table.frame.iloc[sealed.train].reset_index(drop=True)
     test = (asked.table if asked.test is None else asked.test).frame.iloc[sealed.test].reset_index(drop=True)
     if len(train) < max(4, 2 * plan.cv):
-        raise DataError(
-            f"{len(train)} training rows are too few for {plan.cv} folds", remedy="use fewer folds or more rows"
-        )
+        verb = "is" if len(train) == 1 else "are"
+        what = f"{plural(len(train), 'training row')} {verb} too few for {plural(plan.cv, 'fold')}"
+        raise DataError(what, remedy="use fewer folds or more rows")
     _refuse_unscorable(plan, train, test)
     digests = row_digests(train, sealed.seal.columns)
     rows = hashlib.sha256(np.sort(digests).astype("<u8").tobytes()).hexdigest()

@@ -32,8 +32,20 @@ def write_beside(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
-    except OSError as error:
+        _sync_folder(path.parent)
+    except BaseException as error:
         with suppress(OSError):  # a read-only disk refuses even this
             beside.unlink(missing_ok=True)
+        if not isinstance(error, OSError):
+            raise
         what = f"cannot write {path} ({(error.strerror or str(error)).lower()})"
         raise DataError(what, remedy="free some disk space, or choose a writable directory") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name != "nt":  # Windows cannot open a directory, and does not need to
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -41,6 +41,7 @@ from assay.experiment.table.levels import (
 )
 from assay.experiment.table.reading import Raw
 from assay.numbers import fmt
+from assay.words import plural
 
 __all__ = ["KINDS", "MISSING", "Settled", "canonical", "settle"]
 
@@ -84,7 +85,7 @@ class Cells:
 
     def note_gaps(self, tokens: list[str], count: int) -> None:
         if tokens:
-            self.remarks += (f"{', '.join(map(repr, tokens))} read as missing in {_cells_of(count)}",)
+            self.remarks += (f"{', '.join(map(repr, tokens))} read as missing in {plural(count, 'cell')}",)
 
 
 def settle(column: Any, name: str, source: Raw, wanted: str | None = None, *, target: bool = False) -> Settled:
@@ -164,7 +165,7 @@ def _floats(column: Any, cells: Cells) -> Array:
     infinite = np.isinf(values)
     if infinite.any():
         values = np.where(infinite, np.nan, values)
-        cells.remarks += (f"infinity read as missing in {_cells_of(int(infinite.sum()))}",)
+        cells.remarks += (f"infinity read as missing in {plural(int(infinite.sum()), 'cell')}",)
     return values
 
 
@@ -222,10 +223,6 @@ def _may_be_numbers(column: Any) -> bool:
 _STARTS = frozenset("0123456789+-.")
 
 
-def _cells_of(count: int) -> str:
-    return "1 cell" if count == 1 else f"{count} cells"
-
-
 # Which kind that makes.
 
 
@@ -274,37 +271,33 @@ def _judge_numbers(values: Array, name: str) -> tuple[str, str]:
             return "id", "a different whole number in every row, named like an identifier"
     present = _present(values)
     if named and bool((present == np.floor(present)).all()):
-        return "category", f"whole numbers named like an identifier, {_levels(np.unique(present).size)}"
+        return "category", f"whole numbers named like an identifier, {plural(np.unique(present).size, 'level')}"
     return "number", _range(values)
-
-
-def _levels(count: int) -> str:
-    return "1 level" if count == 1 else f"{count} levels"
 
 
 def _judge_words(cells: Cells, labels: Labels, target: bool) -> tuple[str, str]:
     levels, counts = labels.levels, labels.counts()
     different, n = len(levels), int(counts.sum())
     if cells.typed:
-        return "category", f"{cells.typed}, {_levels(different)}"
+        return "category", f"{cells.typed}, {plural(different, 'level')}"
     if cells.codes:
         unique = different == n >= MANY and not target
-        return ("id" if unique else "category"), f"{cells.codes}, {_levels(different)}"
+        return ("id" if unique else "category"), f"{cells.codes}, {plural(different, 'level')}"
     if cells.doubt:
-        return "category", f"{cells.doubt}, {_levels(different)}"
+        return "category", f"{cells.doubt}, {plural(different, 'level')}"
     if cells.source.text and (mixed := _mixed(cells, labels, counts)):
         return "category", mixed
     if target:
-        return "category", f"text, {_levels(different)}"
+        return "category", f"text, {plural(different, 'level')}"
     if different > 30 and sum(1 for level in levels if DRESSED.fullmatch(level)) > 0.9 * different:
-        return "category", f"numbers with units or separators such as {_short(levels[0])}, {_levels(different)}"
+        return "category", f"numbers with units or separators such as {_short(levels[0])}, {plural(different, 'level')}"
     spaces = np.array([len(level.split()) for level in levels])
     words, share = float(spaces @ counts) / n, different / n
     if n >= MANY and share > 0.95 and words < 2:
         return "id", "a different text in every row" if different == n else "a different text in nearly every row"
     if (n >= MANY and share > 0.5 and words >= 2) or (different > 50 and words >= 5):
         return "text", f"{words:.1f} words per cell, {different} different cells"
-    return "category", f"text, {_levels(different)}"
+    return "category", f"text, {plural(different, 'level')}"
 
 
 def _mixed(cells: Cells, labels: Labels, counts: Array) -> str:
@@ -315,7 +308,9 @@ def _mixed(cells: Cells, labels: Labels, counts: Array) -> str:
         return ""
     row, value = labels.first(odd)
     verb = "is" if others == 1 else "are"
-    return f"mixed: {_cells_of(others)} of {n} {verb} no number, first {_short(value)} in {cells.source.place(row)}"
+    return (
+        f"mixed: {plural(others, 'cell')} of {n} {verb} no number, first {_short(value)} in {cells.source.place(row)}"
+    )
 
 
 def _pointed(level: str, cells: Cells) -> str:

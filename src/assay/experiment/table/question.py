@@ -9,6 +9,7 @@ from typing import Any
 from assay.errors import DataError
 from assay.experiment.table.kinds import ID_NAME
 from assay.experiment.table.table import Table, read_table
+from assay.words import plural
 
 __all__ = ["read_parts"]
 
@@ -29,7 +30,7 @@ def read_parts(
     >>> import pandas as pd
     >>> table, given, notes = read_parts(pd.DataFrame({"x": [1, 2, 3], "y": [1.0, None, 2.5]}), None, "y")
     >>> len(table.frame), given, notes[-1]
-    (2, None, '1 rows without a target were left out')
+    (2, None, '1 row without a target was left out')
     """
     table = read_table(source, kinds=kinds, target=target)
     given = None if test is None else read_table(test, kinds=kinds, target=target)
@@ -79,7 +80,7 @@ def _with_target(table: Table, target: str, notes: list[str]) -> Table:
     if not there.any():
         raise DataError(f"the target {target!r} is missing in every row", remedy="choose another target")
     missing = int((~there).sum())
-    words = f"{missing} rows without a target were left out"
+    words = f"{plural(missing, 'row')} without a target {'was' if missing == 1 else 'were'} left out"
     if words not in notes:
         notes.append(words)
     frame = table.frame.loc[there].reset_index(drop=True)
@@ -90,6 +91,9 @@ def _refuse_columns(table: Table, test: Table | None, group: str | None, time: s
     for role, name in (("group", group), ("time", time)):
         if name is not None and name not in table.frame.columns:
             raise DataError(f"unknown column {name!r} for {role}", remedy="check its name")
+    if test is None and len(table.frame) < 2:
+        what = f"{table.name} has {plural(len(table.frame), 'row')} with a target, too few to set test rows aside"
+        raise DataError(what, remedy="give it more rows, or the test rows in a file of their own")
     if len(table.frame.columns) < 2:
         raise DataError("the table has no column besides the target", remedy="add columns to predict it from")
     if test is not None:

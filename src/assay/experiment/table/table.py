@@ -23,6 +23,7 @@ from assay.errors import DataError, ParameterError
 from assay.experiment.table.kinds import KINDS, settle
 from assay.experiment.table.reading import Raw, read_source
 from assay.results import Result
+from assay.words import plural, printable
 
 __all__ = ["KINDS", "Table", "read_table"]
 
@@ -72,12 +73,12 @@ class Table(Result):
         lines = [f"  {a:<{wide[0]}}  {b:<{wide[1]}}  {c:>{wide[2]}}  {d}" for a, b, c, d in cells]
         if more > 0:
             lines.append(f"  ... and {more} more columns: {_tally(self.kinds)}")
-        head = f"{self.name}: {rows} {'row' if rows == 1 else 'rows'}, {width} {'column' if width == 1 else 'columns'}"
+        head = f"{self.name}: {plural(rows, 'row')}, {plural(width, 'column')}"
         return "\n".join([head, *lines, *(f"note: {note}" for note in self.notes)])
 
 
 def _cut(text: str, width: int = 40) -> str:
-    plain = "".join(letter if letter.isprintable() else "?" for letter in text)
+    plain = printable(text)
     return plain if len(plain) <= width else plain[: width - 3] + "..."
 
 
