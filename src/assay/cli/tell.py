@@ -182,10 +182,6 @@ def comparisons(study: Any, explain: bool = False) -> None:
     titles = {"other": "left", f"{called(name, short=True)} apart": "right", "interval": "left", "in words": "left"}
     shown = [(one, *apart(name, gap, low, high), words) for one, gap, low, high, words in rows]
     out.table(titles, shown, cut=60)
-    if any(low <= 0 <= high and words.endswith("better") for _, _, low, high, words in rows):
-        out.lines(
-            ["The words can say more than the intervals, which are made wider so that all of them hold together."]
-        )
     beaten = [name for name in study.leaderboard.order if name != BASELINE and study.beats_baseline(name)]
     if BASELINE in found.names:
         out.lines([f"Shown to be better than a guess without features: {', '.join(beaten) or 'none'}."])

@@ -41,7 +41,7 @@ QUESTION, JUDGING, TEST, OUTPUT = "The question", "Judging learners", "The test 
 TASKS = ("regression", "classification")
 PANELS = ("quick", "standard", "thorough")
 RULES = ("one-se", "best")
-CORRECTIONS = ("holm", "bonferroni", "sidak", "hochberg", "bh", "by")
+CORRECTIONS = ("max-t", "holm", "bonferroni", "sidak", "hochberg", "bh", "by")
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 Taker = TypeVar("Taker", bound=Callable[..., Any])
@@ -153,7 +153,7 @@ class Options:
     select: str = _option("one-se", "one-se (the simplest near the best) or best.", JUDGING, "RULE", choices=RULES)
     level: float = _option(0.95, "Confidence of intervals and verdicts.", JUDGING, "LEVEL", range="(0, 1)")
     correction: str = _option(
-        "holm", f"For many pairs: {', '.join(CORRECTIONS)}.", JUDGING, "NAME", choices=CORRECTIONS
+        "max-t", f"For many pairs: {', '.join(CORRECTIONS)}.", JUDGING, "NAME", choices=CORRECTIONS
     )
     test_size: float | str = _option(
         "auto", "Share of test rows, or auto.", TEST, "SHARE", range='"auto", (0, 1)', parse=share
