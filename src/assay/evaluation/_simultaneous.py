@@ -7,7 +7,8 @@ differs (the greatest t_i or -t_i for one-sided alternatives), single-step max-t
 
 so that a limit lies beyond 0 exactly where the adjusted p-value is at most 1 - level. The law of M follows from how the
 pairs move together: over folds (or rows), J normal vectors with the correlation that their differences have, each
-pair studentised by its own variance as the test does; over a bootstrap, the resamples themselves. It is never stricter
+pair studentised by its own variance as the test does (a multivariate t has one variance for all pairs, and is too
+narrow for ten folds); over a bootstrap, the resamples themselves. It is never stricter
 than Bonferroni (which takes the pairs as if they had nothing in common) nor laxer than a single pair, and is held
 between the two where draws are few. Tests without replicates (McNemar, 5x2) have single-step Bonferroni.
 
@@ -31,7 +32,7 @@ from assay.inference import adjust_pvalues
 __all__ = ["MaxT", "levels", "max_t_of_draws", "max_t_of_folds"]
 
 Array = np.ndarray
-DRAWS = 40_000
+DRAWS = 20_000
 BLOCK = 2_000
 """Draws held at a time."""
 TINY = 1e-12

@@ -288,8 +288,8 @@ def _measure(
         splits = [(job.train, job.test) for job in jobs[at : at + folds]]
         try:
             figures.append(out_of_fold(metric, rows, splits, scheme, [f[0] for f in found[at : at + folds]]).figure())
-        except AssayError as error:
-            raise blame(error, name, jobs[at].where.replace("fold 0 ", "all folds ")) from error
+        except AssayError as why:
+            raise blame(why, name, jobs[at].where.replace("fold 0 ", "all folds ")) from why
     test, pseudo = (np.array([getattr(f, of) for f in figures]) for of in ("fold_scores", "pseudo_values"))
     estimate = np.array([f.value for f in figures])
     fields: dict[str, Any] = {"pseudo_values": pseudo}

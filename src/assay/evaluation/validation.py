@@ -194,6 +194,29 @@ class Validation(Result):
         """Any metric on each fold alone, from the predictions that were kept; NaN where a fold has none (AUC)."""
         return self._measured(self._metric(metric)).fold_scores
 
+    def by(self, metric: Any) -> Validation:
+        """The same validation with another primary metric, to be compared or selected by it.
+
+        >>> from sklearn.linear_model import LinearRegression
+        >>> from assay.evaluation import cross_validate
+        >>> x = np.arange(30.0)[:, None]
+        >>> cross_validate(LinearRegression(), x, x.ravel(), metric=["mse", "r2"]).by("r2").estimate
+        1.0
+        """
+        chosen = self._metric(metric)
+        found = self._measured(chosen)
+        return replace(
+            self,
+            metric=chosen,
+            metrics=(chosen, *(one for one in self.metrics if one is not chosen)),
+            value=found.value,
+            pseudo_values=found.pseudo_values,
+            fold_scores=found.fold_scores,
+            fold_losses=found.losses,
+            method="corrected_t" if self.method == "nested" else self.method,
+            nested=None,
+        )
+
     def _measured(self, metric: Metric) -> Figure:
         """Any metric over the folds, computed once."""
         if metric is self.metric:

@@ -3,8 +3,10 @@
     AP = sum over thresholds of (gain in recall) x precision
     precision at K = share of positives among the K greatest scores, ties at the border shared out
 
-AP has a delta-method interval on the logit scale by its influence function; at AP = 1, where no spread is left, the
-exact limit of AUC = 1 serves as a rule of thumb. Precision at K has Wilson's. Cost: one sort, O(N log N).
+AP has a delta-method interval on the logit scale by its influence function, with Student's t for as many rows as the
+smaller class has (nothing is averaged over more: normal limits cover .80 of 60 rows with 10% positive); at AP = 1,
+where no spread is left, the exact limit of AUC = 1 serves as a rule of thumb. Precision at K has Wilson's. Cost: one
+sort, O(N log N).
 Over folds, each fold retrieves its own share of the K rows, so that only rows scored by the same model compete. AP is
 pooled: of folds with one or two positives each it is far too high (.42 where .10 is true, 60 rows, 10% positive), since
 the first of six rows is not the first of many, whereas scores of models that share most of their rows are nearly on
@@ -106,9 +108,10 @@ def _ap_limits(
         level=level,
         scale="logit",
         bounds=UNIT,
-        method="delta (logit scale)",
+        method="delta (logit scale, t)",
         rows=kept.size,
         estimand="average_precision",
+        df=disjoint - 1.0,
     )
 
 

@@ -91,7 +91,7 @@ def comparisons_part(study: Study) -> Part:
         f"{len(found.pairs)} pairs, {shown} with a difference that is shown. {sentence(found.why)}",
         f"Differences are first minus second, corrected for the number of pairs by {found.correction}"
         + (f"; their intervals hold all together with {100 * found.level:g}%" if found.together else "")
-        + ". A difference is shown where its interval excludes zero; that none is shown is no proof that there is none.",
+        + ". A difference is shown where its interval excludes zero; no difference shown is no proof of none.",
     ]
     words += [sentence(one) for one in found.caveats]
     if study.plan.group is not None:
