@@ -148,9 +148,14 @@ class Design:
 def _numbers(noise: str = "normal") -> Any:
     def draw(rng: np.random.Generator, n: int) -> tuple[Array, Array, None, None]:
         X = rng.normal(size=(n, 2 * P))
-        e = rng.normal(size=n) if noise == "normal" else rng.standard_t(5, size=n) * np.sqrt(3 / 5)
         line = X.sum(axis=1) / np.sqrt(2 * P)
-        return X, np.exp(0.5 * (line + e)) if noise == "positive" else line + e, None, None
+        y = {
+            "normal": lambda: line + rng.normal(size=n),
+            "t": lambda: line + rng.standard_t(5, size=n) * np.sqrt(3 / 5),
+            "gamma": lambda: np.exp(0.4 * line) * rng.gamma(4.0, 0.25, size=n),
+            "lognormal": lambda: np.exp(0.5 * line + 0.5 * rng.normal(size=n)),
+        }[noise]()
+        return X, y, None, None
 
     return draw
 
@@ -210,6 +215,7 @@ def designs() -> Iterator[Design]:
     yield Design("2 folds", _numbers(), _Ridge, ("r2", "rmse", "mse"), 60, 2, 0.5)
     yield Design("leave-one-out", _numbers(), _Ridge, ("r2", "rmse", "mse"), 60, Folds(60), 59 / 60)
     yield Design("5 parts in the order of time", _numbers(), _Ridge, ("r2", "rmse", "mse"), 120, TimeFolds(5), 0.5)
+    yield Design("lognormal target", _numbers("lognormal"), _LogRidge, POSITIVE, 60)
     yield Design("t(5) noise", _numbers("t"), _Ridge, ("r2", "rmse", "median_absolute_error"), 60)
 
 
@@ -314,7 +320,7 @@ def figures_of_numbers() -> pd.DataFrame:
     """
     rows: list[tuple[Any, ...]] = []
     for n in (40, 60, 200):
-        for noise, learner, metrics in (("normal", _Ridge, NUMBERS), ("positive", _LogRidge, POSITIVE)):
+        for noise, learner, metrics in (("normal", _Ridge, NUMBERS), ("gamma", _LogRidge, POSITIVE)):
             design = Design("", _numbers(noise), learner, metrics, n)
             rows += _rows((n,), simulate(design, RUNS, n), RUNS)
     return pd.DataFrame(rows, columns=["n", "metric", *COLUMNS])

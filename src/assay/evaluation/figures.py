@@ -108,7 +108,8 @@ class OutOfFold:
             if at.size == 0:
                 continue
             total, K = mass[at].sum(), len(folds)
-            value = float(np.dot(means[at], mass[at] / total))
+            rows = self._rows_of(folds)
+            value = average(losses[rows], None if self.weights is None else weights[rows])
             values.append(value)
             if at.size > 1 or K == 1:
                 # theta - theta_(-k) = mass_k (mean_k - theta) / (total - mass_k)

@@ -137,7 +137,7 @@ class Validation(Result):
             # Predictions that leave the metric without an interval say nothing about its error.
             return Interval(value, low, high, level, f"whole range ({error.what})", rows.size, estimand)
         off = value - float(found.estimate)  # of the first repeat from the mean of all
-        lower, upper = max(low, found.lower + off), min(high, found.upper + off)
+        lower, upper = max(low, min(value, found.lower + off)), min(high, max(value, found.upper + off))
         return replace(found, estimate=value, lower=lower, upper=upper, estimand=estimand)
 
     def _by_rows(self, method: str, metric: Metric) -> bool:
