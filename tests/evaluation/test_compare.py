@@ -60,7 +60,7 @@ def lines(cv, metric=None, seed=0):
         (ShuffleSplit(4, random_state=0), None, "corrected_t"),
         (FiveByTwo(), None, "corrected_t"),
         (LeaveOneOut(), None, "paired_t"),
-        (LeaveOneOut(), "auc", "bootstrap"),
+        (LeaveOneOut(), "f1", "bootstrap"),
         (Bootstrap(10), None, "corrected_t"),
         (TimeFolds(4), None, "corrected_t"),
     ],
@@ -91,20 +91,25 @@ def test_corrected_t_from_folds():
         gaps = list(results.values())[a].fold_scores - list(results.values())[b].fold_scores
         alone = corrected_t_test(gaps, n_train=96, n_test=24)
         assert (p, test.statistic, test.df) == pytest.approx((alone.p_value, alone.statistic, 19))
-    np.testing.assert_allclose(found.adjusted, adjust_pvalues(found.p_values, "holm").adjusted)
+    holm = compare(results, correction="holm")
+    np.testing.assert_allclose(holm.adjusted, adjust_pvalues(found.p_values, "holm").adjusted)
 
 
 def test_intervals_are_simultaneous_when_corrected():
     results = judged(10)
     found, plain = compare(results, level=0.9), compare(results, level=0.9, correction=None)
+    strict = compare(results, level=0.9, correction="bonferroni")
     for i, test in enumerate(found.tests):
         each = test.interval(1 - 0.1 / 3)
-        assert (found.lower[i], found.upper[i]) == pytest.approx((each.lower, each.upper))
+        assert (strict.lower[i], strict.upper[i]) == pytest.approx((each.lower, each.upper))
         alone = test.interval(0.9)
         assert (plain.lower[i], plain.upper[i]) == pytest.approx((alone.lower, alone.upper))
-    assert "90% together (Bonferroni)" in str(found)
+        assert each.lower < found.lower[i] < alone.lower  # between Bonferroni and a single pair
+    assert "Single-step max-t over 3 pairs: intervals 90% together" in " ".join(str(found).split())
     assert "not corrected" in str(plain)
     np.testing.assert_array_equal(plain.adjusted, plain.p_values)
+    assert (found.adjusted <= strict.adjusted + 1e-15).all()
+    assert (found.adjusted >= found.p_values).all()
 
 
 def test_mcnemar_from_one_test_set_either_direction():
@@ -170,8 +175,9 @@ def test_bootstrap_samples_count_their_distinct_rows():
     one, other = results.values()
     n_train = np.mean([np.unique(train).size for train, _ in one.splits])
     n_test = np.mean([test.size for _, test in one.splits])
-    alone = corrected_t_test(one.fold_scores - other.fold_scores, n_train=n_train, n_test=n_test)
+    alone = corrected_t_test(one.pseudo_values - other.pseudo_values, n_train=n_train, n_test=n_test)
     found = compare(results)
+    assert found.differences[0] == pytest.approx(one.value - other.value)
     assert found.p_values[0] == pytest.approx(alone.p_value)
     assert any("distinct" in caveat for caveat in found.caveats)
 
@@ -189,17 +195,18 @@ def test_better_is_said_only_where_it_is_shown_and_in_the_right_direction():
             assert (verdict == "no difference shown") == (p > 0.05)
 
 
-def test_a_p_value_at_alpha_shows_a_difference_in_spite_of_rounding():
-    found = compare(judged(10, names=("bayes", "nearest")), level=0.9)
-    assert 1 - found.level < 0.1  # in floating point
-    assert replace(found, adjusted=np.array([0.1])).rejected.tolist() == [True]
-    assert replace(found, adjusted=np.array([0.1001])).rejected.tolist() == [False]
-
-
-def test_a_difference_of_zero_on_the_whole_names_no_winner():
-    found = compare(judged(10, names=("bayes", "nearest")))
-    even = replace(found, tests=(replace(found.tests[0], estimate=0.0),), adjusted=np.array([0.01]))
-    assert even.verdicts == ("they differ, neither on the whole",)
+@pytest.mark.parametrize("correction", ["max-t", "bonferroni", "sidak", "holm", "hochberg", "bh", "by", None])
+@pytest.mark.parametrize("alternative", ["two-sided", "less", "greater"])
+def test_words_p_values_and_intervals_agree_under_every_correction(correction, alternative):
+    """At many levels, so that each pair crosses from shown to not shown; a row of wrong pairs would show here."""
+    cases = [judged(10, None), judged(Holdout(0.5), None), judged(Holdout(0.5), "auc"), judged(FiveByTwo(), None)]
+    for results in cases:
+        for level in (0.5, 0.8, 0.9, 0.95, 0.99):
+            found = compare(results, correction=correction, alternative=alternative, level=level, n_resamples=299)
+            excluded = (found.lower > 0) | (found.upper < 0)
+            np.testing.assert_array_equal(excluded, found.adjusted <= (1 - level) * (1 + 1e-9))
+            words = [won is not None for won in found.winners]
+            np.testing.assert_array_equal(words, excluded)
 
 
 def test_the_same_learner_twice_is_no_different():
@@ -221,7 +228,9 @@ def test_baseline_and_alternative():
     assert np.isneginf(found.lower).all()
     both = compare(results, baseline="constant")
     np.testing.assert_allclose(2 * found.p_values, both.p_values)
-    assert both.interval_level == pytest.approx(1 - 0.05 / 2)  # two pairs, though there are three learners
+    strict = compare(results, baseline="constant", correction="bonferroni")
+    each = strict.tests[0].interval(1 - 0.05 / 2)  # two pairs, though there are three learners
+    assert (strict.lower[0], strict.upper[0]) == pytest.approx((each.lower, each.upper))
 
 
 # Bad input.
@@ -275,7 +284,7 @@ def test_folds_without_spread_are_judged_by_their_rows():
         (lambda r: compare(judged(10, "log_loss"), test="mcnemar"), "right or wrong"),
         (lambda r: compare(judged(Folds(5, repeats=2)), test="mcnemar"), "right or wrong|tested once"),
         (lambda r: compare(judged(Folds(5, repeats=2)), test="bootstrap"), "several times"),
-        (lambda r: compare(judged(LeaveOneOut(), "auc"), test="cv_t"), "single row"),
+        (lambda r: compare(judged(LeaveOneOut(), "f1"), test="cv_t"), "single row"),
     ],
 )
 def test_bad_input_gets_one_sentence(make, words):
@@ -296,7 +305,7 @@ def test_prints_frames_pickles_and_draws():
         "3 learners by error (smaller is better)",
         "10-fold",
         "Corrected resampled t-test",
-        "Holm correction over 2 pairs",
+        "Single-step max-t over 2 pairs",
     ):
         assert word in text
     again = pickle.loads(pickle.dumps(found))

@@ -66,7 +66,9 @@ def result(name, scores, metric="mse", splits=None, losses=None, weights=None):
         splits=splits,
         y=np.zeros(n),
         weights=weights,
+        value=float(np.mean(scores)),
         fold_scores=np.array(scores, dtype=float),
+        pseudo_values=np.array(scores, dtype=float),
         fold_losses=losses,
     )
 
@@ -143,11 +145,12 @@ def test_equally_simple_learners_are_told_apart_by_their_figures():
     assert select(apart, simplicity=lambda found: 0).name == "c"
 
 
-def test_every_fold_counts_the_same():
-    splits = [(np.arange(1, 40), np.arange(1)), (np.arange(1), np.arange(1, 40))]
-    a, b = result("a", [0.0, 1.0], splits=splits), result("b", [9.0, 0.9], splits=splits)
-    a.y = b.y = np.zeros(40)
-    assert_allclose(select([a, b]).table.loc["a", "estimate"], 0.5)
+def test_every_row_counts_the_same_whatever_the_size_of_its_fold():
+    splits = [(np.arange(30, 120), np.arange(30)), (np.arange(30), np.arange(30, 120))]
+    found = [cross_validate(PeerRidge(alpha), X, Y, cv=splits, name=f"{alpha}") for alpha in (1.0, 2.0)]
+    table = select(found, rule="best").table
+    for one in found:
+        assert_allclose(table.loc[one.name, "estimate"], np.concatenate(one.fold_losses).mean(), rtol=1e-12)
 
 
 def test_one_validation_set_uses_its_rows():
@@ -221,8 +224,8 @@ def test_real_validations_give_the_same_figures():
         (lambda: select([TABLE[0], TABLE[0]]), "two results are named 'size 1'"),
         (lambda: select([TABLE[0], result("b", [1.0, 2.0])]), "different targets"),
         (lambda: select([TABLE[0], result("b", [1.0] * 4, "mae")]), "scored by mse"),
-        (lambda: select([result("a", [1.0, np.inf])]), "a has no finite mse on fold 1"),
-        (lambda: select([result("a", [np.nan, np.nan])]), "a has no mse on any fold"),
+        (lambda: select([result("a", [1.0, np.inf])]), "a has no finite mse"),
+        (lambda: select([result("a", [np.nan, np.nan])]), "a has no finite mse"),
         (lambda: select(TABLE, rule="two_se"), "rule = 'two_se'"),
         (lambda: select(TABLE, rule="within", percent=-1), "percent"),
         (lambda: select(TABLE, simplicity=["size 1"]), "'size 2' is missing"),
@@ -367,10 +370,10 @@ def test_n_jobs_changes_nothing():
 def test_the_work_can_be_sent_to_other_processes():
     rows = rows_of(PeerRidge(), X, Y)
     trials = Trials(PeerRidge(), [{"alpha": 1.0}, {"alpha": 2.0}], rows, list(KFold(3).split(X)), get_metric("mse"))
-    here = [trials((candidate, (fold,))).scores for fold in range(3) for candidate in range(2)]
+    here = [trials((candidate, (fold,))).predicted[0].tolist() for fold in range(3) for candidate in range(2)]
     sent = pickle.loads(pickle.dumps(trials))
     assert sent._held is None  # rows of the last fold stay behind
-    assert [sent((candidate, (fold,))).scores for fold in range(3) for candidate in range(2)] == here
+    assert [sent((candidate, (fold,))).predicted[0].tolist() for fold in range(3) for candidate in range(2)] == here
 
 
 def test_a_candidate_that_fails_is_named_and_stops_nothing():
@@ -528,8 +531,10 @@ def test_leave_one_out_and_holdout_are_searched():
     held = search(ridge, X, Y, space, cv=[(np.arange(60), np.arange(60, 120))])
     assert held.selection.errors == "over rows"
     assert np.isfinite(held.std_error)
-    with pytest.raises(ParameterError, match="r2 has no value on a single row"):
-        search(ridge, X, Y, space, cv=LeaveOneOut(), metric="r2")
+    alone = search(ridge, X, Y, space, cv=LeaveOneOut(), metric="r2")
+    assert_allclose(alone.estimate, cross_validate(PeerRidge(0.1), X, Y, cv=LeaveOneOut(), metric="r2").estimate)
+    with pytest.raises(DataError, match="auc has no value on the folds of the search: no fold has rows of both"):
+        search(KNeighborsClassifier(), XC, YC, {"n_neighbors": [3, 5]}, cv=LeaveOneOut(), metric="auc")
 
 
 @pytest.mark.parametrize(("metric", "figure"), [("mse", mean_squared_error), ("mae", mean_absolute_error)])

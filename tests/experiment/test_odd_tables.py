@@ -215,14 +215,16 @@ def test_a_constant_difference_is_a_row_with_a_reason_and_the_study_goes_on():
     assert study.summary()["comparisons"][0]["p_value"] is None
 
 
-def test_folds_without_a_positive_row_are_left_out_and_counted():
+def test_folds_without_a_positive_row_weigh_nothing_and_are_counted():
     study = run(positives(120, 18), "y", learners=["logistic"], n_jobs=1, open_test=False)
-    scores = study.leaderboard.results["logistic"].fold_scores
-    gone = int(np.isnan(scores).sum())
-    assert gone > 0
-    assert study.leaderboard.results["logistic"].estimate == pytest.approx(np.nanmean(scores))
-    assert f"auc is not defined on {gone} of 10 folds" in study.select().why
-    assert any(f"on {gone} of 10 folds" in words for words in study.comparisons.caveats)
+    found = study.leaderboard.results["logistic"]
+    gone = np.isnan(found.fold_scores)
+    assert gone.any()
+    sizes = [(found.y[test] == found.classes[1]).sum() for _, test in found.splits]
+    pairs = np.array([size * (len(test) - size) for size, (_, test) in zip(sizes, found.splits, strict=True)])
+    assert found.estimate == pytest.approx(np.average(found.fold_scores[~gone], weights=pairs[~gone]))
+    assert f"not defined on {int(gone.sum())} of 10" in str(found)
+    assert any(f"on {int(gone.sum())} of 10 folds" in words for words in study.comparisons.caveats)
     assert f"not defined on {gone} of 10" in str(study.leaderboard.results["logistic"])
 
 
@@ -274,7 +276,8 @@ def test_pairs_that_cannot_be_tested_count_as_ones_that_show_nothing():
     X = np.random.default_rng(0).normal(size=(90, 2))
     y = X[:, 0] + np.random.default_rng(1).normal(size=90)
     tried = [cross_validate(model, X, y, cv=3, metric="rmse") for model in (LinearRegression(), DummyRegressor())]
-    shifted = replace(tried[1], name="shifted", fold_scores=tried[1].fold_scores + 0.25)
+    moved = {name: getattr(tried[1], name) + 0.25 for name in ("value", "fold_scores", "pseudo_values")}
+    shifted = replace(tried[1], name="shifted", **moved)
     alone, together = compare(tried), compare([*tried, shifted], correction="bonferroni")
     assert together.reasons == ("", "", "not testable: no variance between folds")
     assert together.p_values[0] == alone.p_values[0]

@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 import assay
 from assay.cli import app
 from assay.errors import DataError, ParameterError
+from assay.evaluation.compare import CORRECTIONS as COMPARED
 from assay.experiment import Study, events
 from assay.experiment.options import CORRECTIONS, Options, config_text, declared, read_config
 from assay.experiment.plan import RULES, Plan
-from assay.inference.multiple import METHODS
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_python_and_the_command_line_take_what_is_declared():
 
 
 def test_choices_are_those_of_what_they_choose_among():
-    assert CORRECTIONS == METHODS
+    assert CORRECTIONS == COMPARED
     assert declared()["select"].choices == tuple(RULES)
     assert {"cv", "level", "seed", "panel"} <= set(Plan.asked())
 

@@ -219,3 +219,33 @@ def sup_t_band(estimate, curves, level):
     most = [max(abs(curve[g] - estimate[g]) / se[g] for g in range(len(estimate))) for curve in curves]
     c = np.quantile(most, level)
     return estimate - c * se, estimate + c * se
+
+
+def auc_within_folds(y, scores, folds, weights):
+    """Concordant pairs over pairs, by a loop over all pairs of rows of the same fold; ties count one half."""
+    right = pairs = 0.0
+    for i in range(len(y)):
+        for j in range(len(y)):
+            if y[i] == 1 and y[j] == 0 and folds[i] == folds[j]:
+                pairs += weights[i] * weights[j]
+                right += weights[i] * weights[j] * ((scores[i] > scores[j]) + 0.5 * (scores[i] == scores[j]))
+    return right / pairs
+
+
+def pseudo_values_by_definition(figure, fold):
+    """theta and theta + (K - 1)(mean_j theta_(-j) - theta_(-k)), from a figure of a mask of rows."""
+    folds = sorted(set(fold.tolist()))
+    theta = figure(np.ones(fold.size, dtype=bool))
+    without = np.array([figure(fold != k) for k in folds])
+    return theta, theta + (len(folds) - 1) * (without.mean() - without)
+
+
+def greatest_t_by_brute_force(gaps, draws, rng):
+    """The greatest |t| of each draw: as many normal rows with the covariance of the gaps, a t-test per column."""
+    J = gaps.shape[0]
+    root = (gaps - gaps.mean(axis=0)) / np.sqrt(J - 1)
+    out = np.empty(draws)
+    for k in range(draws):
+        rows = rng.standard_normal((J, J)) @ root
+        out[k] = np.abs(rows.mean(axis=0) / (rows.std(axis=0, ddof=1) / np.sqrt(J))).max()
+    return out

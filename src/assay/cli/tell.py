@@ -179,7 +179,7 @@ def comparisons(study: Any, explain: bool = False) -> None:
         turned = row["first"] != best
         other = row["first"] if turned else row["second"]
         low, high = (-row["upper"], -row["lower"]) if turned else (row["lower"], row["upper"])
-        words = f"{best} is better" if row["verdict"] == f"{best} better than {other}" else row["verdict"]
+        words = f"{best} is better" if found.is_better(best, other) else row["verdict"]
         rows.append((other, -row["difference"] if turned else row["difference"], low, high, words))
     place = {name: at for at, name in enumerate(study.leaderboard.order)}
     rows.sort(key=lambda row: place[row[0]])
@@ -192,10 +192,6 @@ def comparisons(study: Any, explain: bool = False) -> None:
     }
     shown = [(one, *apart(name, gap, low, high), words) for one, gap, low, high, words in rows]
     out.table(titles, shown, cut=60)
-    if any(low <= 0 <= high and words.endswith("better") for _, _, low, high, words in rows):
-        out.lines(
-            ["A verdict can be stronger than its interval: the intervals are widened so that all of them hold at once."]
-        )
     beaten = [name for name in study.leaderboard.order if name != BASELINE and study.beats_baseline(name)]
     if BASELINE in found.names:
         out.lines([f"Shown to beat the baseline, which uses no features: {', '.join(beaten) or 'none'}."])
@@ -218,7 +214,7 @@ def selection(study: Any, explain: bool = False) -> None:
     """Which learner was chosen, and why."""
     chosen = study.select()
     out.heading(f"Selected: {chosen.name}")
-    out.lines([chosen.why.replace(" Simplicity: the order given.", "")])
+    out.lines([chosen.why])
     order = "Order of simplicity: " + ", ".join(study.plan.learners) + "."
     warned = (f"Warning from its fit to all training rows: {words}" for words in study.warned)
     _explain("selection", explain, order, *warned)

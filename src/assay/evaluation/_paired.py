@@ -1,8 +1,9 @@
 """Which test of a difference fits the splits and the metric, and how two results feed it.
 
 A test over rows takes the metric's value per row, averaged where a row was tested several times; a test over folds the
-metric of each fold; the bootstrap the predictions themselves. Each gives metric(first) - metric(second). Differences
-that only rounding keeps from zero are zero. Cost: O(n); the bootstrap calls the metric once per learner and resample.
+pseudo-values of the folds (`assay.evaluation.figures`), whose mean is the figure of all out-of-fold rows; the bootstrap
+the predictions themselves. Each gives metric(first) - metric(second). Differences that only rounding keeps from zero
+are zero. Cost: O(n); the bootstrap calls the metric once per learner and resample.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ import numpy as np
 
 from assay.checks import fraction
 from assay.errors import AssayError, DataError, ParameterError
-from assay.evaluation.validation import Validation, defined
+from assay.evaluation._simultaneous import MaxT, max_t_of_draws
+from assay.evaluation.figures import OutOfFold, out_of_fold
+from assay.evaluation.learner import Rows
+from assay.evaluation.validation import Validation
 from assay.inference import corrected_t_test, cv_t_test, five_by_two_test, mcnemar_test, t_test
-from assay.metrics.scorer import class_options
 from assay.numerics.seeds import generator
 from assay.progress import track
-from assay.resampling import AllButOne
 from assay.results import Interval, TestResult
 
 __all__ = [
@@ -34,9 +36,11 @@ __all__ = [
     "binary",
     "caveats_of",
     "choose",
+    "directed",
     "drawn_again",
-    "estimate_of",
+    "drawn_gaps",
     "fold_sizes",
+    "gaps_of",
     "judge",
     "refuse_misfit",
 ]
@@ -82,7 +86,7 @@ def refuse_misfit(test: str, found: Sequence[Validation]) -> None:
         raise ParameterError(f"the 5x2cv test needs five halvings, not a {one.scheme}", remedy="use cv=FiveByTwo()")
     if test in ("cv_t", "corrected_t") and kind == "holdout":
         raise ParameterError("one test set has no spread over folds", remedy='use test="auto", or several folds')
-    if test in ("cv_t", "corrected_t") and np.isnan(one.fold_scores).all():
+    if test in ("cv_t", "corrected_t") and kind == "leave-one-out" and one.fold_losses is None:
         raise ParameterError(f"{name} has no value on a single row", remedy='use test="bootstrap", or fewer folds')
     if test == "bootstrap" and kind not in ("holdout", "leave-one-out", "k-fold"):
         raise ParameterError("rows tested several times cannot be drawn again", remedy='use test="corrected_t"')
@@ -132,6 +136,11 @@ def caveats_of(test: str, result: TestResult, one: Validation) -> tuple[str, ...
     return tuple(said)
 
 
+def directed(statistic: Array, alternative: str) -> Array:
+    """Statistics signed so that the greater is the further from the null."""
+    return {"two-sided": np.abs(statistic), "greater": statistic, "less": -statistic}[alternative]
+
+
 # The tests, from two results to a TestResult.
 
 
@@ -164,20 +173,19 @@ def _flat(first: Validation, second: Validation) -> bool:
 
 def _untested(first: Validation, second: Validation, why: str, alternative: str) -> TestResult:
     """A difference that no test can judge: its estimate, without a p-value and limits."""
-    gaps = _gaps(first, second)
-    estimate = float(gaps.mean()) if gaps.size else float("nan")
+    estimate, folds = first.value - second.value, int(first.pseudo_values.size)
     return TestResult(
         statistic=float("nan"),
         p_value=float("nan"),
         df=None,
         method=f"{UNTESTED}: {why}",
         estimate=estimate,
-        n=int(gaps.size),
+        n=folds,
         alternative=alternative,
         null=0.0,
         estimand="mean difference",
         untested=why,
-        interval_rule=partial(_no_limits, estimate=estimate, n=int(gaps.size)),
+        interval_rule=partial(_no_limits, estimate=estimate, n=folds),
     )
 
 
@@ -190,25 +198,25 @@ def _row_options(rule: Any, first: Validation, second: Validation) -> dict[str, 
     return {**told, "exact": True} if binary([first, second]) else told
 
 
-def estimate_of(result: Validation, test: str) -> float:
-    """The learner's own figure, as its test sees it: over rows, over folds, or of all rows at once."""
-    if test in BY_ROWS:
-        return float(result.row_losses()[0].mean())
-    if test == "bootstrap":
-        y, predicted, weights = _pooled(result)
-        return _value(result, y, predicted, weights)
-    return float(defined(result.fold_scores).mean())
-
-
 def _mcnemar(first: Validation, second: Validation, *, alternative: str, exact: bool) -> TestResult:
     a, b = first.row_losses()[0], second.row_losses()[0]
     # One is an error for a loss and a hit for a score; either way the estimate is metric(first) - metric(second).
     more, less = int(np.sum(a > b)), int(np.sum(a < b))
-    return mcnemar_test(more, less, n=a.size, exact=exact, alternative=alternative)
+    found = mcnemar_test(more, less, n=a.size, exact=exact, alternative=alternative)
+    assert found.interval_rule is not None
+    return replace(found, interval_rule=partial(_no_more_than, rule=found.interval_rule, p=float(found.p_value)))
+
+
+def _no_more_than(level: float, *, rule: Callable[[float], Interval], p: float) -> Interval:
+    """Limits that show no more than the test does: Tango's, moved to 0 where the exact test does not reject."""
+    found = rule(level)
+    if p <= (1 - level) * (1 + ROUNDING):
+        return found
+    return replace(found, lower=min(found.lower, 0.0), upper=max(found.upper, 0.0))
 
 
 def _paired_t(first: Validation, second: Validation, *, alternative: str) -> TestResult:
-    found = t_test(_settled(first.row_losses()[0], second.row_losses()[0]), alternative=alternative)
+    found = t_test(_row_gaps(first, second), alternative=alternative)
     return replace(found, method="Paired t-test over rows", estimand="mean difference")
 
 
@@ -218,9 +226,27 @@ def _settled(a: Array, b: Array) -> Array:
     return np.where(np.abs(gap) <= ROUNDING * np.maximum(np.abs(a), np.abs(b)), 0.0, gap)
 
 
+def _row_gaps(first: Validation, second: Validation) -> Array:
+    return _settled(first.row_losses()[0], second.row_losses()[0])
+
+
 def _gaps(first: Validation, second: Validation) -> Array:
-    """Differences on the folds where both have a figure."""
-    return defined(_settled(first.fold_scores, second.fold_scores))
+    """Differences of pseudo-values, whose mean is the difference of the figures."""
+    return _settled(first.pseudo_values, second.pseudo_values)
+
+
+def gaps_of(test: str, found: Sequence[Validation], pairs: Sequence[tuple[int, int]]) -> Array:
+    """What a t-test of each pair takes, a column per pair: differences over rows or over folds."""
+    of = _row_gaps if test in BY_ROWS else _gaps
+    return np.column_stack([of(found[a], found[b]) for a, b in pairs])
+
+
+def _tested_gaps(first: Validation, second: Validation) -> Array:
+    gaps = _gaps(first, second)
+    if np.isnan(gaps).any():
+        what = f"a single fold decides the {first.metric.name}, so nothing is known of its spread"
+        raise DataError(what, remedy="use fewer folds, or another metric")
+    return gaps
 
 
 def fold_sizes(result: Validation) -> tuple[float, float]:
@@ -233,47 +259,36 @@ def fold_sizes(result: Validation) -> tuple[float, float]:
 
 def _corrected_t(first: Validation, second: Validation, *, alternative: str) -> TestResult:
     n_train, n_test = fold_sizes(first)
-    return corrected_t_test(_gaps(first, second), n_train=n_train, n_test=n_test, alternative=alternative)
+    return corrected_t_test(_tested_gaps(first, second), n_train=n_train, n_test=n_test, alternative=alternative)
 
 
 def _cv_t(first: Validation, second: Validation, *, alternative: str) -> TestResult:
-    return cv_t_test(_gaps(first, second), alternative=alternative)
+    return cv_t_test(_tested_gaps(first, second), alternative=alternative)
 
 
 def _five_by_two(first: Validation, second: Validation, *, alternative: str, statistic: str) -> TestResult:
-    gaps = _gaps(first, second)
-    if gaps.size < 10:
-        raise DataError(f"{first.metric.name} is not defined on every half", remedy='use test="corrected_t"')
-    gaps = gaps.reshape(5, 2)
+    gaps = _tested_gaps(first, second).reshape(5, 2)
     return five_by_two_test(gaps, statistic=statistic, alternative=alternative)
 
 
-def _pooled(result: Validation) -> tuple[Array, Array, Array | None]:
-    """Targets, predictions and weights of the tested rows, in the same order for every learner."""
+def _tested(result: Validation) -> OutOfFold:
+    """The tested rows, in the same order for every learner."""
+    rows = Rows(None, result.y, result.weights, result.classes)
     kept = result.fold_predictions[result.metric.needs]
-    tests = np.arange(result.y.shape[0]) if isinstance(result.splits, AllButOne) else None
-    rows = np.concatenate([test for _, test in result.splits]) if tests is None else tests
-    return result.y[rows], np.concatenate(kept), None if result.weights is None else result.weights[rows]
-
-
-def _value(result: Validation, y: Array, predicted: Array, weights: Array | None) -> float:
-    options = class_options(result.metric, result.classes)
-    if weights is not None:
-        options["sample_weight"] = weights
-    return float(result.metric(y, predicted, **options))
+    return out_of_fold(result.metric, rows, result.splits, result.scheme, kept)
 
 
 def drawn_again(found: Sequence[Validation], n_resamples: int, random_state: Any) -> dict[int, Array]:
     """The metric of every learner on the same resamples of the rows; NaN where one of the classes is not drawn."""
-    pooled = [_pooled(result) for result in found]
-    rng, n = generator(random_state), pooled[0][0].shape[0]
+    tested = [_tested(result) for result in found]
+    rng, n = generator(random_state), tested[0].y.shape[0]
     values = np.full((n_resamples, len(found)), np.nan)
     for row in track(range(n_resamples), "paired bootstrap", n_resamples):
         i = rng.integers(0, n, n)
-        for column, (result, (y, predicted, weights)) in enumerate(zip(found, pooled, strict=True)):
+        for column, one in enumerate(tested):
             # A resample may lack a class, and then has no such figure: it is left out for every learner.
             with suppress(AssayError):
-                values[row, column] = _value(result, y[i], predicted[i], None if weights is None else weights[i])
+                values[row, column] = one.value(i)
     values = values[~np.isnan(values).any(axis=1)]
     if values.shape[0] < n_resamples / 2:
         what = f"{found[0].metric.name} is not defined on {n_resamples - values.shape[0]} of {n_resamples} resamples"
@@ -282,19 +297,19 @@ def drawn_again(found: Sequence[Validation], n_resamples: int, random_state: Any
 
 
 def _bootstrapped(first: Validation, second: Validation, *, alternative: str, drawn: Mapping[int, Array]) -> TestResult:
-    """The paired bootstrap: rows are drawn again, with both learners' predictions for them."""
-    estimate = float(
-        _settled(np.array([estimate_of(first, "bootstrap")]), np.array([estimate_of(second, "bootstrap")]))[0]
-    )
-    values = _settled(drawn[id(first)], drawn[id(second)])
-    count, n = values.size + 1, _pooled(first)[0].shape[0]
-    below, above = float(1 + np.sum(values <= 0)) / count, float(1 + np.sum(values >= 0)) / count
-    p = {"less": above, "greater": below, "two-sided": min(1.0, 2 * min(below, above))}[alternative]
+    """The paired bootstrap: rows are drawn again, with both learners' predictions for them.
+
+    How far resamples fall from the estimate, in either direction, is how far the estimate may be from the truth.
+    """
+    estimate = float(_settled(np.array([first.value]), np.array([second.value]))[0])
+    values = drawn_gaps(drawn, first, second)
     spread = float(np.std(values, ddof=1))
-    what = f"difference in {first.metric.name}"
+    what, n = f"difference in {first.metric.name}", _tested(first).y.shape[0]
+    law = max_t_of_draws(values[:, None], np.array([estimate]), np.array([spread]), alternative)
+    away = directed(np.array([estimate / spread if spread > 0 else 0.0]), alternative)
     return TestResult(
         statistic=estimate / spread if spread > 0 else 0.0,
-        p_value=p,
+        p_value=float(law.adjusted(away, np.ones(1))[0]) if spread > 0 else 1.0,
         df=None,
         method="Paired bootstrap test",
         estimate=estimate,
@@ -304,17 +319,24 @@ def _bootstrapped(first: Validation, second: Validation, *, alternative: str, dr
         estimand=what,
         assumptions=("the rows are independent draws", "n is large enough for resamples to vary as samples do"),
         interval_rule=partial(
-            _percentiles, values=values, estimate=estimate, alternative=alternative, n=n, estimand=what
+            _around, law=law, error=spread, estimate=estimate, alternative=alternative, n=n, estimand=what
         ),
     )
 
 
-def _percentiles(level: float, *, values: Array, estimate: float, alternative: str, n: int, estimand: str) -> Interval:
+def drawn_gaps(drawn: Mapping[int, Array], first: Validation, second: Validation) -> Array:
+    """The difference of two learners on each resample."""
+    return _settled(drawn[id(first)], drawn[id(second)])
+
+
+def _around(
+    level: float, *, law: MaxT, error: float, estimate: float, alternative: str, n: int, estimand: str
+) -> Interval:
     level = fraction(level, "level")
-    tail = (1 - level) / 2 if alternative == "two-sided" else 1 - level
-    low, high = np.quantile(values, [tail, 1 - tail])
-    lower, upper = -np.inf if alternative == "less" else low, np.inf if alternative == "greater" else high
-    return Interval(estimate, float(lower), float(upper), level, "percentile bootstrap", n, estimand)
+    half = law.critical(level) * error if error > 0 else 0.0
+    lower = -np.inf if alternative == "less" else estimate - half
+    upper = np.inf if alternative == "greater" else estimate + half
+    return Interval(estimate, float(lower), float(upper), level, "bootstrap t", n, estimand)
 
 
 RULES: dict[str, Callable[..., TestResult]] = {

@@ -54,7 +54,7 @@ class Search(Result):
 
     @property
     def estimate(self) -> float:
-        """The mean score of the chosen candidate; optimistic, see `nested`."""
+        """The figure of the chosen candidate; optimistic, see `nested`."""
         return float(self.table["estimate"].iloc[self.index])
 
     @property
@@ -123,7 +123,8 @@ def tabulate(settings: Sequence[Mapping[str, Any]], names: Sequence[str], trials
         columns[shown] = values if values.isna().any() else values.infer_objects()  # None stays None
     columns |= {"estimate": np.nan, "std_error": np.nan, "rank": pd.array([pd.NA] * len(names), dtype="Int64")}
     columns |= {"seconds": [trial.seconds for trial in trials], "failed": [trial.failed for trial in trials]}
-    scores = np.array([np.full(folds, np.nan) if trial.failed else trial.scores for trial in trials])
+    missing = np.full(folds, np.nan)
+    scores = np.array([missing if trial.figure is None else trial.figure.fold_scores for trial in trials])
     per_fold = pd.DataFrame(scores, columns=[f"fold {k}" for k in range(folds)])
     table = pd.concat([pd.DataFrame(columns, index=per_fold.index), per_fold], axis=1)
     return table.set_index(pd.Index(names, name="candidate"))

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from assay.errors import DataError
-from assay.evaluation.learner import Rows, fit_rows, fold_predictions, out_of_bag, predictions, run, score
+from assay.errors import AssayError, DataError
+from assay.evaluation.figures import Figure, out_of_fold
+from assay.evaluation.learner import Rows, fit_rows, fold_predictions, out_of_bag, predictions, run
 from assay.metrics.definition import Metric
-from assay.metrics.scorer import class_options
-from assay.resampling import take
+from assay.resampling import Scheme, take
 
 __all__ = ["Trial", "Trials", "set_in", "try_all"]
 
@@ -28,15 +28,15 @@ def set_in(estimator: Any, params: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """What became of one candidate on some folds: a score for each, or why there is none."""
+    """What became of one candidate on some folds: predictions of the tested rows, or why there are none."""
 
     candidate: int
     folds: Sequence[int]
-    scores: Sequence[float]
+    predicted: Sequence[Array]
     seconds: float
     failed: str = ""
     of_type: bool = False
-    losses: Sequence[Array] = ()
+    figure: Figure | None = None
     model: Any = None
 
 
@@ -59,8 +59,6 @@ class Trials:
     ) -> None:
         self.estimator, self.settings, self.rows, self.splits, self.metric = estimator, settings, rows, splits, metric
         self.bagged = bagged
-        # Where single rows take the place of folds, the choice is made on their losses.
-        self.keep = metric.losses is not None and (len(splits) == 1 or len(splits[0][1]) == 1)
         # Tasks run fold by fold, so the rows of the last fold are those of the next candidate as a rule.
         self._held: tuple[int, Rows, Any, Array] | None = None
         self._learners: dict[int, Any] = {}
@@ -71,8 +69,7 @@ class Trials:
     def __call__(self, item: tuple[int, Sequence[int]]) -> Trial:
         candidate, folds = item
         start, at = perf_counter(), folds[0]
-        scores: list[float] = []
-        kept: list[Any] = []
+        predicted: list[Array] = []
         model: Any = None
         try:
             learner = self._learner(candidate)
@@ -82,26 +79,20 @@ class Trials:
             else:
                 quick = fold_predictions(learner, self.rows, self.splits, self.metric.needs)
             for at in folds:
-                y, predicted, weights = self._predict(learner, at) if quick is None else self._known(quick, at)
-                scores.append(self._score(y, predicted, weights))
-                if self.keep:
-                    kept.append(self.metric.per_row(y, predicted, **class_options(self.metric, self.rows.classes)))
+                predicted.append(self._predict(learner, at) if quick is None else np.asarray(quick[at]))
+                self._refuse_unscored(at, predicted[-1])
         except Exception as error:  # one bad setting must not stop the others; interrupts pass through
             reason = f"fold {at}: {type(error).__name__}: {' '.join(str(error).split()).rstrip('.')}"
             kind = isinstance(error, TypeError) and not isinstance(error, ValueError)
             return Trial(candidate, (), (), perf_counter() - start, reason, kind)
-        return Trial(candidate, folds, scores, perf_counter() - start, losses=kept, model=model)
+        return Trial(candidate, folds, predicted, perf_counter() - start, model=model)
 
     def _learner(self, candidate: int) -> Any:
         if candidate not in self._learners:
             self._learners[candidate] = set_in(self.estimator, self.settings[candidate])
         return self._learners[candidate]
 
-    def _known(self, quick: Any, at: int) -> tuple[Array, Array, Array | None]:
-        test, w = self.splits[at][1], self.rows.weights
-        return self.rows.y[test], np.asarray(quick[at]), None if w is None else w[test]
-
-    def _predict(self, learner: Any, at: int) -> tuple[Array, Array, Array | None]:
+    def _predict(self, learner: Any, at: int) -> Array:
         held = self._held
         if held is None or held[0] != at:
             train, test = self.splits[at]
@@ -109,20 +100,30 @@ class Trials:
             inside = [None if one is None else one[train] for one in (w, groups)]
             part = Rows(take(rows.X, train), rows.y[train], inside[0], rows.classes, inside[1])
             held = self._held = (at, part, take(rows.X, test), test)
-        _, part, X, test = held
-        model = fit_rows(learner, part)
-        w = self.rows.weights
-        return self.rows.y[test], predictions(model, X, self.metric, self.rows.classes), None if w is None else w[test]
+        _, part, X, _ = held
+        return predictions(fit_rows(learner, part), X, self.metric, self.rows.classes)
 
-    def _score(self, y: Array, predicted: Array, weights: Array | None) -> float:
-        value = score(self.metric, y, predicted, self.rows, weights)
-        if not np.isfinite(value):
-            raise DataError(f"its {self.metric.name} is {value}", remedy="use fewer folds, or another metric")
-        return value
+    def _refuse_unscored(self, at: int, predicted: Array) -> None:
+        """Refuse predictions that have no figure, on the fold where they were made."""
+        test = self.splits[at][1]
+        if predicted.dtype.kind == "f" and not np.isfinite(predicted).all():
+            bad = int(np.argmin(np.isfinite(predicted).reshape(len(test), -1).all(axis=1)))
+            what = f"the prediction of row {int(test[bad])} is {predicted.reshape(len(test), -1)[bad].tolist()}"
+            raise DataError(what, remedy="look at that row, or at the learner")
+
+    def judged(self, trial: Trial, scheme: Scheme) -> Trial:
+        """The trial with its figure over the folds, or with why there is none."""
+        if trial.failed:
+            return trial
+        try:
+            tested = out_of_fold(self.metric, self.rows, self.splits, scheme, trial.predicted)
+            return replace(trial, figure=tested.figure(), predicted=())
+        except AssayError as error:
+            return replace(trial, failed=str(error).rstrip("."), predicted=())
 
 
-def try_all(trials: Trials, n_jobs: int | None) -> list[Trial]:
-    """One trial per candidate, put together from its folds."""
+def try_all(trials: Trials, scheme: Scheme, n_jobs: int | None) -> list[Trial]:
+    """One trial per candidate, put together from its folds; predictions are let go as soon as a candidate is judged."""
     many, folds = range(len(trials.settings)), range(len(trials.splits))
     if hasattr(trials.estimator, "predict_folds"):
         items: list[tuple[int, Sequence[int]]] = [(candidate, folds) for candidate in many]
@@ -131,7 +132,7 @@ def try_all(trials: Trials, n_jobs: int | None) -> list[Trial]:
     parts: list[list[Trial]] = [[] for _ in many]
     for trial in run(trials, items, label="search", n_jobs=n_jobs):
         parts[trial.candidate].append(trial)
-    return [_joined(candidate, some) for candidate, some in enumerate(parts)]
+    return [trials.judged(_joined(candidate, some), scheme) for candidate, some in enumerate(parts)]
 
 
 def _joined(candidate: int, parts: Sequence[Trial]) -> Trial:
@@ -140,6 +141,5 @@ def _joined(candidate: int, parts: Sequence[Trial]) -> Trial:
     if bad is not None:
         return replace(bad, seconds=seconds)
     # The parts come in the order of their folds.
-    scores = [value for part in parts for value in part.scores]
-    losses = [rows for part in parts for rows in part.losses]
-    return Trial(candidate, (), scores, seconds, losses=losses, model=parts[0].model)
+    predicted = [rows for part in parts for rows in part.predicted]
+    return Trial(candidate, (), predicted, seconds, model=parts[0].model)

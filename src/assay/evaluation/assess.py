@@ -3,7 +3,7 @@
     one test set   e of n rows are wrong, X ~ Binomial(n, p0):
                    alternative "less"      reject when P(X <= e | p0) <= alpha: the error is below p0
                    alternative "greater"   reject when P(X >= e | p0) <= alpha: the error is above p0
-    J folds        error rates p_1..p_J with mean m and standard deviation S:
+    J folds        the folds' error rates p_1..p_J (pseudo-values) with mean m and standard deviation S:
                    t (as textbooks have it)   sqrt(J) (m - p0) / S ~ t_{J-1}: takes folds as independent
                    corrected t                (m - p0) / (S sqrt(1/J + n_test/n_train)) ~ t_{J-1}
 
@@ -170,11 +170,11 @@ def assess(
     elif result.scheme.kind == "holdout":
         found = t_test(losses(result.row_losses()[0]), popmean=p0, alternative=alternative)
     elif test == "t":
-        found = cv_t_test(losses(result.fold_scores), popmean=p0, alternative=alternative)
+        found = cv_t_test(losses(result.pseudo_values), popmean=p0, alternative=alternative)
     else:
         n_train, n_test = fold_sizes(result)
         sizes = {"n_train": n_train, "n_test": n_test}
-        found = corrected_t_test(losses(result.fold_scores), **sizes, popmean=p0, alternative=alternative)
+        found = corrected_t_test(losses(result.pseudo_values), **sizes, popmean=p0, alternative=alternative)
     caveats: tuple[str, ...] = ()
     if test == "t" and result.scheme.kind != "holdout":
         caveats = (LIBERAL,)

@@ -10,8 +10,10 @@ For each pair the difference d = metric(first) - metric(second) is tested agains
     leave-one-out                        paired t-test over rows, or the bootstrap of d for a figure of all rows at once
     bootstrap, time-ordered, other       corrected resampled t-test, with what it leaves open said aloud
 
-With m pairs at level 1 - a, p-values are adjusted over the family and the intervals have level 1 - a/m each, so that
-all of them cover together with at least 1 - a (Bonferroni). Cost: O(n) per pair; nothing is fitted again.
+The figure of a learner is that of all its out-of-fold rows (`assay.evaluation.figures`); a test over folds takes the
+folds' pseudo-values. P-values, intervals and words of all pairs come from one simultaneous procedure, single-step max-t
+(`assay.evaluation._simultaneous`), so all intervals cover together and a learner is called better exactly where its
+interval excludes 0. Cost: O(n) per pair; nothing is fitted again.
 Demsar (2006), J. Machine Learning Research 7, 1-30; Bouckaert & Frank (2004), PAKDD, 3-12.
 """
 
@@ -31,23 +33,25 @@ import pandas as pd
 from assay.checks import ALTERNATIVES, choice, fraction, freeze, whole
 from assay.errors import DataError, DataTypeError, ParameterError
 from assay.evaluation._paired import (
-    ROUNDING,
     RULES,
     caveats_of,
     choose,
+    directed,
     drawn_again,
-    estimate_of,
+    drawn_gaps,
+    fold_sizes,
+    gaps_of,
     judge,
     refuse_misfit,
 )
+from assay.evaluation._simultaneous import MaxT, levels, max_t_of_draws, max_t_of_folds
 from assay.evaluation.validation import Validation, same_experiment
-from assay.inference import (
-    adjust_pvalues,
-)
-from assay.inference.multiple import METHODS as CORRECTIONS
-from assay.inference.multiple import TITLES
+from assay.inference import adjust_pvalues
+from assay.inference.multiple import METHODS
+from assay.inference.multiple import TITLES as STEPWISE
 from assay.metrics.definition import Metric
 from assay.numbers import figure, limits
+from assay.numerics.seeds import generator
 from assay.resampling import Scheme
 from assay.results import Result, TestResult, format_p
 
@@ -55,6 +59,12 @@ __all__ = ["Comparison", "compare"]
 
 Array = np.ndarray
 TESTS = ("mcnemar", "mcnemar_corrected", "paired_t", "bootstrap", "corrected_t", "cv_t", "5x2_t", "5x2_F")
+BY_T = {"corrected_t": "Corrected resampled t-test", "cv_t": "Cross-validated t-test", "paired_t": "Paired t-test"}
+"""Tests of a mean over folds or rows, by how their method begins: their greatest t has a law of its own."""
+CORRECTIONS = ("max-t", *METHODS)
+TITLES = {"max-t": "Single-step max-t", **STEPWISE}
+TOGETHER = ("max-t", "bonferroni", "sidak")
+"""Single-step corrections, whose intervals cover together."""
 SHOWN = 40
 """How many pairs are printed; the frame holds all."""
 
@@ -65,13 +75,13 @@ class Comparison(Result):
 
     | field                   | meaning                                                                          |
     |-------------------------|----------------------------------------------------------------------------------|
-    | names, estimates        | the learners and the mean of the metric for each                                 |
+    | names, estimates        | the learners and the figure of each                                              |
     | figures                 | the estimates in print, each to the precision of its own interval                |
     | pairs                   | (first, second) as positions in `names`; difference = metric(first) - metric(second) |
     | tests                   | one `TestResult` per pair                                                         |
     | p_values, adjusted      | before and after the correction for the number of pairs                           |
-    | lower, upper            | limits of the differences, at `interval_level` each                               |
-    | rejected                | adjusted <= 1 - level                                                             |
+    | lower, upper            | limits of the differences                                                         |
+    | rejected                | whose limits exclude 0                                                            |
     | test, why, caveats      | which test it was, why this one, and what it leaves open                          |
     """
 
@@ -85,7 +95,6 @@ class Comparison(Result):
     lower: Array
     upper: Array
     level: float
-    interval_level: float
     interval_method: str
     metric: Metric
     scheme: Scheme
@@ -102,8 +111,8 @@ class Comparison(Result):
 
     @property
     def rejected(self) -> Array:
-        """For which pairs a difference is shown at the family's level."""
-        return self.adjusted <= (1 - self.level) * (1 + ROUNDING)
+        """For which pairs a difference is shown at the family's level: those whose interval excludes 0."""
+        return (self.lower > 0) | (self.upper < 0)
 
     @property
     def method(self) -> str:
@@ -120,6 +129,11 @@ class Comparison(Result):
         return self.correction != "none" and len(self.pairs) > 1
 
     @property
+    def together(self) -> bool:
+        """Whether the intervals cover all together at the level, not each on its own."""
+        return self._corrected and self.correction in TOGETHER
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """What each row of the table is called."""
         return tuple(f"{self.names[a]} - {self.names[b]}" for a, b in self.pairs)
@@ -130,7 +144,7 @@ class Comparison(Result):
         won: list[str | None] = []
         for (a, b), difference, shown in zip(self.pairs, self.differences, self.rejected, strict=True):
             first = (difference > 0) == self.metric.greater_is_better
-            won.append(self.names[a if first else b] if shown and difference != 0 else None)
+            won.append(self.names[a if first else b] if shown else None)
         return tuple(won)
 
     def is_better(self, name: str, other: str) -> bool:
@@ -144,13 +158,11 @@ class Comparison(Result):
     def verdicts(self) -> tuple[str, ...]:
         """In words: who is better, only where it is shown; or why the pair could not be tested."""
         words = []
-        for (a, b), won, shown, reason in zip(self.pairs, self.winners, self.rejected, self.reasons, strict=True):
+        for (a, b), won, reason in zip(self.pairs, self.winners, self.reasons, strict=True):
             if reason:
                 words.append(reason)
-            elif not shown:
-                words.append("no difference shown")
             elif won is None:
-                words.append("they differ, neither on the whole")
+                words.append("no difference shown")
             else:
                 words.append(f"{won} better than {self.names[b] if won == self.names[a] else self.names[a]}")
         return tuple(words)
@@ -197,13 +209,16 @@ class Comparison(Result):
 
     def _notes(self) -> list[str]:
         toward = "" if self.alternative == "two-sided" else f" Alternative: difference {self.alternative} than 0."
-        m = len(self.pairs)
-        each = f"{100 * self.interval_level:.4g}% {self.interval_method} intervals"
+        m, level = len(self.pairs), f"{100 * self.level:g}%"
+        shows = "a difference is shown where its interval excludes 0"
         if not self._corrected:
-            family = f"{each}; " + ("a single pair." if m == 1 else "p-values not corrected for the number of pairs.")
+            only = "a single pair" if m == 1 else "not corrected for the number of pairs"
+            family = f"{level} {self.interval_method} intervals; {only}."
+        elif self.together:
+            family = f"{TITLES[self.correction]} over {m} pairs: intervals {level} together, {shows}."
         else:
-            together = f"{each} each, {100 * self.level:g}% together (Bonferroni)"
-            family = f"{TITLES[self.correction]} correction over {m} pairs; {together}."
+            each = "each interval has the level at which its pair was tested, so they do not cover together"
+            family = f"{TITLES[self.correction]} correction over {m} pairs: {shows}; {each}."
         return [f"Test: {self.method}. {self.why}{toward}", family, *(f"Caveat: {c}." for c in self.caveats)]
 
 
@@ -211,7 +226,7 @@ def compare(
     results: Sequence[Validation] | Mapping[str, Validation],
     *,
     test: str = "auto",
-    correction: str | None = "holm",
+    correction: str | None = "max-t",
     level: float = 0.95,
     baseline: str | int | None = None,
     alternative: str = "two-sided",
@@ -228,16 +243,17 @@ def compare(
     | test         | "auto"      | "auto", "mcnemar", "mcnemar_corrected",  | "auto" fits the scheme (top of the       |
     |              |             | "paired_t", "bootstrap", "corrected_t",  | module) and says why; "cv_t" is the      |
     |              |             | "cv_t", "5x2_t", "5x2_F"                 | textbooks' K-fold t, which is liberal    |
-    | correction   | "holm"      | "holm", "bonferroni", "sidak",           | for the number of pairs                  |
-    |              |             | "hochberg", "bh", "by", None             |                                          |
+    | correction   | "max-t"     | "max-t", "bonferroni", "sidak",          | for the number of pairs; the first three |
+    |              |             | "holm", "hochberg", "bh", "by", None     | have intervals that cover together       |
     | level        | 0.95        | (0, 1)                                   | of the family; alpha = 1 - level         |
     | baseline     | None        | a name or position                       | compare all with this one, not all pairs |
     | alternative  | "two-sided" | "two-sided", "less", "greater"           | "less": the first has the smaller metric |
     | n_resamples  | 1999        | at least 99                              | of the bootstrap; more for many pairs    |
-    | random_state | 0           | seed                                     | of the bootstrap                         |
+    | random_state | 0           | seed                                     | of the bootstrap and of max-t            |
 
     The difference keeps the metric's own sign: for a loss a negative one favours the first learner, for a score a
-    positive one; the verdict column says who is better, and only where the adjusted p-value shows it.
+    positive one; the verdict column says who is better, and only where the interval excludes 0. Tests that max-t does
+    not fit (McNemar's, 5x2) have Bonferroni's correction instead, which the result then names.
 
     Nadeau & Bengio (2003), Machine Learning 52, 239-281; Dietterich (1998), Neural Computation 10, 1895-1923.
 
@@ -264,32 +280,32 @@ def compare(
         why = "It was asked for."
         refuse_misfit(test, found)
     rule = partial(RULES[test], alternative=alternative)
-    if test == "bootstrap":
-        rule = partial(rule, drawn=drawn_again(found, n_resamples, random_state))
+    drawn = drawn_again(found, n_resamples, random_state) if test == "bootstrap" else None
+    if drawn is not None:
+        rule = partial(rule, drawn=drawn)
     tests = tuple(judge(rule, found, names, a, b) for a, b in pairs)
     p_values = np.array([float(one.p_value) for one in tests])
-    each = level if chosen_correction == "none" else 1 - (1 - level) / len(pairs)
-    unknown = np.isnan(p_values)
-    adjusted = p_values
-    if correction is not None:  # a pair that cannot be tested counts as one that shows nothing
-        counted = np.where(unknown, 1.0, p_values)
-        adjusted = np.where(unknown, np.nan, adjust_pvalues(counted, chosen_correction, 1 - level).adjusted)
-    intervals = [one.interval(each) for one in tests]
-    estimates = [estimate_of(result, test) for result in found]
-    spoken = int(np.argmin(unknown))  # the first pair that was tested speaks for all
+    known = np.flatnonzero(~np.isnan(p_values))
+    family = _Family(tests, p_values, known, level, alternative)
+    law = None
+    if chosen_correction == "max-t":
+        tested = [pairs[i] for i in known]
+        law = _law(test, found, tested, [tests[i] for i in known], drawn, alternative, random_state)
+        chosen_correction = "bonferroni" if law is None else "max-t"
+    adjusted, lower, upper, method = family.stepped(chosen_correction) if law is None else family.single_step(*law)
+    spoken = int(known[0]) if known.size else 0  # the first pair that was tested speaks for all
     return Comparison(
         names=names,
-        estimates=freeze(np.array(estimates)),
-        figures=tuple(_in_print(one, value) for one, value in zip(found, estimates, strict=True)),
+        estimates=freeze(np.array([result.value for result in found])),
+        figures=tuple(_in_print(one) for one in found),
         pairs=pairs,
         tests=tests,
         p_values=freeze(p_values.copy()),
-        adjusted=freeze(np.array(adjusted)),
-        lower=freeze(np.array([float(one.lower) for one in intervals])),
-        upper=freeze(np.array([float(one.upper) for one in intervals])),
+        adjusted=freeze(adjusted),
+        lower=freeze(lower),
+        upper=freeze(upper),
         level=level,
-        interval_level=each,
-        interval_method=intervals[spoken].method,
+        interval_method=method,
         metric=found[0].metric,
         scheme=found[0].scheme,
         test=test,
@@ -300,18 +316,86 @@ def compare(
     )
 
 
+def _law(
+    test: str,
+    found: Sequence[Validation],
+    pairs: Sequence[tuple[int, int]],
+    tests: Sequence[TestResult],
+    drawn: Mapping[int, Array] | None,
+    alternative: str,
+    random_state: Any,
+) -> tuple[MaxT, Array] | None:
+    """How far the greatest statistic of these pairs goes by chance, and the standard error of each; None where their
+    tests have no law in common.
+    """
+    if not pairs:
+        return None
+    if drawn is not None:
+        gaps = np.column_stack([drawn_gaps(drawn, found[a], found[b]) for a, b in pairs])
+        estimate, error = np.array([float(one.estimate) for one in tests]), gaps.std(axis=0, ddof=1)
+        return max_t_of_draws(gaps, estimate, error, alternative), error
+    if test not in BY_T or not all(one.method.startswith(BY_T[test]) for one in tests):
+        return None
+    gaps = gaps_of(test, found, pairs)
+    n_train, n_test = fold_sizes(found[0])
+    factor = 1 / gaps.shape[0] + (n_test / n_train if test == "corrected_t" else 0.0)
+    law = max_t_of_folds(gaps, gaps.shape[0] - 1.0, alternative, generator(random_state))
+    return law, gaps.std(axis=0, ddof=1) * np.sqrt(factor)
+
+
+@dataclass(frozen=True)
+class _Family:
+    """The tests of all pairs, of which `known` have a p-value, put together."""
+
+    tests: tuple[TestResult, ...]
+    p_values: Array
+    known: Array
+    level: float
+    alternative: str
+
+    def single_step(self, law: MaxT, error: Array) -> tuple[Array, Array, Array, str]:
+        """Adjusted p-values and limits by the greatest statistic."""
+        adjusted, lower, upper = self._nothing()
+        statistic = np.array([float(self.tests[i].statistic) for i in self.known])
+        estimate = np.array([float(self.tests[i].estimate) for i in self.known])
+        adjusted[self.known] = law.adjusted(directed(statistic, self.alternative), self.p_values[self.known])
+        half = np.where(error > 0, law.critical(self.level) * error, 0.0)
+        lower[self.known] = -np.inf if self.alternative == "less" else estimate - half
+        upper[self.known] = np.inf if self.alternative == "greater" else estimate + half
+        alone = self.tests[self.known[0]].interval(self.level).method
+        return adjusted, lower, upper, "max-t" if law.pairs > 1 else alone
+
+    def stepped(self, correction: str) -> tuple[Array, Array, Array, str]:
+        """P-values adjusted one after another, each pair's limits at the level of its own test."""
+        adjusted, lower, upper = self._nothing()
+        # A pair that cannot be tested counts as one that shows nothing.
+        counted = np.where(np.isnan(self.p_values), 1.0, self.p_values)
+        every = counted if correction == "none" else adjust_pvalues(counted, correction, 1 - self.level).adjusted
+        adjusted[self.known] = every[self.known]
+        method = ""
+        for i, each in enumerate(levels(counted, correction, self.level)):
+            found = self.tests[i].interval(float(each))
+            lower[i], upper[i] = float(found.lower), float(found.upper)
+            method = method or ("" if self.tests[i].untested else found.method)
+        return adjusted, lower, upper, method
+
+    def _nothing(self) -> tuple[Array, Array, Array]:
+        adjusted, lower, upper = (np.full(len(self.tests), np.nan) for _ in range(3))
+        return adjusted, lower, upper
+
+
 def _left_out(found: Sequence[Validation]) -> tuple[str, ...]:
     """That some folds have no figure, and how many."""
     metric, gone = found[0].metric, max(one.n_undefined for one in found)
     if not gone or found[0].scheme.kind == "leave-one-out":
         return ()
-    return (f"{metric.name} is not defined on {gone} of {found[0].fold_scores.size} folds, which are left out",)
+    return (f"{metric.name} is not defined on {gone} of {found[0].fold_scores.size} folds, which weigh nothing in it",)
 
 
-def _in_print(result: Validation, estimate: float) -> str:
+def _in_print(result: Validation) -> str:
     """A learner's figure to the precision of its own interval."""
     found = result.interval()
-    return figure(estimate, found.lower, found.upper, percent=result.metric.percent)
+    return figure(result.value, found.lower, found.upper, percent=result.metric.percent)
 
 
 # The gate: results that can be compared.

@@ -1,6 +1,7 @@
 """Scores against the number of training rows, and against a parameter, with honest bands (learning, validation curves).
 
-At each position s the J folds give scores u_1s..u_Js on rows not trained on. With their mean u_s and deviation d_s
+At each position s the out-of-fold rows of J folds give the figure u_s, and the folds' pseudo-values with deviation d_s
+(`assay.evaluation.figures`):
 
     u_s -+ t_{J-1}(q) sqrt(1/J + n_test / n_train) d_s,
 
@@ -23,8 +24,9 @@ import numpy as np
 from scipy import special
 
 from assay.checks import choice, fraction, freeze
-from assay.errors import DataError, ParameterError
+from assay.errors import AssayError, DataError, ParameterError
 from assay.evaluation._refits import along, reseeded
+from assay.evaluation.figures import out_of_fold
 from assay.evaluation.learner import Rows, blame, choose_metric, fit_rows, label_of, predictions, rows_of, run
 from assay.evaluation.learner import score as score_of
 from assay.evaluation.score_curves import LearningCurve, ScoreCurve, ValidationCurve, is_numeric, short
@@ -104,7 +106,7 @@ def learning_curve(
     ]
     called = label_of(estimator) if name is None else str(name)
     fields = _measure(jobs, rows, chosen, scheme, len(counts), level, called, own, n_jobs)
-    gain = _gain(fields["test_scores"], fields.pop("weights"), scheme, chosen, counts, level)
+    gain = _gain(fields.pop("pseudo_values"), scheme, chosen, counts, level)
     return LearningCurve(
         called,
         chosen,
@@ -180,8 +182,8 @@ def validation_curve(
     ]
     called = label_of(estimator) if name is None else str(name)
     fields = _measure(jobs, rows, chosen, scheme, len(values), level, called, own, n_jobs)
-    fields.pop("weights")
-    marks, rule = _choose(fields["estimate"], fields["test_scores"], scheme, chosen, values, simplest)
+    pseudo = fields.pop("pseudo_values")
+    marks, rule = _choose(fields["estimate"], pseudo, scheme, chosen, values, simplest)
     return ValidationCurve(
         called,
         chosen,
@@ -272,17 +274,25 @@ def _measure(
     # One seed per fold: along the curve only the size or the parameter changes.
     state = seeds.generate_state(max(job.fold for job in jobs) + 1)
 
-    def task(job: _Job) -> tuple[float, float, float, list[Interval]]:
+    def task(job: _Job) -> tuple[Array, float, float, list[Interval]]:
         try:
             return _one(job, int(state[job.fold] >> 1), rows, metric, levels)
         except Exception as error:
             raise blame(error, name, job.where) from error
 
     found = list(run(task, jobs, label="fits", n_jobs=n_jobs))
-    test, train, seconds = (np.array([f[k] for f in found]).reshape(positions, -1) for k in range(3))
-    weights = np.array([len(job.test) for job in jobs[: test.shape[1]]], dtype=float)
-    estimate = np.average(test, axis=1, weights=weights)
-    fields: dict[str, Any] = {"weights": weights}
+    train, seconds = (np.array([f[k] for f in found]).reshape(positions, -1) for k in (1, 2))
+    folds = len(jobs) // positions
+    figures = []
+    for at in range(0, len(jobs), folds):
+        splits = [(job.train, job.test) for job in jobs[at : at + folds]]
+        try:
+            figures.append(out_of_fold(metric, rows, splits, scheme, [f[0] for f in found[at : at + folds]]).figure())
+        except AssayError as why:
+            raise blame(why, name, jobs[at].where.replace("fold 0 ", "all folds ")) from why
+    test, pseudo = (np.array([getattr(f, of) for f in figures]) for of in ("fold_scores", "pseudo_values"))
+    estimate = np.array([f.value for f in figures])
+    fields: dict[str, Any] = {"pseudo_values": pseudo}
     if single:
         lower, upper, band_lower, band_upper = (
             np.array([getattr(f[3][at], side) for f in found]) for at in (0, 1) for side in ("lower", "upper")
@@ -290,9 +300,9 @@ def _measure(
         error = np.full(positions, np.nan)
         words = f"{found[0][3][0].method} over the test rows of one split"
     else:
-        error = np.sqrt(corrected_variance_factor(scheme)) * test.std(axis=1, ddof=1)
-        lower, upper = _t_limits(estimate, error, test.shape[1], level, metric)
-        band_lower, band_upper = _t_limits(estimate, error, test.shape[1], each, metric)
+        error = np.sqrt(corrected_variance_factor(scheme)) * pseudo.std(axis=1, ddof=1)
+        lower, upper = _t_limits(estimate, error, folds, level, metric)
+        band_lower, band_upper = _t_limits(estimate, error, folds, each, metric)
         words = "corrected t"
     arrays = {
         "test_scores": test,
@@ -303,7 +313,7 @@ def _measure(
         "upper": upper,
         "band_lower": band_lower,
         "band_upper": band_upper,
-        "train_estimate": train.mean(axis=1),
+        "train_estimate": np.nanmean(train, axis=1),
         "fit_seconds": seconds,
     }
     return fields | {key: freeze(value) for key, value in arrays.items()} | {"limits": words}
@@ -311,25 +321,20 @@ def _measure(
 
 def _one(
     job: _Job, seed: int, rows: Rows, metric: Metric, levels: tuple[float, ...]
-) -> tuple[float, float, float, list[Interval]]:
-    """Held-out score, training score, seconds of the fit, and intervals over the test rows at some levels."""
+) -> tuple[Array, float, float, list[Interval]]:
+    """Held-out predictions, training score, seconds of the fit, and intervals over the test rows at some levels."""
     learner = reseeded(job.model, seed)
     start = perf_counter()
     model = fit_rows(learner, rows, job.train)
     seconds = perf_counter() - start
-    scores, limits = [], []
-    for part in (job.test, job.train):
-        predicted = predictions(model, take(rows.X, part), metric, rows.classes)
-        weights = None if rows.weights is None else rows.weights[part]
-        scores.append(score_of(metric, rows.y[part], predicted, rows, weights))
-        if part is job.test:
-            options = class_options(metric, rows.classes)
-            limits = [
-                metric.interval(rows.y[part], predicted, level=one, sample_weight=weights, **options) for one in levels
-            ]
-    if not np.isfinite(scores).all():
+    held, own = (predictions(model, take(rows.X, part), metric, rows.classes) for part in (job.test, job.train))
+    options = class_options(metric, rows.classes)
+    weights = (None, None) if rows.weights is None else (rows.weights[job.test], rows.weights[job.train])
+    score = score_of(metric, rows.y[job.train], own, rows, weights[1])
+    limits = [metric.interval(rows.y[job.test], held, level=one, sample_weight=weights[0], **options) for one in levels]
+    if not np.isfinite(score):
         raise DataError(f"the {metric.name} is not a finite number", remedy="choose another metric, or larger folds")
-    return scores[0], scores[1], seconds, limits
+    return held, score, seconds, limits
 
 
 def _t_limits(estimate: Array, error: Array, folds: int, level: float, metric: Metric) -> tuple[Array, Array]:
@@ -339,14 +344,12 @@ def _t_limits(estimate: Array, error: Array, folds: int, level: float, metric: M
     return np.maximum(low, estimate - reach), np.minimum(high, estimate + reach)
 
 
-def _gain(
-    scores: Array, weights: Array, scheme: Scheme, metric: Metric, counts: list[int], level: float
-) -> Interval | None:
+def _gain(pseudo: Array, scheme: Scheme, metric: Metric, counts: list[int], level: float) -> Interval | None:
     """What the last step in size changed, compared within folds."""
-    if len(counts) < 2 or scores.shape[1] < 2:
+    if len(counts) < 2 or pseudo.shape[1] < 2:
         return None
-    steps = scores[-1] - scores[-2]
-    change = float(np.average(steps, weights=weights))
+    steps = pseudo[-1] - pseudo[-2]
+    change = float(steps.mean())
     error = float(np.sqrt(corrected_variance_factor(scheme)) * steps.std(ddof=1))
     reach = float(special.stdtrit(steps.size - 1, 0.5 + 0.5 * level)) * error
     words = f"change of {metric.name} from {counts[-2]} to {counts[-1]} training rows"

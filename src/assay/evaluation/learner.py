@@ -31,6 +31,7 @@ from assay.resampling import take
 
 __all__ = [
     "Rows",
+    "any_prediction",
     "blame",
     "choose_metric",
     "fit_fold",
@@ -318,17 +319,21 @@ def undefined(metric: Metric, y: Array, rows: Rows) -> DataError | None:
     """Why a metric has no value on these targets, whatever is predicted (AUC of one class); None where it has one."""
     if metric.losses is not None:
         return None
-    said: Array = y
-    if metric.needs == "values":
-        said = np.full(y.size, y.mean())
-    elif metric.needs != "labels":
-        count = 2 if rows.classes is None else rows.classes.size
-        said = np.full(y.size if count == 2 else (y.size, count), 1 / count)
     try:
-        score(metric, y, said, rows, None)
+        score(metric, y, any_prediction(metric, y, rows), rows, None)
     except DataError as error:
         return error
     return None
+
+
+def any_prediction(metric: Metric, y: Array, rows: Rows) -> Array:
+    """Predictions of the kind that the metric needs, to see whether it has a value."""
+    if metric.needs == "labels":
+        return y
+    if metric.needs == "values":
+        return np.full(y.size, y.mean())
+    count = 2 if rows.classes is None else rows.classes.size
+    return np.full(y.size if count == 2 else (y.size, count), 1 / count)
 
 
 def run(

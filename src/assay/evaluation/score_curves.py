@@ -28,7 +28,7 @@ class ScoreCurve(Result):
     |----------------------------|------------------------------------------------------------------------------|
     | values, x_name             | the positions and what they are                                              |
     | test_scores, train_scores  | one row per position, one column per fold; the metric in its own direction   |
-    | estimate, std_error        | mean held-out score, weighted by test rows, and its corrected standard error |
+    | estimate, std_error        | held-out score of all out-of-fold rows, and its corrected standard error     |
     | lower, upper               | pointwise limits                                                             |
     | band_lower, band_upper     | simultaneous limits (Bonferroni over the positions)                          |
     | train_estimate             | mean training score                                                          |

@@ -1,6 +1,6 @@
 """Searching a space of parameters: every candidate is validated on the same folds, one is chosen by a stated rule.
 
-    for each setting t of the space:  e_tk = metric on fold k of the learner with t, fitted to the other folds
+    for each setting t of the space:  the metric of the out-of-fold rows of the learner with t
     choose t by a rule of `select`, and refit with it on all rows
 
 The figure of the chosen candidate is optimistic, for it was chosen by that very figure. A nested search validates the
@@ -16,7 +16,6 @@ Stone (1974), JRSS B 36, 111-147; Varma and Simon (2006), BMC Bioinformatics 7:9
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -28,12 +27,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from assay.checks import choice, number
-from assay.errors import AssayWarning, DataError, DataTypeError, ParameterError
+from assay.errors import DataError, DataTypeError, ParameterError
 from assay.evaluation import _candidates
 from assay.evaluation._search_result import Search, tabulate
 from assay.evaluation._trials import Trial, Trials, set_in, try_all
 from assay.evaluation._wrapper import Wrapper
-from assay.evaluation.learner import Rows, choose_metric, fit_rows, label_of, undefined
+from assay.evaluation.figures import undefined_over
+from assay.evaluation.learner import Rows, choose_metric, fit_rows, label_of
 from assay.evaluation.select import RULES, Selection, choose, panel_of
 from assay.evaluation.validate import cross_validate
 from assay.metrics.definition import Metric
@@ -139,7 +139,7 @@ class SearchCV(Wrapper):
             raise ParameterError(f"{metric.name} has no weighted form", remedy="leave sample_weight out")
         splits, scheme = self._splits(rows, metric, seed)
         bagged = scheme.kind == "out-of-bag"
-        trials = try_all(Trials(self.estimator, settings, rows, splits, metric, bagged=bagged), self.n_jobs)
+        trials = try_all(Trials(self.estimator, settings, rows, splits, metric, bagged=bagged), scheme, self.n_jobs)
         found = self._judge(settings, trials, rows, splits, scheme, metric, order, given)
         if self.refit:
             there = trials[found.index].model
@@ -165,17 +165,11 @@ class SearchCV(Wrapper):
         splits = splits_of(
             self.cv, rows.X, rows.y, groups=rows.groups, classes=rows.classes is not None, random_state=seed
         )
-        if metric.losses is None and len(splits) == rows.n:
-            what = f"{metric.name} has no value on a single row, so leave-one-out cannot give it"
-            raise ParameterError(what, remedy="use fewer folds, such as cv=5")
-        kept = splits
-        if metric.losses is None:
-            kept = [(train, test) for train, test in splits if undefined(metric, rows.y[test], rows) is None]
-        if 0 < len(kept) < len(splits):
-            what = f"{metric.name} is not defined on {len(splits) - len(kept)} of {len(splits)} folds of the search"
-            warnings.warn(f"{what}; they are left out", AssayWarning, stacklevel=3)
-            splits = kept
-        return splits, scheme_of(splits, rows.n)
+        scheme = scheme_of(splits, rows.n)
+        why = undefined_over(metric, rows, splits, scheme)
+        if why is not None:
+            raise DataError(f"{metric.name} has no value on the folds of the search: {why.what}", remedy=why.remedy)
+        return splits, scheme
 
     def _judge(
         self,
@@ -196,15 +190,14 @@ class SearchCV(Wrapper):
             kind = DataTypeError if first.of_type else DataError
             what = f"no candidate could be fitted: {names[0]} failed in {first.failed}"
             raise kind(what, remedy="check the data or the search space")
-        scores = np.array([trials[at].scores for at in good])
-        losses = [trials[at].losses or None for at in good]
-        panel = panel_of([names[at] for at in good], scores, losses, splits, rows.weights, scheme, metric)
+        figures = [trials[at].figure for at in good]
+        panel = panel_of([names[at] for at in good], figures, splits, rows.weights, scheme, metric)
         chosen = choose(panel, order[good], self.rule, self.percent, self.paired, given)
         table = tabulate(settings, names, trials, len(splits))
-        figures = chosen.table.reindex(table.index)
-        loss = figures["estimate"] * (-1 if metric.greater_is_better else 1)
+        shown = chosen.table.reindex(table.index)
+        loss = shown["estimate"] * (-1 if metric.greater_is_better else 1)
         ranked = np.lexsort((np.arange(len(names)), order, loss.to_numpy()))[: good.size]  # NaN comes last
-        table["estimate"], table["std_error"] = figures["estimate"], figures["std_error"]
+        table["estimate"], table["std_error"] = shown["estimate"], shown["std_error"]
         table.iloc[ranked, table.columns.get_loc("rank")] = np.arange(1, good.size + 1)
         index = names.index(chosen.name)
         return Search(

@@ -1,6 +1,7 @@
 """Choosing among validated learners: the best, the simplest within one standard error, or within some percent.
 
-With e_jk the score of learner j on fold k, b the best learner, and d_jk how much worse j is than b on fold k,
+With e_jk the pseudo-value of fold k for learner j (`assay.evaluation.figures`: their mean is the figure of all
+out-of-fold rows; of a mean over rows they are fold means), b the best, and d_jk how much worse j is than b on fold k,
 
     best      argmin_j  mean_k e_jk
     one_se    the simplest j with  mean_k d_jk <= sqrt(c var_k d_jk),   c = 1/(K R) + n_test/n_train
@@ -19,7 +20,7 @@ Nadeau and Bengio (2003), Machine Learning 52, 239-281.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
@@ -29,11 +30,11 @@ import pandas as pd
 from assay import numbers
 from assay.checks import choice, number
 from assay.errors import DataError, DataTypeError, ParameterError
+from assay.evaluation.figures import Figure, held_out
 from assay.evaluation.validation import same_experiment
 from assay.metrics.definition import Metric
 from assay.metrics.limits import standard_error
 from assay.numbers import fmt
-from assay.resampling import AllButOne
 from assay.results import Result
 
 __all__ = ["RULES", "Panel", "Selection", "choose", "panel_of", "ranks_of", "select"]
@@ -94,7 +95,7 @@ class Selection(Result):
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """Scores to choose from: a row per learner and a column per fold, or per row of the table where `by_rows`.
+    """What to choose from: a row per learner and a column per fold, or per row of the table where `by_rows`.
 
     The variance of a mean over folds is `factor` times the variance between them.
     """
@@ -130,30 +131,26 @@ class Panel:
 
 
 def panel_of(
-    names: Sequence[str],
-    scores: Array,
-    losses: Sequence[Any],
-    splits: Any,
-    weights: Array | None,
-    scheme: Any,
-    metric: Any,
+    names: Sequence[str], figures: Sequence[Any], splits: Any, weights: Array | None, scheme: Any, metric: Any
 ) -> Panel:
-    """The panel of some fold scores; `losses` holds each learner's losses per row of each fold, or None.
+    """The panel of some figures over the same folds.
 
-    Single rows are judged one by one, with no training sets to tell folds apart: the rows are then the units.
+    Single rows are judged one by one, with no training sets to tell folds apart: the rows are then the units. Where
+    pseudo-values are missing the figure alone is left, which has no standard error.
     """
-    w = np.ones(scores.shape[1])
-    factor = 1.0 / max(1, scores.shape[1]) + scheme.ratio
-    by_rows = scheme.kind in ("holdout", "leave-one-out", "out-of-bag") and all(part is not None for part in losses)
+    values = np.array([[figure.value] for figure in figures], dtype=float)
+    if not np.isfinite(values).all():
+        worst = int(np.argmin(np.isfinite(values[:, 0])))
+        raise DataError(f"{names[worst]} has no finite {metric.name}", remedy="use fewer folds, or another metric")
+    units = np.array([figure.pseudo_values for figure in figures], dtype=float)
+    units = values if np.isnan(units).any() else units
+    factor = 1.0 / units.shape[1] + scheme.ratio
+    by_rows = scheme.kind in ("holdout", "leave-one-out", "out-of-bag") and all(f.losses is not None for f in figures)
+    w = np.ones(units.shape[1])
     if by_rows:
-        scores = np.array([np.concatenate(part) for part in losses])
-        w = np.ones(scores.shape[1]) if weights is None else weights[np.concatenate(held_out(splits))]
-    return Panel(tuple(names), scores, w, by_rows, factor, metric, str(scheme))
-
-
-def held_out(splits: Any) -> list[Array]:
-    """The test rows of each fold, also of the many of leave-one-out without their training rows."""
-    return list(np.arange(splits.n)[:, None]) if isinstance(splits, AllButOne) else [test for _, test in splits]
+        units = np.array([np.concatenate(figure.losses) for figure in figures])
+        w = np.ones(units.shape[1]) if weights is None else weights[np.concatenate(held_out(splits))]
+    return Panel(tuple(names), units, w, by_rows, factor, metric, str(scheme))
 
 
 def ranks_of(keys: Sequence[Any]) -> Array:
@@ -318,17 +315,15 @@ def select(
         )
     _same_folds(found)
     first = found[0]
-    losses = [result.fold_losses for result in found]
-    scores, left_out = _scores(found)
-    panel = panel_of(names, scores, losses, first.splits, first.weights, first.scheme, first.metric)
+    measured = [Figure(one.value, one.fold_scores, one.pseudo_values, one.fold_losses) for one in found]
+    panel = panel_of(names, measured, first.splits, first.weights, first.scheme, first.metric)
     order, given = _order(simplicity, names, found)
     figures = [result.figure() for result in found if hasattr(result, "figure")]
-    chosen = choose(panel, order, rule, percent, paired, given if rule != "best" else "", figures)
-    return replace(chosen, why=f"{chosen.why}{left_out}")
+    return choose(panel, order, rule, percent, paired, given if rule != "best" else "", figures)
 
 
 def _results(results: Any) -> list[Any]:
-    if hasattr(results, "fold_scores"):
+    if hasattr(results, "pseudo_values"):
         results = [results]
     if isinstance(results, Mapping):
         results = results.values()
@@ -338,27 +333,10 @@ def _results(results: Any) -> list[Any]:
     if not found:
         raise DataError("there is nothing to select from", remedy="pass at least one result of cross_validate")
     for result in found:
-        if not hasattr(result, "fold_scores") or not hasattr(result, "splits"):
+        if not hasattr(result, "pseudo_values") or not hasattr(result, "splits"):
             what = f"a {type(result).__name__} is not a result of cross_validate"
             raise DataTypeError(what, remedy="pass the results of cross_validate")
     return found
-
-
-def _scores(found: Sequence[Any]) -> tuple[Array, str]:
-    """A row of fold scores per result, without the folds on which the metric is not defined; and that in words."""
-    metric, scores = found[0].metric.name, np.array([result.fold_scores for result in found], dtype=float)
-    gone = np.isnan(scores).any(axis=0)
-    if gone.all():
-        worst = int(np.argmax(np.isnan(scores).all(axis=1)))
-        what = f"{found[worst].name} has no {metric} on any fold"
-        raise DataError(what, remedy="use fewer folds, or another metric")
-    bad = np.isinf(scores)
-    if bad.any():
-        at, fold = np.argwhere(bad)[0]
-        what = f"{found[at].name} has no finite {metric} on fold {fold}"
-        raise DataError(what, remedy="use fewer folds, or another metric")
-    words = f" {metric} is not defined on {int(gone.sum())} of {gone.size} folds, which are left out."
-    return scores[:, ~gone], words if gone.any() else ""
 
 
 def _same_folds(found: Sequence[Any]) -> None:
@@ -389,4 +367,4 @@ def _order(simplicity: Any, names: Sequence[str], found: Sequence[Any]) -> tuple
                 "is missing from" if name not in listed else "is unknown in" if name not in names else "occurs twice in"
             )
             raise ParameterError(f"{name!r} {how} the simplicity order", remedy=f"list each of {', '.join(names)} once")
-    return np.array([listed.index(name) + 1 for name in names]), "the order given"
+    return np.array([listed.index(name) + 1 for name in names]), ""  # the caller knows it

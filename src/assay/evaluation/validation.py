@@ -9,24 +9,25 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import special
 from sklearn.base import clone
 
 from assay.checks import choice, fraction, freeze
-from assay.errors import AssayError, DataError, ParameterError
+from assay.errors import DataError, ParameterError
 from assay.evaluation._nested import Nested
-from assay.evaluation.learner import Rows, choose_metric, score
+from assay.evaluation.figures import Figure, held_out, out_of_fold
+from assay.evaluation.learner import Rows, choose_metric
 from assay.metrics.definition import Metric
-from assay.metrics.limits import average, standard_error
-from assay.metrics.scorer import class_options
+from assay.metrics.limits import average, smooth_limits, standard_error
 from assay.numbers import figure, fmt, limits, with_limits
 from assay.resampling import AllButOne, Scheme, scheme_of
 from assay.results import Interval, Result
 
-__all__ = ["METHODS", "Validation", "defined", "same_experiment", "validation_of"]
+__all__ = ["METHODS", "Validation", "same_experiment", "validation_of"]
 
 Array = np.ndarray
 METHODS = ("corrected_t", "naive", "nested")
+ROUNDING = 1e-12
+"""Pseudo-values closer than this share of their size are the same, summed in another order."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -38,8 +39,11 @@ class Validation(Result):
     | name, estimator  | the learner, an unfitted clone                                                           |
     | metric, metrics  | the primary metric and all that were asked for                                           |
     | scheme, splits   | how the rows were split, and the (train, test) rows                                      |
-    | fold_scores      | the primary metric on each fold, in its own sign; NaN where a fold has none (AUC of one  |
-    |                  | class): such folds are left out of means and intervals                                   |
+    | value            | the primary metric of all out-of-fold rows together; the mean of repeats                 |
+    | pseudo_values    | what each fold says about it (`assay.evaluation.figures`): their mean is the value, their |
+    |                  | spread its error; of a mean over rows and equal folds they are the means of the folds     |
+    | fold_scores      | the primary metric on each fold alone, in its own sign; NaN where a fold has none (AUC of |
+    |                  | one class), which then weighs nothing                                                    |
     | fold_losses      | its value for every tested row, per fold; None where the metric is no mean over rows     |
     | fold_predictions | out-of-fold predictions per fold, by what they are: labels, values, probabilities, scores |
     | seconds          | what each fold took; on the fast path, its share                                         |
@@ -55,6 +59,8 @@ class Validation(Result):
     y: Array
     classes: Array | None
     weights: Array | None
+    value: float
+    pseudo_values: Array
     fold_scores: Array
     fold_losses: tuple[Array, ...] | None
     fold_predictions: Mapping[str, tuple[Array, ...]]
@@ -63,21 +69,23 @@ class Validation(Result):
     level: float = 0.95
     method: str = "corrected_t"
     nested: Nested | None = field(default=None)
+    _known: dict[Metric, Figure] = field(default_factory=dict, init=False)
 
     @property
     def estimate(self) -> float:
-        """The mean of the primary metric over folds; a nested run corrects it."""
+        """The primary metric over folds; a nested run corrects it."""
         return float(self.interval().estimate)
 
     @property
     def std_error(self) -> float:
-        """The standard error of the mean, over rows for one test set; NaN where there is no such thing."""
-        single = defined(self.fold_scores).size < 2 and self.metric.losses is None
-        return float("nan") if single else self._moments(self.method, self.metric)[1]
+        """The standard error of the figure, over rows for one test set; NaN where there is no such thing."""
+        if not self._by_rows(self.method, self.metric) and not _spread_out(self.pseudo_values):
+            return float("nan")
+        return self._moments(self.method, self.metric)[1]
 
     @property
     def n_undefined(self) -> int:
-        """On how many folds the primary metric is not defined."""
+        """On how many folds the primary metric is not defined, so that they weigh nothing in it."""
         return int(np.isnan(self.fold_scores).sum())
 
     def interval(self, level: float | None = None, method: str | None = None, metric: Any = None) -> Interval:
@@ -88,48 +96,49 @@ class Validation(Result):
             # Only the primary metric was nested, and only means over rows can be.
             method = self.method if chosen is self.metric or self.method == "naive" else "corrected_t"
         method = choice(method, "method", METHODS)
-        scores = defined(self.scores(chosen))
         one_set = self.scheme.kind in ("holdout", "leave-one-out")
-        alike = scores.size == 0 or np.ptp(scores) == 0
-        if (method == "corrected_t" and one_set) or (method != "naive" and alike) or scores.size == 0:
+        pseudo = self._measured(chosen).pseudo_values
+        told = _spread_out(pseudo) and np.ptp(pseudo) > ROUNDING * np.abs(pseudo).max()
+        if (method == "corrected_t" and one_set) or (not told and (method != "naive" or chosen.losses is None)):
             # One test set has the metric's own interval; so have folds without any spread, which proves nothing.
             return self._as_one_set(chosen, level)
         centre, error, df, n = self._moments(method, chosen)
-        reach = special.stdtrit(df, (1 + level) / 2) if np.isfinite(df) else special.ndtri((1 + level) / 2)
-        half = error * float(reach)
-        if method == "corrected_t" and chosen.losses is not None:
-            # Stratified folds are made alike, so their spread may fall short of that of the rows; it never should.
-            losses, weights = self.row_losses(chosen)
-            spread = standard_error(losses - average(losses, weights), weights)
-            half = max(half, spread * float(special.stdtrit(losses.size - 1.0, (1 + level) / 2)))
         low, high = chosen.range
         centre = min(max(low, centre), high)  # the correction of a nested run may lead a hair beyond
-        lower, upper = max(low, centre - half), min(high, centre + half)
-        return Interval(centre, lower, upper, level, _TITLES[method], n, self._estimand(method, chosen))
+        found = smooth_limits(
+            centre,
+            error,
+            level=level,
+            scale=_scale(chosen) if method == "corrected_t" else "plain",
+            bounds=chosen.range,
+            method=_TITLES[method],
+            rows=n,
+            estimand=self._estimand(method, chosen),
+            df=df if np.isfinite(df) else None,
+        )
+        if method != "corrected_t":
+            return found
+        # Stratified folds are made alike, so their spread may fall short of that of the rows; it never should.
+        rows = self._as_one_set(chosen, level)
+        return replace(found, lower=min(found.lower, rows.lower), upper=max(found.upper, rows.upper))
 
     def _as_one_set(self, metric: Metric, level: float) -> Interval:
-        """The metric's own interval on all tested rows, each with the first prediction it got."""
-        tests = np.concatenate(_tests(self.splits))
-        rows, first = np.unique(tests, return_index=True)
-        predicted = np.concatenate(self._kept(metric.needs))[first]
-        options = class_options(metric, self.classes)
-        if self.weights is not None:
-            options["sample_weight"] = self.weights[rows]
-        scores, estimand = defined(self.scores(metric)), self._estimand("corrected_t", metric)
-        low, high = metric.range
+        """The metric's own interval on all tested rows, each with the first prediction it got, around the figure."""
+        tested = out_of_fold(metric, self._rows(), self.splits, self.scheme, self._kept(metric.needs))
+        rows, first = np.unique(np.concatenate(held_out(self.splits)), return_index=True)
+        options = tested.options | {name: values[first] for name, values in tested.per_row.items()}
+        if tested.weights is not None:
+            options["sample_weight"] = tested.weights[first]
+        value, (low, high) = self._measured(metric).value, metric.range
+        estimand = self._estimand("corrected_t", metric)
         try:
-            found = metric.interval(self.y[rows], predicted, level=level, **options)
+            found = metric.interval(tested.y[first], tested.predicted[first], level=level, **options)
         except DataError as error:
-            if scores.size == 0:
-                raise
             # Predictions that leave the metric without an interval say nothing about its error.
-            return Interval(float(scores.mean()), low, high, level, f"whole range ({error.what})", rows.size, estimand)
-        if metric.losses is not None or scores.size < 2:
-            return replace(found, estimand=estimand)
-        # Scores of different folds need not be comparable, so a figure of all rows lends its width alone.
-        mean = float(scores[0])
-        lower, upper = max(low, mean + found.lower - found.estimate), min(high, mean + found.upper - found.estimate)
-        return replace(found, estimate=mean, lower=lower, upper=upper, estimand=estimand)
+            return Interval(value, low, high, level, f"whole range ({error.what})", rows.size, estimand)
+        off = value - float(found.estimate)  # of the first repeat from the mean of all
+        lower, upper = max(low, min(value, found.lower + off)), min(high, max(value, found.upper + off))
+        return replace(found, estimate=value, lower=lower, upper=upper, estimand=estimand)
 
     def _by_rows(self, method: str, metric: Metric) -> bool:
         """Whether the spread is taken over rows, not over folds."""
@@ -149,12 +158,13 @@ class Validation(Result):
             mean = average(losses, weights)
             df = np.inf if method == "naive" else losses.size - 1.0
             return mean, standard_error(losses - mean, weights), df, losses.size
-        scores = defined(self.scores(metric))
-        if scores.size < 2:
+        found = self._measured(metric)
+        if not _spread_out(found.pseudo_values):
             what = f"one {metric.name} has no spread over folds"
             raise DataError(what, remedy="use several folds, or metric.interval on its predictions")
-        factor = 1 / scores.size + (0.0 if method == "naive" else self.scheme.ratio)
-        return float(scores.mean()), float(np.std(scores, ddof=1) * np.sqrt(factor)), scores.size - 1.0, self.scheme.n
+        J = found.pseudo_values.size
+        factor = 1 / J + (0.0 if method == "naive" else self.scheme.ratio)
+        return found.value, float(np.std(found.pseudo_values, ddof=1) * np.sqrt(factor)), J - 1.0, self.scheme.n
 
     def _metric(self, metric: Any) -> Metric:
         return self.metric if metric is None else choose_metric(metric, self._rows())
@@ -171,25 +181,50 @@ class Validation(Result):
         if chosen.losses is None:
             remedy = "choose one that is, such as 'mse' or 'error'"
             raise ParameterError(f"{chosen.name} is no mean over rows", remedy=remedy)
-        found = self.fold_losses
-        if chosen is not self.metric:
-            found = _losses(chosen, self._rows(), self.splits, self._kept(chosen.needs))
+        found = self._measured(chosen).losses
         assert found is not None
         total, times = np.zeros(self.y.shape[0]), np.zeros(self.y.shape[0])
-        tests = _tests(self.splits)
+        tests = held_out(self.splits)
         np.add.at(total, np.concatenate(tests), np.concatenate(found))
         np.add.at(times, np.concatenate(tests), 1.0)
         seen = times > 0
         return total[seen] / times[seen], None if self.weights is None else self.weights[seen]
 
     def scores(self, metric: Any = None) -> Array:
-        """Any metric on each fold, from the predictions that were kept; NaN where a fold has none (R2, AUC)."""
+        """Any metric on each fold alone, from the predictions that were kept; NaN where a fold has none (AUC)."""
+        return self._measured(self._metric(metric)).fold_scores
+
+    def by(self, metric: Any) -> Validation:
+        """The same validation with another primary metric, to be compared or selected by it.
+
+        >>> from sklearn.linear_model import LinearRegression
+        >>> from assay.evaluation import cross_validate
+        >>> x = np.arange(30.0)[:, None]
+        >>> cross_validate(LinearRegression(), x, x.ravel(), metric=["mse", "r2"]).by("r2").estimate
+        1.0
+        """
         chosen = self._metric(metric)
-        if chosen is self.metric:
-            return self.fold_scores
-        kept, rows = self._kept(chosen.needs), self._rows()
-        losses = _losses(chosen, rows, self.splits, kept)
-        return _scores(chosen, rows, self.splits, kept, losses, self.scheme)
+        found = self._measured(chosen)
+        return replace(
+            self,
+            metric=chosen,
+            metrics=(chosen, *(one for one in self.metrics if one is not chosen)),
+            value=found.value,
+            pseudo_values=found.pseudo_values,
+            fold_scores=found.fold_scores,
+            fold_losses=found.losses,
+            method="corrected_t" if self.method == "nested" else self.method,
+            nested=None,
+        )
+
+    def _measured(self, metric: Metric) -> Figure:
+        """Any metric over the folds, computed once."""
+        if metric is self.metric:
+            return Figure(self.value, self.fold_scores, self.pseudo_values, self.fold_losses)
+        if metric not in self._known:
+            kept = self._kept(metric.needs)
+            self._known[metric] = out_of_fold(metric, self._rows(), self.splits, self.scheme, kept).figure()
+        return self._known[metric]
 
     def _rows(self) -> Rows:
         return Rows(None, self.y, self.weights, self.classes)
@@ -227,7 +262,7 @@ class Validation(Result):
         return frame
 
     def __str__(self) -> str:
-        scores = defined(self.fold_scores)
+        scores = self.fold_scores[~np.isnan(self.fold_scores)]
         several = scores.size > 1 and self.scheme.kind != "leave-one-out"
         quick = "in closed form" if self.scheme.kind == "leave-one-out" else "from summaries that add"
         how = quick if self.fast else "a fit per fold"
@@ -283,7 +318,7 @@ def validation_of(
 ) -> Validation:
     """A validation from out-of-fold predictions, whoever made them."""
     scheme, first = scheme_of(splits, rows.n), metrics[0]
-    losses = _losses(first, rows, splits, kept[first.needs])
+    found = out_of_fold(first, rows, splits, scheme, kept[first.needs]).figure()
     return Validation(
         name=name,
         estimator=clone(estimator, safe=False),
@@ -294,8 +329,10 @@ def validation_of(
         y=rows.y,
         classes=rows.classes,
         weights=rows.weights,
-        fold_scores=freeze(_scores(first, rows, splits, kept[first.needs], losses, scheme)),
-        fold_losses=losses,
+        value=found.value,
+        pseudo_values=found.pseudo_values,
+        fold_scores=found.fold_scores,
+        fold_losses=found.losses,
         fold_predictions=kept,
         seconds=freeze(seconds),
         fast=fast,
@@ -305,67 +342,17 @@ def validation_of(
     )
 
 
-def _tests(splits: Any) -> list[Array]:
-    """The test rows of each fold."""
-    return list(np.arange(splits.n)[:, None]) if isinstance(splits, AllButOne) else [test for _, test in splits]
+def _spread_out(pseudo: Array) -> bool:
+    """Whether there are several folds, all of which say something."""
+    return pseudo.size > 1 and not np.isnan(pseudo).any()
 
 
-def _losses(metric: Metric, rows: Rows, splits: Any, predicted: tuple[Array, ...]) -> tuple[Array, ...] | None:
-    """The metric's value per row of each fold, all folds in one call; None where it is no mean over rows."""
-    if metric.losses is None:
-        return None
-    tests = _tests(splits)
-    options = class_options(metric, rows.classes)
-    every = metric.per_row(rows.y[np.concatenate(tests)], np.concatenate(predicted), **options)
-    assert every is not None
-    return tuple(np.split(freeze(every), np.cumsum([len(test) for test in tests])[:-1]))
-
-
-def _scores(
-    metric: Metric,
-    rows: Rows,
-    splits: Any,
-    predicted: tuple[Array, ...],
-    losses: tuple[Array, ...] | None,
-    scheme: Scheme,
-) -> Array:
-    """The metric per fold; NaN where it is not defined (AUC of one class), for leave-one-out then everywhere.
-
-    A metric that no fold defines is an error.
-    """
-    if losses is not None:
-        weights = [None if rows.weights is None else rows.weights[test] for test in _tests(splits)]
-        return np.array([_mean(part, w) for part, w in zip(losses, weights, strict=True)])
-    if scheme.kind == "leave-one-out":
-        return np.full(len(predicted), np.nan)
-    found = np.full(len(predicted), np.nan)
-    first: tuple[int, DataError] | None = None
-    for k, ((_, test), part) in enumerate(zip(splits, predicted, strict=True)):
-        try:
-            found[k] = _scored(metric, rows, test, part)
-        except DataError as error:
-            first = first or (k, error)
-        except AssayError as error:
-            raise type(error)(f"in fold {k}: {error.what}", remedy=error.remedy) from error
-    if first is not None and np.isnan(found).all():
-        k, why = first
-        raise DataError(f"in fold {k}: {why.what}", remedy=why.remedy) from why
-    return found
-
-
-def defined(scores: Array) -> Array:
-    """The scores of the folds that have one."""
-    return scores[~np.isnan(scores)]
-
-
-def _mean(losses: Array, weights: Array | None) -> float:
-    if weights is not None and not weights.any():
-        raise DataError("a fold has no test row of positive weight", remedy="use fewer folds or other weights")
-    return average(losses, weights)
-
-
-def _scored(metric: Metric, rows: Rows, test: Array, predicted: Array) -> float:
-    return score(metric, rows.y[test], predicted, rows, None if rows.weights is None else rows.weights[test])
+def _scale(metric: Metric) -> str:
+    """The scale on which limits of a figure in that range are even."""
+    low, high = metric.range
+    if np.isinf(high):
+        return "log" if low == 0 else "plain"
+    return "log_gap" if np.isinf(low) else "logit"
 
 
 # Which validations can be compared.

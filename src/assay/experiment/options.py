@@ -41,7 +41,7 @@ QUESTION, JUDGING, TEST, OUTPUT = "Data and task", "Evaluation", "The test set",
 TASKS = ("regression", "classification")
 PANELS = ("quick", "standard", "thorough")
 RULES = ("one-se", "best")
-CORRECTIONS = ("holm", "bonferroni", "sidak", "hochberg", "bh", "by")
+CORRECTIONS = ("max-t", "holm", "bonferroni", "sidak", "hochberg", "bh", "by")
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 Taker = TypeVar("Taker", bound=Callable[..., Any])
@@ -163,7 +163,7 @@ class Options:
     )
     level: float = _option(0.95, "Confidence level of intervals and verdicts.", JUDGING, "LEVEL", range="(0, 1)")
     correction: str = _option(
-        "holm", f"Correction for many pairs: {', '.join(CORRECTIONS)}.", JUDGING, "NAME", choices=CORRECTIONS
+        "max-t", f"Correction for many pairs: {', '.join(CORRECTIONS)}.", JUDGING, "NAME", choices=CORRECTIONS
     )
     test_size: float | str = _option(
         "auto", "Fraction of rows in the test set, or auto.", TEST, "SHARE", range='"auto", (0, 1)', parse=share

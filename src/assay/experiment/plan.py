@@ -66,7 +66,7 @@ class Plan:
     looks: int = 1
     level: float = 0.95
     select: str = "one-se"
-    correction: str = "holm"
+    correction: str = "max-t"
     seed: int = 0
     source: str = field(default="frame", compare=False)
 

@@ -8,14 +8,16 @@ and p_k those assigned to it:
     MCC = (c s - sum_k t_k p_k) / sqrt((s^2 - sum p_k^2)(s^2 - sum t_k^2))
 
 Intervals: for F1 the Wilson interval of J = TP / (TP + FP + FN), of which F1 = 2J / (1 + J) is a monotone function; for
-balanced accuracy the classes' Wilson intervals combined (MOVER); the delta method on the logit scale of the range for
-the rest, with the fallback of `assay.metrics.classification` where the table leaves no spread. Cost: O(n + K^2).
+balanced accuracy and the MCC of two classes the classes' Wilson intervals combined (MOVER); the delta method on the
+logit scale of the range for the rest, with the fallback of `assay.metrics.classification` where the table leaves no
+spread. Cost: O(n + K^2).
 Zou & Donner (2008), Statistics in Medicine 27, 1693-1702; Gorodkin (2004), Computational Biology and Chemistry 28,
 367-374.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -179,10 +181,37 @@ def _mcc(counts: Counts) -> Any:
 
 def _mcc_limits(y_true: Any, y_pred: Any, *, sample_weight: Any, level: float) -> Interval:
     counts = counted(y_true, y_pred, sample_weight, None)
-    for totals, name in ((counts.row, "y_true"), (counts.col, "y_pred")):
-        if np.count_nonzero(totals) < 2:
-            raise DataError(f"{name} has only one class, so MCC is not defined", remedy="pass rows of two classes")
+    if np.count_nonzero(counts.row) < 2:
+        raise DataError("y_true has only one class, so MCC is not defined", remedy="pass rows of two classes")
+    if counts.row.size == 2:
+        return _mcc_by_recalls(counts, level)
+    if np.count_nonzero(counts.col) < 2:
+        raise DataError("y_pred has only one class, so MCC is not defined", remedy="pass rows of two classes")
     return delta_limits(counts, _mcc, level, (-1.0, 1.0), "mcc")
+
+
+def _mcc_by_recalls(counts: Counts, level: float) -> Interval:
+    """Of two classes: how far MCC moves when either class's recall goes to its Wilson limit, combined (MOVER).
+
+    MCC grows with both recalls at given class sizes, and stays defined where nothing was assigned to a class.
+    """
+    _, recalls = _seen_recalls(counts)
+    trials = np.array([counts.rows_of(k)[0] for k in (0, 1)])
+    parts = share_limits(recalls, trials, level=level, method="wilson", rows=0, estimand="", names=("0", "1"))
+    value = float(np.real(_mcc(counts)))
+
+    def moved(limits: Array) -> float:
+        """The root of summed squares of the two moves."""
+        ends = []
+        for k in (0, 1):
+            tp = counts.tp.copy()
+            tp[k] = limits[k] * counts.row[k]
+            col = tp + (counts.row - tp)[::-1]
+            ends.append(float(np.real(_mcc(replace(counts, tp=tp, col=col)))) - value)
+        return float(np.hypot(ends[0], ends[1]))
+
+    lower, upper = max(-1.0, value - moved(parts.lower)), min(1.0, value + moved(parts.upper))
+    return Interval(value, lower, upper, fraction(level, "level"), "Wilson (MOVER)", counts.n_rows, "mcc")
 
 
 @metric(
@@ -193,9 +222,10 @@ def _mcc_limits(y_true: Any, y_pred: Any, *, sample_weight: Any, level: float) -
     rules={"delta": _mcc_limits},
 )
 def mcc(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
-    """Matthews correlation of true and assigned classes, with a delta-method interval on Fisher's scale.
+    """Matthews correlation of true and assigned classes, with an interval from the Wilson limits of two recalls.
 
-    0 where y_true or y_pred holds one class only; the interval is refused there.
+    More than two classes have the delta method on Fisher's scale. 0 where y_true or y_pred holds one class only; the
+    interval is refused where y_true does.
 
     >>> mcc([1, 1, 1, 0], [1, 0, 1, 1]).__round__(4)
     -0.3333

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -53,6 +53,12 @@ class Metric:
     | needs             | "labels", "probabilities", "scores" or "values": what y_pred must hold               |
     | methods           | the names of its intervals, the default first                                        |
     | first             | "y_true", or "X" for the clustering figures that judge labels by the rows themselves |
+    | over_folds        | how out-of-fold rows of several models make one figure (below)                       |
+
+    Out-of-fold rows are judged together, as one test set ("pooled"), never as a mean of small folds' figures, which
+    is another figure: R2 of six rows is far below R2. Two kinds of metric must know more of each row, and take it by
+    the option that `over_folds` names: "reference", the mean of the training rows it was predicted from (R2), and
+    "folds", the fold it is in, since scores of different models cannot be compared (AUC, average precision).
 
     >>> from assay.metrics import accuracy
     >>> accuracy(["a", "b", "b"], ["a", "b", "a"]).__round__(3), accuracy.needs, accuracy.range
@@ -72,6 +78,7 @@ class Metric:
     options: Mapping[str, Any] = field(default_factory=dict)
     origin: tuple[Callable[..., Any], tuple[Any, ...]] | None = None
     losses: Callable[..., Array] | None = None
+    over_folds: str = "pooled"
 
     def __call__(self, y_true: Any, y_pred: Any, *, sample_weight: Any = None, **options: Any) -> Any:
         """The figure, a float (an array with one entry per class where `average=None`)."""
@@ -149,19 +156,8 @@ class Metric:
         merged = {**self.options, **options}
         label = self.name if name is None else name
         rules = {method: partial(_renamed, rule, label) for method, rule in self.rules.items()}
-        made = Metric(
-            label,
-            self.value,
-            self.greater_is_better,
-            self.range,
-            self.needs,
-            rules,
-            self.first,
-            self.weighted,
-            merged,
-            (_rebind, (self, name, tuple(options.items()))),
-            self.losses,
-        )
+        origin = (_rebind, (self, name, tuple(options.items())))
+        made = replace(self, name=label, rules=rules, options=merged, origin=origin)
         _describe(made, self.value, keep=getattr(self, "__wrapped__", None))
         for attribute in ("__name__", "__qualname__"):
             object.__setattr__(made, attribute, label)
@@ -256,14 +252,17 @@ def metric(
     first: str = "y_true",
     weighted: bool = True,
     losses: Callable[..., Array] | None = None,
+    over_folds: str = "pooled",
 ) -> Callable[[Callable[..., Any]], Metric]:
     """Turn `value(y_true, y_pred, *, sample_weight, ...)` into a registered metric.
 
-    `losses(y_true, y_pred, ...)` gives one value per row where the figure is their mean.
+    `losses(y_true, y_pred, ...)` gives one value per row where the figure is their mean; `over_folds` is the option by
+    which it hears of folds, if it must.
     """
 
     def decorate(function: Callable[..., Any]) -> Metric:
-        made = Metric(name, function, better == "greater", range, needs, rules, first, weighted, losses=losses)
+        parts = (name, function, better == "greater", range, needs, rules, first, weighted)
+        made = Metric(*parts, losses=losses, over_folds=over_folds)
         _describe(made, function)
         return register(made)
 

@@ -13,6 +13,10 @@ scale, which keeps it in [0, 1], with Student's t at Satterthwaite's degrees of 
 disjoint pairs of a positive and a negative row are independent trials that all came out in order, so the exact
 binomial limit (alpha/2)^(1/min(m, n)) covers at its level.
 
+Rows scored by different models, such as the out-of-fold rows of a cross-validation, cannot be compared. With `folds`
+only pairs of the same fold count, AUC = concordant pairs / pairs, summed over folds; a fold without both classes has
+none. Placements are then shares of the fold, and a row weighs as many as the pairs it is in.
+
 More than two classes: the mean over classes against the rest ("ovr") or over pairs ("ovo", Hand & Till 2001).
 DeLong, DeLong & Clarke-Pearson (1988), Biometrics 44, 837-845; Sun & Xu (2014), IEEE Signal Processing Letters 21,
 1389-1393; Brunner & Munzel (2000), Biometrical Journal 42, 17-25.
@@ -21,6 +25,7 @@ DeLong, DeLong & Clarke-Pearson (1988), Biometrics 44, 837-845; Sun & Xu (2014),
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,7 +39,7 @@ from assay.metrics.limits import average as weighted_mean
 from assay.metrics.limits import share_limits, smooth_limits, standard_error
 from assay.results import Interval
 
-__all__ = ["auc", "over_classes", "placements", "scored", "trivial", "without_spread"]
+__all__ = ["auc", "fold_codes", "over_classes", "placements", "scored", "trivial", "without_spread"]
 
 Array = np.ndarray
 
@@ -80,6 +85,58 @@ def _mass_below(values: Array, mass: Array, at: Array) -> Array:
     return both / (2 * total[-1])
 
 
+def fold_codes(folds: Any, rows: int) -> Array | None:
+    """The fold of each row as whole numbers from 0; None where there are no folds, or one."""
+    if folds is None:
+        return None
+    found, codes = np.unique(np.asarray(folds), return_inverse=True)
+    if codes.shape != (rows,):
+        raise DataError(f"folds has shape {np.shape(folds)} for {rows} rows", remedy="pass one fold per row")
+    return codes if found.size > 1 else None
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """Placements of both classes in their folds, their weights (own weight times that of the other class in the fold),
+    which rows they belong to, and how many pairs of rows are disjoint.
+    """
+
+    first: Array
+    second: Array
+    w_first: Array
+    w_second: Array
+    at_first: Array
+    at_second: Array
+    disjoint: int
+
+
+def place_within(positive: Array, scores: Array, weights: Array | None, fold: Array) -> Placed:
+    """Placements among the rows of the same fold; rows of folds without the other class are gone.
+
+    Folds follow each other in one order of scores, so that a single search serves all of them.
+    """
+    mass = np.ones(scores.size) if weights is None else weights
+    rank = np.unique(scores, return_inverse=True)[1]
+    key = fold * (int(rank.max()) + 1) + rank
+    count = int(fold.max()) + 1
+    parts = []
+    for mine in (positive, ~positive):
+        rows, others = np.flatnonzero(mine & (mass > 0)), np.flatnonzero(~mine & (mass > 0))
+        others = others[np.argsort(key[others], kind="stable")]
+        total = np.concatenate([[0.0], np.cumsum(mass[others])])
+        size = np.bincount(fold[others], weights=mass[others], minlength=count)
+        rows = rows[size[fold[rows]] > 0]
+        both = sum(total[np.searchsorted(key[others], key[rows], side=side)] for side in ("left", "right"))
+        below = both / 2 - (np.cumsum(size) - size)[fold[rows]]
+        parts.append((rows, below / size[fold[rows]], mass[rows] * size[fold[rows]]))
+    (above, first, w_first), (under, second, w_second) = parts
+    if above.size == 0:
+        what = "no fold has rows of both classes, and scores of different models cannot be compared"
+        raise DataError(what, remedy="use fewer folds, such as cv=5, or a metric such as log_loss")
+    sizes = [np.bincount(fold[rows], minlength=count) for rows in (above, under)]
+    return Placed(first, 1.0 - second, w_first, w_second, above, under, int(np.minimum(*sizes).sum()))
+
+
 def _split(positive: Array, scores: Array, weights: Array | None) -> tuple[Array, Array, Array | None, Array | None]:
     """Scores and weights of both classes; rows of weight zero are gone."""
     if weights is not None:
@@ -94,7 +151,10 @@ def _split(positive: Array, scores: Array, weights: Array | None) -> tuple[Array
     return above, below, weights[positive], weights[~positive]
 
 
-def _binary_auc(positive: Array, scores: Array, weights: Array | None) -> float:
+def _binary_auc(positive: Array, scores: Array, weights: Array | None, fold: Array | None) -> float:
+    if fold is not None:
+        placed = place_within(positive, scores, weights, fold)
+        return weighted_mean(placed.first, placed.w_first)
     above, below, w_above, w_below = _split(positive, scores, weights)
     if w_above is None or w_below is None:
         pairs = float(above.size) * below.size
@@ -103,18 +163,26 @@ def _binary_auc(positive: Array, scores: Array, weights: Array | None) -> float:
     return weighted_mean(_mass_below(below, w_below, above), w_above)
 
 
-def _delong(positive: Array, scores: Array, weights: Array | None) -> tuple[float, float, float, tuple[int, int]]:
-    """AUC, its standard error, Satterthwaite's degrees of freedom, and the numbers of positive and negative rows."""
-    above, below, w_above, w_below = _split(positive, scores, weights)
-    first, second = placements(above, below, w_above, w_below)
+def _delong(
+    positive: Array, scores: Array, weights: Array | None, fold: Array | None
+) -> tuple[float, float, float, int, int]:
+    """AUC, its standard error, Satterthwaite's degrees of freedom, the rows compared and the disjoint pairs of them."""
+    if fold is None:
+        above, below, w_above, w_below = _split(positive, scores, weights)
+        first, second = placements(above, below, w_above, w_below)
+        disjoint = min(above.size, below.size)
+    else:
+        placed = place_within(positive, scores, weights, fold)
+        first, second, w_above, w_below = placed.first, placed.second, placed.w_first, placed.w_second
+        disjoint = placed.disjoint
     value = weighted_mean(first, w_above)
     parts = (standard_error(first - value, w_above), standard_error(second - value, w_below))
-    if weights is None:
-        value = _exact_mean(first, below.size)
+    if weights is None and fold is None:
+        value = _exact_mean(first, second.size)
     error = float(np.hypot(*parts))
-    sizes = (above.size, below.size)
+    sizes = (first.size, second.size)
     spread = sum(part**4 / max(1, size - 1) for part, size in zip(parts, sizes, strict=True))
-    return value, error, error**4 / spread if spread > 0 else np.inf, sizes
+    return value, error, error**4 / spread if spread > 0 else np.inf, sum(sizes), disjoint
 
 
 def _exact_mean(first: Array, n: int) -> float:
@@ -122,8 +190,10 @@ def _exact_mean(first: Array, n: int) -> float:
     return float(np.rint(first * (2.0 * n)).sum()) / (2.0 * n * first.size)
 
 
-def _auc_influence(positive: Array, scores: Array, weights: Array | None) -> tuple[float, Array]:
+def _auc_influence(positive: Array, scores: Array, weights: Array | None, fold: Array | None) -> tuple[float, Array]:
     """AUC and the influence of every row, in the order given (for sums over classes)."""
+    if fold is not None:
+        return _influence_within(positive, scores, weights, fold)
     mass = np.ones(scores.size) if weights is None else weights
     above, below, w_above, w_below = _split(positive & (mass > 0), scores, mass)
     kept_pos, kept_neg = positive & (mass > 0), ~positive & (mass > 0)
@@ -136,16 +206,29 @@ def _auc_influence(positive: Array, scores: Array, weights: Array | None) -> tup
     return value, psi
 
 
-Single = Callable[[Array, Array, "Array | None"], tuple[float, Array]]
+def _influence_within(positive: Array, scores: Array, weights: Array | None, fold: Array) -> tuple[float, Array]:
+    placed = place_within(positive, scores, weights, fold)
+    value, pairs = weighted_mean(placed.first, placed.w_first), placed.w_first.sum()
+    mass = np.ones(scores.size) if weights is None else weights
+    psi = np.zeros(scores.size)
+    for at, place, w in (
+        (placed.at_first, placed.first, placed.w_first),
+        (placed.at_second, placed.second, placed.w_second),
+    ):
+        psi[at] = (place - value) * (w / mass[at]) * (mass.sum() / pairs)
+    return value, psi
+
+
+Single = Callable[[Array, Array, "Array | None", "Array | None"], tuple[float, Array]]
 
 
 def over_classes(
-    codes: Array, scores: Array, weights: Array | None, average: str, single: Single
+    codes: Array, scores: Array, weights: Array | None, fold: Array | None, average: str, single: Single
 ) -> tuple[float, Array]:
     """One class against the rest, averaged ("macro" or "weighted" by class size), with the influence of every row."""
     mass = np.ones(codes.size) if weights is None else weights
     k = scores.shape[1]
-    parts = [single(codes == j, scores[:, j], weights) for j in range(k)]
+    parts = [single(codes == j, scores[:, j], weights, fold) for j in range(k)]
     values = np.array([value for value, _ in parts])
     psi = np.column_stack([influence for _, influence in parts])
     if average == "macro":
@@ -155,7 +238,9 @@ def over_classes(
     return value, psi @ share + values[codes] - value
 
 
-def _over_pairs(codes: Array, scores: Array, weights: Array | None, average: str) -> tuple[float, Array]:
+def _over_pairs(
+    codes: Array, scores: Array, weights: Array | None, fold: Array | None, average: str
+) -> tuple[float, Array]:
     """Hand and Till's mean over pairs of classes of both one-sided AUCs."""
     mass = np.ones(codes.size) if weights is None else weights
     k, total = scores.shape[1], mass.sum()
@@ -164,9 +249,9 @@ def _over_pairs(codes: Array, scores: Array, weights: Array | None, average: str
     for a in range(k):
         for b in range(a + 1, k):
             rows = np.flatnonzero((codes == a) | (codes == b))
-            own = None if weights is None else weights[rows]
-            up, psi_up = _auc_influence(codes[rows] == a, scores[rows, a], own)
-            down, psi_down = _auc_influence(codes[rows] == b, scores[rows, b], own)
+            own = None if weights is None else weights[rows], None if fold is None else fold[rows]
+            up, psi_up = _auc_influence(codes[rows] == a, scores[rows, a], *own)
+            down, psi_down = _auc_influence(codes[rows] == b, scores[rows, b], *own)
             pair = 1.0 if average == "macro" else (sizes[a] + sizes[b]) / total
             value += pair * (up + down) / 2
             weight += pair
@@ -179,12 +264,14 @@ def _over_pairs(codes: Array, scores: Array, weights: Array | None, average: str
     return value, psi / weight
 
 
-def _many(codes: Array, scores: Array, weights: Array | None, average: str, multi_class: str) -> tuple[float, Array]:
+def _many(
+    codes: Array, scores: Array, weights: Array | None, fold: Array | None, average: str, multi_class: str
+) -> tuple[float, Array]:
     average = choice(average, "average", ("macro", "weighted"))
     multi_class = choice(multi_class, "multi_class", ("ovr", "ovo"))
     if multi_class == "ovo":
-        return _over_pairs(codes, scores, weights, average)
-    return over_classes(codes, scores, weights, average, _auc_influence)
+        return _over_pairs(codes, scores, weights, fold, average)
+    return over_classes(codes, scores, weights, fold, average, _auc_influence)
 
 
 def _auc_rule(scale: str, title: str) -> Rule:
@@ -198,13 +285,14 @@ def _auc_rule(scale: str, title: str) -> Rule:
         labels: Any = None,
         average: str = "macro",
         multi_class: str = "ovr",
+        folds: Any = None,
     ) -> Interval:
         codes, scores, classes, weights = scored(y_true, y_pred, labels, pos_label, sample_weight)
+        fold = fold_codes(folds, codes.size)
         if classes is None:
-            value, error, df, (m, n) = _delong(codes == 1, scores, weights)
-            rows, disjoint = m + n, min(m, n)
+            value, error, df, rows, disjoint = _delong(codes == 1, scores, weights, fold)
         else:
-            value, psi = _many(codes, scores, weights, average, multi_class)
+            value, psi = _many(codes, scores, weights, fold, average, multi_class)
             error, df = standard_error(psi, weights), None
             rows = codes.size if weights is None else int(np.count_nonzero(weights))
             disjoint = int(np.bincount(codes).min())
@@ -252,6 +340,7 @@ def without_spread(value: float, disjoint: int, level: float, rows: int, name: s
     range=UNIT,
     needs="scores",
     rules={"delong_logit": _auc_rule("logit", "DeLong (logit scale)"), "delong": _auc_rule("plain", "DeLong")},
+    over_folds="folds",
 )
 def auc(
     y_true: Any,
@@ -261,6 +350,7 @@ def auc(
     labels: Any = None,
     average: str = "macro",
     multi_class: str = "ovr",
+    folds: Any = None,
     sample_weight: Any = None,
 ) -> float:
     """Area under the ROC curve: the chance that a positive row outscores a negative one, with DeLong's interval.
@@ -272,6 +362,7 @@ def auc(
     | labels      | None    | classes             | the classes of the columns, in their order            |
     | multi_class | "ovr"   | "ovr", "ovo"        | more than two classes: against the rest, or in pairs  |
     | average     | "macro" | "macro", "weighted" | over classes: equally, or by their size               |
+    | folds       | None    | one per row         | compare only rows of the same fold                    |
 
     Intervals: "delong_logit" (default), "delong", "bootstrap".
 
@@ -281,6 +372,7 @@ def auc(
     auc 1.000 [0.832, 1.000] (95% exact binomial, disjoint pairs interval, n = 50)
     """
     codes, scores, classes, weights = scored(y_true, y_pred, labels, pos_label, sample_weight)
+    fold = fold_codes(folds, codes.size)
     if classes is None:
-        return _binary_auc(codes == 1, scores, weights)
-    return _many(codes, scores, weights, average, multi_class)[0]
+        return _binary_auc(codes == 1, scores, weights, fold)
+    return _many(codes, scores, weights, fold, average, multi_class)[0]

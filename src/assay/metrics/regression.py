@@ -1,7 +1,7 @@
 """Figures for predicted numbers: squared, absolute and quantile losses, deviances, R2.
 
     mse = mean (y - f)^2        rmse = sqrt(mse)        mae = mean |y - f|
-    r2 = 1 - sum (y - f)^2 / sum (y - ybar)^2
+    r2 = 1 - sum (y - f)^2 / sum (y - ybar)^2          over folds, ybar is the mean of a row's training fold
     quantile loss = mean max(q (y - f), (q - 1)(y - f))
     deviance: normal (y - f)^2, poisson 2 (y log(y/f) - y + f), gamma 2 (log(f/y) + y/f - 1), averaged over rows
 
@@ -38,6 +38,8 @@ __all__ = [
 ]
 
 Array = np.ndarray
+ROUNDING = 1e-13
+"""An R2 nearer to zero is that of the reference itself, summed in another order."""
 
 
 def _squares(y_true: Any, y_pred: Any) -> Array:
@@ -155,28 +157,33 @@ def rmse(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
     return float(np.sqrt(average(squares, row_weights(sample_weight, squares.size))))
 
 
-def _r2_parts(y_true: Any, y_pred: Any, sample_weight: Any) -> tuple[Array, Array, Array | None]:
-    """Squared errors, squared distances from the mean, weights; rows of weight zero are gone."""
+def _r2_parts(y_true: Any, y_pred: Any, sample_weight: Any, reference: Any = None) -> tuple[Array, Array, Array | None]:
+    """Squared errors, squared distances from the reference, weights; rows of weight zero are gone."""
     squares = _squares(y_true, y_pred)
     truth = pair_of_columns(y_true, y_pred)[0]
     weights = row_weights(sample_weight, truth.size)
+    guess = None if reference is None else np.broadcast_to(np.asarray(reference, dtype=float), truth.shape)
     if weights is not None:
         kept = weights > 0
         squares, truth, weights = squares[kept], truth[kept], weights[kept]
-    if truth.size < 2:
+        guess = None if guess is None else guess[kept]
+    if guess is None and truth.size < 2:
         raise DataError("r2 of one row is not defined", remedy="pass at least 2 rows")
+    flat = guess is None and truth.min() == truth.max()
     with np.errstate(over="ignore"):
-        spread = (truth - average(truth, weights)) ** 2
-    if truth.min() == truth.max() or not spread.any() or not np.isfinite(spread).all():
+        spread = (truth - (average(truth, weights) if guess is None else guess)) ** 2
+    if flat or not spread.any() or not np.isfinite(spread).all():
         raise DataError("y_true does not vary, so there is nothing to explain", remedy="use mse, or pass other rows")
     return squares, spread, weights
 
 
-def _r2_limits(y_true: Any, y_pred: Any, *, sample_weight: Any, level: float) -> Interval:
-    squares, spread, weights = _r2_parts(y_true, y_pred, sample_weight)
+def _r2_limits(y_true: Any, y_pred: Any, *, sample_weight: Any, level: float, reference: Any = None) -> Interval:
+    squares, spread, weights = _r2_parts(y_true, y_pred, sample_weight, reference)
     total = average(spread, weights)
     ratio = average(squares, weights) / total
     error = standard_error((squares - ratio * spread) / total, weights)
+    if abs(1 - ratio) <= ROUNDING:
+        ratio = 1.0
     return _smooth("r2", 1 - ratio, error, level, "log_gap", (-np.inf, 1.0), squares.size)
 
 
@@ -186,9 +193,16 @@ def _r2_limits(y_true: Any, y_pred: Any, *, sample_weight: Any, level: float) ->
     range=(-np.inf, 1.0),
     needs="values",
     rules={"delta": _r2_limits},
+    over_folds="reference",
 )
-def r2(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
+def r2(y_true: Any, y_pred: Any, *, reference: Any = None, sample_weight: Any = None) -> float:
     """Share of the variance explained, 1 - sum (y - f)^2 / sum (y - ybar)^2, with a delta-method interval.
+
+    | parameter | default | range                      | meaning                                                      |
+    |-----------|---------|----------------------------|--------------------------------------------------------------|
+    | reference | None    | a number, or one per row   | what the model is compared with; None: the mean ybar of      |
+    |           |         |                            | y_true. In cross-validation it is the mean of the training   |
+    |           |         |                            | rows, so that the guess without features has exactly 0       |
 
     The interval is made on the scale log(1 - r2), so it never passes 1. Where y does not vary there is
     nothing to explain, and the figure is refused (scikit-learn gives 0 or 1).
@@ -196,10 +210,10 @@ def r2(y_true: Any, y_pred: Any, *, sample_weight: Any = None) -> float:
     >>> round(r2([3.0, -0.5, 2.0, 7.0], [2.5, 0.0, 2.0, 8.0]), 4)
     0.9486
     """
-    squares, spread, weights = _r2_parts(y_true, y_pred, sample_weight)
-    if weights is None:
-        return float(1 - squares.sum() / spread.sum())
-    return float(1 - np.dot(squares, weights) / np.dot(spread, weights))
+    squares, spread, weights = _r2_parts(y_true, y_pred, sample_weight, reference)
+    mass = np.ones(squares.size) if weights is None else weights
+    value = 1 - float(np.dot(squares, mass) / np.dot(spread, mass))
+    return value if abs(value) > ROUNDING else 0.0
 
 
 def _median_limits(y_true: Any, y_pred: Any, *, sample_weight: Any, level: float) -> Interval:

@@ -3,8 +3,14 @@
     AP = sum over thresholds of (gain in recall) x precision
     precision at K = share of positives among the K greatest scores, ties at the border shared out
 
-AP has a delta-method interval on the logit scale by its influence function; at AP = 1, where no spread is left, the
-exact limit of AUC = 1 serves as a rule of thumb. Precision at K has Wilson's. Cost: one sort, O(N log N).
+AP has a delta-method interval on the logit scale by its influence function, with Student's t for as many rows as the
+smaller class has (nothing is averaged over more: normal limits cover .80 of 60 rows with 10% positive); at AP = 1,
+where no spread is left, the exact limit of AUC = 1 serves as a rule of thumb. Precision at K has Wilson's. Cost: one
+sort, O(N log N).
+Over folds, each fold retrieves its own share of the K rows, so that only rows scored by the same model compete. AP is
+pooled: of folds with one or two positives each it is far too high (.42 where .10 is true, 60 rows, 10% positive), since
+the first of six rows is not the first of many, whereas scores of models that share most of their rows are nearly on
+one scale (.13; docs/simulations/figures.md).
 Boyd, Eng & Page (2013), ECML PKDD.
 """
 
@@ -21,7 +27,7 @@ from assay.metrics.definition import Rule, metric
 from assay.metrics.inputs import score_matrix
 from assay.metrics.limits import average as weighted_mean
 from assay.metrics.limits import effective, share_limits, smooth_limits, standard_error
-from assay.metrics.ranking import over_classes, scored, trivial, without_spread
+from assay.metrics.ranking import fold_codes, over_classes, scored, trivial, without_spread
 from assay.results import Interval
 
 __all__ = ["average_precision", "cumulative", "precision_at_k"]
@@ -40,7 +46,9 @@ def cumulative(positive: Array, scores: Array, weights: Array | None) -> tuple[A
     return ranked[ends], true, both - true, order
 
 
-def _ap_influence(positive: Array, scores: Array, weights: Array | None) -> tuple[float, Array]:
+def _ap_influence(
+    positive: Array, scores: Array, weights: Array | None, fold: Array | None = None
+) -> tuple[float, Array]:
     """Average precision and the influence of every row.
 
         psi = y/pi (precision(s) - AP) + 1/pi sum over positives x <= s of (y - precision(x)) / B(x)
@@ -87,7 +95,7 @@ def _ap_limits(
         disjoint = min(int((kept == 1).sum()), int((kept == 0).sum()))
     else:
         average = choice(average, "average", ("macro", "weighted"))
-        value, psi = over_classes(codes, scores, weights, average, _ap_influence)
+        value, psi = over_classes(codes, scores, weights, None, average, _ap_influence)
         disjoint = int(np.bincount(kept).min())
     if disjoint < 2:
         return trivial(value, level, kept.size, "average_precision")
@@ -100,9 +108,10 @@ def _ap_limits(
         level=level,
         scale="logit",
         bounds=UNIT,
-        method="delta (logit scale)",
+        method="delta (logit scale, t)",
         rows=kept.size,
         estimand="average_precision",
+        df=disjoint - 1.0,
     )
 
 
@@ -138,11 +147,11 @@ def average_precision(
     if classes is None:
         return _ap_parts(codes == 1, scores, weights)[0]
     average = choice(average, "average", ("macro", "weighted"))
-    return over_classes(codes, scores, weights, average, _ap_influence)[0]
+    return over_classes(codes, scores, weights, None, average, _ap_influence)[0]
 
 
 def _top_share(
-    y_true: Any, y_score: Any, k: int | None, labels: Any, pos_label: Any, sample_weight: Any
+    y_true: Any, y_score: Any, k: int | None, labels: Any, pos_label: Any, folds: Any, sample_weight: Any
 ) -> tuple[float, float, int]:
     """Precision among the k rows with the greatest scores, its effective number of rows, and k."""
     codes, scores, classes = score_matrix(y_true, y_score, labels, pos_label)
@@ -153,16 +162,25 @@ def _top_share(
     size = min(10, rows.size) if k is None else whole(k, "k")
     if size > rows.size:
         raise ParameterError(f"k = {size} is more than the {rows.size} rows", remedy=f"choose k up to {rows.size}")
-    scores, hit = scores[rows], codes[rows] == 1
+    fold = fold_codes(folds, codes.size)
+    fold = np.zeros(rows.size, dtype=np.intp) if fold is None else fold[rows]
+    held = np.zeros(rows.size)
+    for one in np.unique(fold):
+        at = np.flatnonzero(fold == one)
+        held[at] = _places(scores[rows[at]], size * at.size / rows.size)
     mass = np.ones(rows.size) if weights is None else weights[rows]
-    border = np.partition(scores, rows.size - size)[rows.size - size]
-    sure, tied = scores > border, scores == border
-    # Rows tied at the border share the places that are left.
-    held = np.where(sure, 1.0, np.where(tied, (size - sure.sum()) / tied.sum(), 0.0)) * mass
-    chosen = sure | tied
-    share = weighted_mean(hit[chosen].astype(float), held[chosen])
+    chosen = held > 0
+    share = weighted_mean((codes[rows] == 1)[chosen].astype(float), (held * mass)[chosen])
     trials = float(size) if weights is None else effective(mass[chosen], int(chosen.sum())) * size / chosen.sum()
     return share, trials, size
+
+
+def _places(scores: Array, size: float) -> Array:
+    """How much of each row is among the first `size`, which need not be whole; rows tied at the border share."""
+    last = scores.size - min(scores.size, int(np.ceil(size - 1e-9)))
+    border = np.partition(scores, last)[last]
+    sure, tied = scores > border, scores == border
+    return np.where(sure, 1.0, np.where(tied, (size - sure.sum()) / tied.sum(), 0.0))
 
 
 def _top_rule(method: str) -> Rule:
@@ -175,8 +193,9 @@ def _top_rule(method: str) -> Rule:
         k: int | None = None,
         labels: Any = None,
         pos_label: Any = None,
+        folds: Any = None,
     ) -> Interval:
-        share, trials, size = _top_share(y_true, y_pred, k, labels, pos_label, sample_weight)
+        share, trials, size = _top_share(y_true, y_pred, k, labels, pos_label, folds, sample_weight)
         return share_limits(share, trials, level=level, method=method, rows=size, estimand=f"precision_at_{size}")
 
     return rule
@@ -188,6 +207,7 @@ def _top_rule(method: str) -> Rule:
     range=UNIT,
     needs="scores",
     rules={method: _top_rule(method) for method in ORDER},
+    over_folds="folds",
 )
 def precision_at_k(
     y_true: Any,
@@ -196,6 +216,7 @@ def precision_at_k(
     k: int | None = None,
     labels: Any = None,
     pos_label: Any = None,
+    folds: Any = None,
     sample_weight: Any = None,
 ) -> float:
     """Share of positives among the K rows with the greatest scores (retrieval of the K most confident).
@@ -207,8 +228,9 @@ def precision_at_k(
     | k         | None    | 1 to n      | how many rows are retrieved; None: 10, or all if fewer |
     | pos_label | None    | a class     | the positive one; None: the greater of two             |
     | labels    | None    | two classes | the negative and the positive class                    |
+    | folds     | None    | one per row | each fold gives the first K n_fold / n of its own rows |
 
     >>> print(precision_at_k.interval([1, 0, 1, 1, 0, 0], [0.9, 0.8, 0.7, 0.6, 0.2, 0.1], k=3))
     precision_at_3 0.67 [0.21, 0.94] (95% Wilson interval, n = 3)
     """
-    return _top_share(y_true, y_pred, k, labels, pos_label, sample_weight)[0]
+    return _top_share(y_true, y_pred, k, labels, pos_label, folds, sample_weight)[0]

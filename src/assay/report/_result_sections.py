@@ -91,9 +91,9 @@ def comparisons_part(study: Study) -> Part:
     shown = int(found.rejected.sum())
     words = [
         f"{len(found.pairs)} pairs, {shown} with a significant difference. {sentence(found.why)}",
-        f"Differences are first minus second. Their intervals hold simultaneously with {100 * found.level:g}% "
-        "confidence; "
-        f"p-values are adjusted by {found.correction}. 'No difference shown' does not prove that there is none.",
+        f"Differences are first minus second, corrected for the number of pairs by {found.correction}"
+        + (f"; their intervals hold simultaneously with {100 * found.level:g}% confidence" if found.together else "")
+        + ". A difference is shown where its interval excludes 0; 'no difference shown' does not prove there is none.",
     ]
     words += [sentence(one) for one in found.caveats]
     if study.plan.group is not None:

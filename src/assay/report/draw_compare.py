@@ -10,7 +10,6 @@ from matplotlib.lines import Line2D
 
 from assay.evaluation.assess import Assessment
 from assay.evaluation.compare import Comparison
-from assay.numbers import fmt
 from assay.report.picture import ACCENT, INK, MUTED, WARM, canvas, draw
 
 __all__: list[str] = []
@@ -36,8 +35,8 @@ def _comparison(result: Comparison, ax: Axes | None = None) -> Axes:
         _open_ends(axes, at, lower, np.isneginf(result.lower[:m]), "<", colours)
         _open_ends(axes, at, upper, np.isposinf(result.upper[:m]), ">", colours)
         left, right = ("second", "first") if result.metric.greater_is_better else ("first", "second")
-        together = result.correction != "none" and len(result.pairs) > 1
-        family = f"{100 * result.level:g}% together" if together else f"{100 * result.interval_level:g}% each"
+        level = f"{100 * result.level:g}%"
+        family = f"{level} together" if result.together else f"{level}, each on its own"
         more = f", first {m} of {len(result.pairs)} pairs" if m < len(result.pairs) else ""
         axes.set(
             xlabel=f"difference in {result.metric.name} ({result.interval_method} intervals, {family}{more})\n"
@@ -65,11 +64,9 @@ def _open_ends(axes: Axes, at: np.ndarray, ends: np.ndarray, infinite: np.ndarra
 
 
 def _legend(axes: Axes, result: Comparison, shown: np.ndarray) -> None:
-    adjusted = "adjusted p" if result.correction != "none" and len(result.pairs) > 1 else "p"
-    alpha = fmt(1 - result.level)
     kinds = []
     if shown.any():
-        kinds.append(Line2D([], [], color=ACCENT, marker="o", linewidth=2.2, label=f"{adjusted} ≤ {alpha}"))
+        kinds.append(Line2D([], [], color=ACCENT, marker="o", linewidth=2.2, label="shown to differ"))
     if not shown.all():
         kinds.append(Line2D([], [], color=MUTED, marker="o", linewidth=2.2, label="no difference shown"))
     axes.legend(handles=kinds, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.2)

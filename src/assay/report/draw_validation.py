@@ -1,4 +1,4 @@
-"""How a validation is drawn: the metric on each fold, and its mean with the interval."""
+"""How a validation is drawn: the metric on each fold, and that of all out-of-fold rows with its interval."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ SHOWN = 400
 
 @draw.register
 def _validation(result: Validation, ax: Axes | None = None) -> Axes:
-    """Folds as points, the mean as a line within its interval."""
+    """Folds as points, the figure of all rows as a line within its interval."""
     found = result.interval()
     scores = result.fold_scores[np.isfinite(result.fold_scores)]
     with canvas(ax, (7.0, 2.6)) as axes:
         words = f"{100 * found.level:g}% interval ({found.method})"
         axes.axvspan(found.lower, found.upper, color=ACCENT, alpha=0.18, linewidth=0, label=words)
-        axes.axvline(found.estimate, color=ACCENT, linewidth=1.6, label=f"mean {fmt(found.estimate)}")
+        axes.axvline(found.estimate, color=ACCENT, linewidth=1.6, label=f"all rows {fmt(found.estimate)}")
         if scores.size > 1 and result.scheme.kind != "leave-one-out":
             shown = scores[np.unique(np.linspace(0, scores.size - 1, min(SHOWN, scores.size)).astype(int))]
             # A fixed wobble keeps equal folds apart without a random picture.

@@ -17,7 +17,8 @@ import numpy as np
 import pandas as pd
 
 from assay.errors import AssayError, DataError, LearnerError, LedgerError
-from assay.evaluation.learner import Rows, blame, fit_fold, fit_rows, needs_of, rows_of, run, undefined
+from assay.evaluation.figures import undefined_over
+from assay.evaluation.learner import Rows, blame, fit_fold, fit_rows, needs_of, rows_of, run
 from assay.evaluation.validation import Validation, validation_of
 from assay.experiment.events import FoldDone, LearnerBegan, LearnerFailed
 from assay.experiment.outcome import Leaderboard
@@ -30,7 +31,7 @@ from assay.experiment.warned import collected, tally
 from assay.metrics import get_metric
 from assay.metrics.definition import Metric
 from assay.numerics.threads import workers
-from assay.resampling import Folds, TimeFolds, splits_of
+from assay.resampling import Folds, TimeFolds, scheme_of, splits_of
 
 __all__ = ["estimator_of", "evaluate", "refit", "shares_of", "training_data"]
 
@@ -103,9 +104,9 @@ def training_data(plan: Plan, parted: Parted) -> TrainingData:
     splits = splits_of(cv, rows.X, rows.y, groups=rows.groups)
     _refuse_idle(plan, train, splits)
     metrics = tuple(get_metric(name) for name in (plan.metric, *plan.also))
-    reasons = [why for _, test in splits if (why := undefined(metrics[0], rows.y[test], rows)) is not None]
-    if len(reasons) == len(splits):
-        what = f"{plan.metric} is not defined on any of the {len(splits)} folds: {reasons[0].what}"
+    why = undefined_over(metrics[0], rows, splits, scheme_of(splits, rows.n))
+    if why is not None:
+        what = f"{plan.metric} is not defined on these {len(splits)} folds: {why.what}"
         raise DataError(what, remedy="use fewer folds, or another metric")
     return TrainingData(train, rows, splits, metrics, learners)
 
