@@ -105,7 +105,7 @@ FEW_ROWS = 100
 
 
 def tail_notes(metric: Any, tail: Any) -> list[str]:
-    """What a figure that is a mean of unbounded losses leans on: a few rows, if so, and always the errors seen.
+    """What limits the interval of a mean of unbounded losses: a few dominant rows, if any, and unseen larger errors.
 
     >>> from assay.inference import TailDiagnosis
     >>> from assay.metrics import rmse

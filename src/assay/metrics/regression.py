@@ -35,6 +35,7 @@ __all__ = [
     "p90_absolute_error",
     "poisson_deviance",
     "quantile_absolute_error",
+    "quantile_level",
     "quantile_loss",
     "r2",
     "rmse",
@@ -284,6 +285,13 @@ def quantile_absolute_error(y_true: Any, y_pred: Any, *, q: float = 0.9, sample_
     7.0
     """
     return quantile(*_absolute(y_true, y_pred, sample_weight), fraction(q, "q"))
+
+
+def quantile_level(metric: Metric) -> float | None:
+    """Which quantile of the absolute errors a metric is; None for other metrics."""
+    if metric.value not in (median_absolute_error.value, quantile_absolute_error.value):
+        return None
+    return 0.5 if metric.value is median_absolute_error.value else float(metric.options.get("q", 0.9))
 
 
 p90_absolute_error: Metric = register(quantile_absolute_error.bind("p90_absolute_error", q=0.9))

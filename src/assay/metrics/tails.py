@@ -1,4 +1,4 @@
-"""Whether a few rows carry a figure: the tail of the row losses behind a metric, where those have no upper end.
+"""Whether a few rows dominate a figure: the tail of the row losses behind a metric, where those have no upper end.
 
 rmse and r2 are functions of the mean squared error and are judged by it. Cost: that of `diagnose_tail`, O(n log n).
 """

@@ -1,4 +1,4 @@
-"""Whether a few training rows carry the errors, out of fold: a reason to judge by another metric, before the look."""
+"""Whether a few training rows dominate the out-of-fold error: a reason to use another metric, before the look."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ def error_tail(metric: Metric, learner: str, tail: TailDiagnosis | None) -> Chec
     >>> print(found.detail)
     out of fold, 5 of 400 rows make up 41% of the squared error of ridge
     >>> print(found.remedy)
-    consider --metric mae, which they decide less; choose before the test set is opened (--no-open leaves it sealed)
+    consider --metric mae, which depends less on them; decide before the test set is opened (--no-open keeps it sealed)
     """
-    title = f"a few rows that carry the {loss_words(metric)}"
+    title = f"a few rows that dominate the {loss_words(metric)}"
     if tail is None:
-        return idle(CODE, "a few rows that carry the errors", "warning", f"no row can carry the {metric.name}")
+        return idle(
+            CODE, "a few rows that dominate the error", "warning", f"{metric.name} is not a mean of unbounded losses"
+        )
     said = f"out of fold, {tail.carried(loss_words(metric))} of {learner}"
     if not tail.heavy:
         return passed(CODE, title, "warning", said)
     milder = MILDER.get(metric.name)
-    remedy = "look at these rows: are they errors of the table, or what matters most?"
+    remedy = "look at these rows: are they data errors, or what matters most?"
     if milder is not None:
-        remedy = f"consider --metric {milder}, which they decide less; choose before the test set is opened "
-        remedy += "(--no-open leaves it sealed)"
+        remedy = f"consider --metric {milder}, which depends less on them; decide before the test set is opened "
+        remedy += "(--no-open keeps it sealed)"
     return Check(CODE, title, "found", "warning", said, (), remedy)
