@@ -11,10 +11,22 @@ from assay.inference.quantiles import order_limits, quantile
 
 
 def test_published_ranks_of_the_median():
-    """The ranks of tables for the sign test at 95% (Conover 1999, table A3; Hahn and Meeker 1991, table A.15)."""
-    ranks = {10: (2, 9), 15: (4, 12), 20: (6, 15), 25: (8, 18), 30: (10, 21), 50: (18, 33), 100: (40, 61)}
-    for n, expected in ranks.items():
-        assert order_limits(np.arange(1.0, n + 1), None, q=0.5, level=0.95) == expected
+    """Ranks and levels as textbooks' tables of the median's interval print them; n = 100: Gardner and Altman (1989),
+    Statistics with Confidence, ch. 8."""
+    printed = {9: (2, 8, 96.1), 10: (2, 9, 97.9), 12: (3, 10, 96.1), 15: (4, 12, 96.5), 17: (5, 13, 95.1)}
+    printed |= {18: (5, 14, 96.9), 19: (5, 15, 98.1), 20: (6, 15, 95.9), 100: (40, 61, None)}
+    for n, (low, high, level) in printed.items():
+        assert order_limits(np.arange(1.0, n + 1), None, q=0.5, level=0.95) == (low, high)
+        if level is not None:
+            covered = stats.binom.cdf(high - 1, n, 0.5) - stats.binom.cdf(low - 1, n, 0.5)
+            assert 100 * covered == pytest.approx(level, abs=0.06)
+
+
+def test_the_example_of_ci_median_in_r():
+    """`ci.median(.05, y)` of the R package statpsych prints 20.7, 10.8, 30.9 (its documentation's example)."""
+    y = [30.2, 20.4, 15.1, 10.2, 10.5, 60.8, 20.8, 25.0, 20.7, 30.9, 10.8, 5.1, 50.9, 40.0, 20.9, 10.8, 0, 20.5, 50.8]
+    found = quantile_interval(y)
+    assert (found.estimate, found.lower, found.upper) == (20.7, 10.8, 30.9)
 
 
 @pytest.mark.parametrize("q", [0.1, 0.5, 0.9, 0.97])
