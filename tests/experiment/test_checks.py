@@ -391,7 +391,7 @@ def test_every_code_has_its_anchor():
     parts = compare_parts(clean(rng_of()), clean(rng_of(1)), kinds_of(clean(rng_of())))
     codes = [check.code for check in (*checks, *parts.entries)]
     assert set(codes) <= anchors
-    assert anchors - set(codes) <= {"References"}
+    assert anchors - set(codes) <= {"References", "error-tail"}  # that one is made after cross-validation
     assert len(codes) == len(set(codes))
     assert checks["leak"].anchor == "docs/checks.md#leak"
 

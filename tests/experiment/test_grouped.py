@@ -10,6 +10,7 @@ from scipy import stats
 from assay.evaluation import compare, cross_validate
 from assay.experiment import run
 from assay.experiment.test_set.grouped import BLOCKS, grouped_interval
+from assay.inference.heavy_tails import mean_limits
 from assay.linear import Ridge
 from assay.metrics import get_metric
 from assay.resampling import Folds
@@ -56,6 +57,34 @@ def test_covers_at_about_its_level_where_rows_do_not(name, truth):
     assert hits - rows > (0 if name == "error" else 60)  # signs share less of their group than sizes do
 
 
+@pytest.mark.parametrize(("name", "q"), [("median_absolute_error", 0.5), ("p90_absolute_error", 0.9)])
+def test_quantiles_of_errors_count_groups(name, q):
+    """40 groups, 200 draws: a true coverage of 0.93 fails below 0.84 once in a million; rows cover in about 0.8."""
+    rng, metric = np.random.default_rng(5), get_metric(name)
+    truth, hits, rows = np.sqrt(2) * stats.norm.ppf((1 + q) / 2), 0, 0
+    for _ in range(200):
+        labels, x, y = draw(rng, 40)
+        found = grouped_interval(metric, y, x, labels)
+        hits += truth in found
+        rows += truth in metric.interval(y, x)
+    assert found.n == 40
+    assert found.estimate == metric(y, x)
+    assert hits >= stats.binom.ppf(1e-6, 200, 0.93)
+    assert hits > rows
+    # Each row a group of its own: nearly the interval of rows.
+    alone, plain = grouped_interval(metric, y, x, np.arange(y.size)), metric.interval(y, x)
+    assert (alone.lower, alone.upper) == pytest.approx((plain.lower, plain.upper), rel=0.1)
+
+
+def test_long_tails_of_groups_raise_the_upper_limit():
+    rng, metric = np.random.default_rng(6), get_metric("mse")
+    labels = np.repeat(np.arange(60), 2)
+    losses = rng.standard_t(3, 120)
+    found = grouped_interval(metric, np.zeros(120), losses, labels)
+    means = (losses**2).reshape(60, 2).mean(axis=1)
+    assert found.upper == pytest.approx(mean_limits(means, level=0.95)[1], rel=1e-6)
+
+
 def test_many_groups_are_dealt_to_blocks():
     rng = np.random.default_rng(2)
     labels, x, y = draw(rng, 1500)
@@ -100,7 +129,7 @@ def test_a_study_by_group_counts_groups(tmp_path, monkeypatch):
     assert "jackknife over groups" in found.method
     assert "groups" in found.estimand
     assert f"{study.n_test} rows of {found.n} groups" in study.verdict()
-    assert any("count who values" in note for note in study.opened.notes)
+    assert any("based on groups, not rows" in note for note in study.opened.notes)
     assert study.opened.parts.n_test == found.n
 
 

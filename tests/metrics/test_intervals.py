@@ -99,7 +99,7 @@ def test_r2_and_rmse_by_jackknife():
     expected = jackknife_error(lambda w: am.r2(y, f, sample_weight=w), 50)
     reach = np.log((1 - fit.lower) / (1 - fit.upper)) / 2 / t * (1 - fit.estimate)
     assert reach == pytest.approx(expected, rel=1e-6)
-    root = am.rmse.interval(y, f)
+    root = am.rmse.interval(y, f, method="delta")
     expected = jackknife_error(lambda w: am.rmse(y, f, sample_weight=w), 50)
     assert np.log(root.upper / root.lower) / 2 / t * root.estimate == pytest.approx(expected, rel=1e-6)
 
@@ -181,7 +181,7 @@ def test_shares_and_means_are_those_of_inference():
     np.testing.assert_allclose(each.upper, proportion_interval([25, 16], [30, 20], method="wilson").upper)
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=30), rng.normal(size=30)
-    ours, theirs = am.mse.interval(a, b), mean_interval((a - b) ** 2)
+    ours, theirs = am.mse.interval(a, b, method="t"), mean_interval((a - b) ** 2)
     np.testing.assert_allclose([ours.lower, ours.upper], [theirs.lower, theirs.upper], rtol=1e-12)
 
 

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from assay.cli import live, out
+from assay.experiment.checks.tails import CODE as ERROR_TAIL
 from assay.experiment.panel import BASELINE
 from assay.experiment.wording import MEANING, apart, called, figure, limits, roughly
+from assay.metrics.tails import MILDER
 from assay.results import format_n
 
 __all__ = ["AFTER", "columns", "files", "verdict"]
@@ -113,20 +115,26 @@ def seal(study: Any, explain: bool = False) -> None:
 
 def checks(study: Any, explain: bool = False) -> None:
     """What the checks found; those that passed are only counted."""
-    found = study.checks.found
-    rest = [check for check in study.checks if check not in found]
+    every = [check for check in study.checks if check.code != ERROR_TAIL]  # that one is told with the selection
+    found = [check for check in study.checks.found if check in every]
+    rest = [check for check in every if check not in found]
     passed = sum(check.status == "passed" for check in rest)
     out.heading(f"Checks: {out.count(len(found), 'finding') if found else 'nothing found'}, {passed} passed")
     for check in found:
-        out.lines([f"{check.severity}: {check.title} [{check.code}]. {_sentence(check.detail)}"])
-        if check.remedy:
-            out.lines([f"Remedy: {check.remedy}."], indent=4)
-        if check.code in OPTIONS:
-            column = check.columns[0] if check.columns else "COLUMN"
-            plan = study.plan
-            out.command(live.again(OPTIONS[check.code], column, table=plan.source, target=plan.target), indent=4)
+        _tell_check(study, check, option=OPTIONS.get(check.code))
     others = ", ".join(f"{check.code} ({check.status})" for check in rest)
     _explain("checks", explain, f"Nothing found: {others}.")
+
+
+def _tell_check(study: Any, check: Any, option: str | None) -> None:
+    """A finding, its remedy and, where the remedy is an option, the command to paste."""
+    out.lines([f"{check.severity}: {check.title} [{check.code}]. {_sentence(check.detail)}"])
+    if check.remedy:
+        out.lines([f"Remedy: {check.remedy}."], indent=4)
+    value = MILDER.get(study.plan.metric) if option == "metric" else (*check.columns, "COLUMN")[0]
+    if option is not None and value is not None:
+        plan = study.plan
+        out.command(live.again(option, value, table=plan.source, target=plan.target), indent=4)
 
 
 def leaderboard(study: Any, explain: bool = False) -> None:
@@ -215,6 +223,9 @@ def selection(study: Any, explain: bool = False) -> None:
     chosen = study.select()
     out.heading(f"Selected: {chosen.name}")
     out.lines([chosen.why])
+    for check in study.checks.found:
+        if check.code == ERROR_TAIL:  # of the training rows, and before the look: only now may it change the metric
+            _tell_check(study, check, option=None if study.wishes.open_test else "metric")
     order = "Order of simplicity: " + ", ".join(study.plan.learners) + "."
     warned = (f"Warning from its fit to all training rows: {words}" for words in study.warned)
     _explain("selection", explain, order, *warned)

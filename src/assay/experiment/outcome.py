@@ -12,6 +12,7 @@ import pandas as pd
 from assay.evaluation import Validation
 from assay.experiment.test_set.ladder import Release
 from assay.experiment.test_set.looks import Look
+from assay.inference import TailDiagnosis
 from assay.metrics.definition import PERCENT
 from assay.numbers import fmt, with_limits
 from assay.results import Interval, Result, format_n
@@ -103,6 +104,7 @@ class Opened(Result):
     | look       | the ledger's record, written before any score                                      |
     | y, predictions | the test targets and predictions ("values" or "labels", "probabilities")       |
     | notes      | sentences a reader must know                                                       |
+    | tail       | whether a few rows carry the primary figure; None where no loss can grow without end |
     """
 
     study: str
@@ -115,6 +117,7 @@ class Opened(Result):
     classes: Array | None
     notes: tuple[str, ...] = ()
     parts: Any = field(default=None)
+    tail: TailDiagnosis | None = None
 
     def to_frame(self) -> pd.DataFrame:
         """One row per metric: estimate, lower, upper, level, method, n, role."""

@@ -133,13 +133,14 @@ def metrics_for(task: str, target: Any, asked: str | None) -> tuple[str, tuple[s
     """The primary metric (the one asked for, if it can judge the target, or one that fits it) and the secondary ones.
 
     >>> metrics_for("regression", [1.0, 2.5], None)
-    ('rmse', ('mae', 'r2'))
+    ('rmse', ('mae', 'r2', 'median_absolute_error', 'p90_absolute_error'))
     """
     if asked is not None:
         asked = _usable(task, target, asked)
     if task == "regression":
         primary = "rmse" if asked is None else asked
-        return primary, tuple(name for name in ("rmse", "mae", "r2") if name != primary)
+        names = ("rmse", "mae", "r2", "median_absolute_error", "p90_absolute_error")
+        return primary, tuple(name for name in names if name != primary)
     shares = pd.Series(np.asarray(target)).value_counts(normalize=True)
     binary = shares.size == 2
     usual = "auc" if binary and shares.min() < RARE else "error"

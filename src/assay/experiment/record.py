@@ -16,7 +16,8 @@ from assay.experiment.options import declared
 from assay.experiment.panel import BASELINE
 from assay.experiment.state import Context, StudyState, made
 from assay.experiment.test_set.vault import Vault
-from assay.experiment.wording import called, roughly
+from assay.experiment.wording import called, roughly, tail_notes
+from assay.metrics import get_metric
 from assay.metrics.definition import PERCENT
 from assay.numbers import with_limits
 from assay.numerics.threads import cores, one_blas_thread
@@ -46,9 +47,12 @@ def verdict(state: StudyState) -> str:
     name = called(opened.primary, short=True)
     apart = f"{made(state.parted).n_test:,} rows" + ("" if state.plan.group is None else f" of {test.n:,} groups")
     shown = with_limits(test.estimate, test.lower, test.upper, percent=opened.primary in PERCENT)
+    leans = ""
+    if opened.tail is not None and opened.tail.heavy:
+        leans = f" But {tail_notes(get_metric(opened.primary), opened.tail)[0].split(';')[0]}."
     return (
         f"{words}{found}; on {apart} held out, the {name} of {chosen} is {shown[0]}, "
-        f"{100 * test.level:g}% confidence interval {shown[1]} to {shown[2]} for rows like these."
+        f"{100 * test.level:g}% confidence interval {shown[1]} to {shown[2]} for rows like these.{leans}"
     )
 
 
@@ -133,6 +137,8 @@ def _test(opened: Any) -> dict[str, Any]:
     rows = {}
     for name, found in opened.intervals.items():
         rows[name] = _row(frame.loc[name].to_dict()) | {"estimand": found.estimand}
+    if opened.tail is not None:
+        rows[opened.primary]["tail"] = _row(opened.tail.to_frame().iloc[0].to_dict())
     return rows
 
 

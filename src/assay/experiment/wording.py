@@ -7,13 +7,16 @@ from typing import Any
 
 from assay import numbers
 from assay.metrics.definition import PERCENT
+from assay.metrics.tails import loss_words
 
-__all__ = ["MEANING", "apart", "called", "figure", "limits", "released", "roughly"]
+__all__ = ["MEANING", "apart", "called", "figure", "limits", "released", "roughly", "tail_notes"]
 
 CALLED = {
     "rmse": "typical error (rmse)",
     "mae": "average error (mae)",
     "mse": "mean squared error (mse)",
+    "median_absolute_error": "median error",
+    "p90_absolute_error": "error not exceeded by 90% of rows (p90)",
     "r2": "share of variance explained (r2)",
     "error": "error rate",
     "accuracy": "share of correct predictions (accuracy)",
@@ -26,6 +29,8 @@ MEANING = {
     "rmse": "typical size of the error, in the unit of the target; large errors count more",
     "mae": "average size of the error, in the unit of the target",
     "mse": "the mean of the squared errors",
+    "median_absolute_error": "half of the errors are smaller; its interval holds for any distribution of errors",
+    "p90_absolute_error": "90% of the errors are smaller; its interval holds for any distribution of errors",
     "r2": "share of the target's variance that the predictions explain; 0 is as good as the mean, 1 is perfect",
     "error": "the share of wrong predictions",
     "accuracy": "the share of correct predictions",
@@ -93,6 +98,36 @@ def roughly(release: Any) -> str:
     if not release.improved:
         return f"the model is not clearly better than the best so far, whose {name} is about {value} ({how})"
     return f"the {name} is about {value}, the best so far ({how})"
+
+
+FEW_ROWS = 100
+"""Fewer test rows do not show the tail of the errors, whatever they look like (docs/simulations/tails.md)."""
+
+
+def tail_notes(metric: Any, tail: Any) -> list[str]:
+    """What limits the interval of a mean of unbounded losses: a few dominant rows, if any, and unseen larger errors.
+
+    >>> from assay.inference import TailDiagnosis
+    >>> from assay.metrics import rmse
+    >>> first, second = tail_notes(rmse, TailDiagnosis(120, 4, 0.38, 0.81, True))
+    >>> print(first.split(";")[0])
+    4 of 120 rows make up 38% of the squared error, so the upper limit of the rmse may be too low
+    >>> print(second)
+    larger errors than those seen, if fewer than 1 row in 40 has them, may be missing from these 120 rows
+    >>> tail_notes(rmse, TailDiagnosis(60, 6, 0.34, 0.2, False))[0].split(":")[0]
+    '60 rows are too few to show the tail of the errors'
+    """
+    end, too = ("lower", "high") if metric.greater_is_better else ("upper", "low")
+    limit = f"the {end} limit of the {called(metric.name, short=True)}"
+    rare = f"if fewer than 1 row in {tail.unseen:,} has them, may be missing"
+    notes = []
+    if tail.heavy:
+        hold = "; those of the median and the 90% error hold for any distribution" if metric.needs == "values" else ""
+        notes.append(f"{tail.carried(loss_words(metric))}, so {limit} may be too {too}{hold}")
+    elif tail.n < FEW_ROWS:
+        few = f"{tail.n:,} rows are too few to show the tail of the errors"
+        return [f"{few}: larger ones than those seen, {rare}, and {limit} too {too}"]
+    return [*notes, f"larger errors than those seen, {rare} from these {tail.n:,} rows"]
 
 
 def released(release: Any) -> tuple[str, str]:

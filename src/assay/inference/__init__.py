@@ -18,6 +18,8 @@ from assay.inference.power import sample_size as sample_size
 _HOMES = {
     "tests": ("binomial_test", "t_test", "z_test"),
     "intervals": ("mean_interval", "proportion_interval", "variance_interval"),
+    "heavy_tails": ("TailDiagnosis", "diagnose_tail", "loss_interval"),
+    "quantiles": ("quantile_interval",),
     "paired": ("corrected_t_test", "cv_t_test", "five_by_two_test", "mcnemar_test"),
     "permutation": ("PermutationTest", "permutation_test"),
     "sequential": (

@@ -25,7 +25,7 @@ import numpy as np
 from assay.checks import row_weights
 from assay.errors import DataError, ParameterError
 from assay.metrics.inputs import pair_of_columns
-from assay.metrics.limits import average, bootstrap_limits, loss_limits
+from assay.metrics.limits import average, bootstrap_limits, loss_limits, tail_limits
 from assay.results import Interval
 
 __all__ = ["METRICS", "NEEDS", "Metric", "Rule", "find", "loss_metric", "metric", "row_metric"]
@@ -276,7 +276,10 @@ def row_metric(
     range: tuple[float, float] = (0.0, np.inf),
     better: str = "smaller",
 ) -> Callable[[Callable[..., Array]], Metric]:
-    """Turn `losses(y_true, y_pred, ...)`, one loss per row, into a registered metric: their mean, with a t interval."""
+    """Turn `losses(y_true, y_pred, ...)`, one loss per row, into a registered metric: their mean, with its interval.
+
+    Losses in [0, inf) have the interval that allows for a long tail first and Student's t second, others Student's t.
+    """
 
     def decorate(losses: Callable[..., Array]) -> Metric:
         return register(_from_losses(name, losses, needs, range, better, None))
@@ -300,7 +303,12 @@ def _from_losses(
         per_row = _finite(losses(y_true, y_pred, **options), name)
         return loss_limits(per_row, row_weights(sample_weight, per_row.size), level=level, estimand=name, bounds=bounds)
 
-    made = Metric(name, value, better == "greater", bounds, needs, {"t": student}, origin=origin, losses=losses)
+    def tailed(y_true: Any, y_pred: Any, *, sample_weight: Any, level: float, **options: Any) -> Interval:
+        per_row = _finite(losses(y_true, y_pred, **options), name)
+        return tail_limits(per_row, row_weights(sample_weight, per_row.size), level=level, estimand=name)
+
+    rules = {"tail": tailed, "t": student} if bounds == (0.0, np.inf) and better == "smaller" else {"t": student}
+    made = Metric(name, value, better == "greater", bounds, needs, rules, origin=origin, losses=losses)
     _describe(made, value, keep=losses)
     return made
 

@@ -2,6 +2,9 @@
 
     share       Wilson and its relatives, with the effective number of rows (sum w)^2 / sum w^2 under weights
     row losses  mean -+ t se,        se^2 = n/(n-1) sum w^2 (l - mean)^2 / (sum w)^2
+    unbounded   losses in [0, inf): the same error with limits that allow for a long upper tail, made from the values
+                mean + n w_i (l_i - mean) / sum w, whose mean and error are those of the losses
+                (`assay.inference.heavy_tails`)
     smooth      theta -+ z se on a scale that keeps the range, se^2 = sum w^2 psi^2 / (sum w)^2, where psi_i is the
                 influence of row i: the derivative of theta when the row's weight grows (the delta method)
     bootstrap   percentiles over rows drawn with replacement, as whole-number weights
@@ -20,10 +23,20 @@ from scipy import special
 
 from assay.checks import describe, fraction, freeze, whole
 from assay.errors import DataError
+from assay.inference.heavy_tails import TITLE, mean_limits
 from assay.inference.intervals import TITLES, limits_of_mean, limits_of_proportion
 from assay.results import Interval
 
-__all__ = ["average", "bootstrap_limits", "effective", "loss_limits", "share_limits", "smooth_limits", "standard_error"]
+__all__ = [
+    "average",
+    "bootstrap_limits",
+    "effective",
+    "loss_limits",
+    "share_limits",
+    "smooth_limits",
+    "standard_error",
+    "tail_limits",
+]
 
 Array = np.ndarray
 LEAST_RESAMPLES = 20
@@ -94,6 +107,22 @@ def loss_limits(
     )
     lower, upper = max(found.lower, bounds[0]), min(found.upper, bounds[1])
     return Interval(found.estimate, lower, upper, level, "t", n, estimand)
+
+
+def tail_limits(losses: Array, weights: Array | None, *, level: float, estimand: str) -> Interval:
+    """The interval of the mean of losses in [0, inf) that allows for a long upper tail."""
+    level = fraction(level, "level")
+    if weights is not None:
+        losses, weights = losses[weights > 0], weights[weights > 0]
+    n = losses.size
+    if n < 2:
+        raise DataError("one row says nothing about the spread of its loss", remedy="an interval needs at least 2 rows")
+    if weights is not None and weights.min() == weights.max():
+        weights = None
+    mean = average(losses, weights)
+    values = losses if weights is None else mean + (losses - mean) * (weights / weights.mean())
+    lower, upper = mean_limits(values, level=level)
+    return Interval(mean, min(lower, mean), max(upper, mean), level, TITLE, n, estimand)
 
 
 def standard_error(influence: Array, weights: Array | None) -> float:

@@ -5,6 +5,11 @@ from __future__ import annotations
 __all__ = ["ABOUT"]
 
 ABOUT = {
+    "error-tail": (
+        "Where a few rows make up most of the error, the figure describes these rows more than the others, and its "
+        "interval may be too short. Whether to use a metric that depends less on them must be decided on training "
+        "rows, before the test set is opened; afterwards the result would make the choice."
+    ),
     "leak": (
         "A column that predicts the target almost perfectly is more often a copy of the target, or recorded after it, "
         "than a discovery. A model that uses it looks excellent here and fails where the target is not known yet."

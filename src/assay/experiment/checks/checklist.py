@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -79,6 +79,10 @@ class Checks(Result):
     entries: tuple[Check, ...]
     n: int
     target: str
+
+    def joined(self, check: Check) -> Checks:
+        """These checks and one more, in place of an earlier one of its code."""
+        return replace(self, entries=(*(one for one in self.entries if one.code != check.code), check))
 
     def __iter__(self) -> Iterator[Check]:
         return iter(self.entries)

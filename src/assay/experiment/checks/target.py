@@ -124,7 +124,7 @@ def target_tail(facts: Facts) -> Check:
     if abs(tilt) <= 2 and heavy <= 10:
         return passed(code, title, "info", f"skewness {tilt:.2f}, excess kurtosis {heavy:.2f}")
     said = f"skewness {tilt:.2f}, excess kurtosis {heavy:.2f}: a few rows dominate every squared error"
-    remedy = "consider the logarithm of a positive target, or the metric mae"
+    remedy = "consider the logarithm of a positive target, or --metric mae"
     return Check(code, title, "found", "info", said, (facts.target.name,), remedy)
 
 

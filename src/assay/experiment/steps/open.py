@@ -26,9 +26,12 @@ from assay.experiment.test_set.ladder import Release
 from assay.experiment.test_set.looks import Look, opened_rows_in, record_look
 from assay.experiment.test_set.releases import release
 from assay.experiment.test_set.vault import Vault
+from assay.experiment.wording import tail_notes
+from assay.inference import TailDiagnosis
 from assay.metrics import get_metric
 from assay.metrics.definition import Metric
 from assay.metrics.scorer import class_options
+from assay.metrics.tails import tail_of
 from assay.numerics.threads import one_blas_thread
 from assay.results import Interval
 
@@ -70,9 +73,14 @@ def _open(state: StudyState, context: Context) -> Opened:
     intervals = {} if look.level is None else _intervals(plan, data, fitted.selection.name, test, y, predicted, look)
     kinds = {name: plan.kinds[name] for name in plan.features}
     parts = compare_parts(_one_each(parted.train, plan.group), _one_each(test, plan.group), kinds)
+    tail = _tail(plan, data, y, predicted) if plan.metric in intervals else None
     notes = (*look.notes, *_notes(plan, parted.train, context, look))
+    if tail is not None:
+        notes += tuple(tail_notes(get_metric(plan.metric), tail))
     answer = released if look.beyond else None
-    return Opened(parted.name, plan.metric, intervals, answer, look, y, predicted, data.rows.classes, notes, parts)
+    return Opened(
+        parted.name, plan.metric, intervals, answer, look, y, predicted, data.rows.classes, notes, parts, tail
+    )
 
 
 def _predict(plan: Plan, data: TrainingData, model: Any, frame: pd.DataFrame) -> dict[str, Array]:
@@ -128,6 +136,15 @@ def _without_interval(
     except DataError:
         value = float("nan")
     return Interval(value, *metric.range, level, f"whole range ({error.what})", y.size, metric.name)
+
+
+def _tail(plan: Plan, data: TrainingData, y: Array, predicted: dict[str, Array]) -> TailDiagnosis | None:
+    """Whether a few test rows carry the primary figure."""
+    metric = get_metric(plan.metric)
+    try:
+        return tail_of(metric, y, predicted[metric.needs], **class_options(metric, data.rows.classes))
+    except DataError:  # without losses there is no figure either, and its interval says so
+        return None
 
 
 def _one_each(frame: pd.DataFrame, group: str | None) -> pd.DataFrame:

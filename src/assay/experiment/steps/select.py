@@ -7,6 +7,8 @@ from dataclasses import replace
 from assay.errors import AssayError
 from assay.evaluation import Selection
 from assay.evaluation import select as select_result
+from assay.experiment.checks.facts import Check
+from assay.experiment.checks.tails import error_tail
 from assay.experiment.events import LearnerFailed, StepBegan
 from assay.experiment.panel import BASELINE
 from assay.experiment.plan import RULES
@@ -14,6 +16,9 @@ from assay.experiment.state import Context, Fitted, StudyState, made
 from assay.experiment.steps.compare import compare
 from assay.experiment.steps.evaluate import refit
 from assay.experiment.warned import collected
+from assay.inference import diagnose_tail
+from assay.metrics import get_metric
+from assay.metrics.tails import loss_behind
 from assay.numerics.threads import one_blas_thread
 
 __all__ = ["select"]
@@ -35,7 +40,16 @@ def select(state: StudyState, context: Context) -> StudyState:
             context.emit(LearnerFailed(chosen.name, str(error)))
             state = _without(state, context, chosen.name, error)
             continue
-        return replace(state, fitted=Fitted(chosen, model, tuple(warned)))
+        checks = made(state.checks).joined(_error_tail(state, chosen.name))
+        return replace(state, checks=checks, fitted=Fitted(chosen, model, tuple(warned)))
+
+
+def _error_tail(state: StudyState, name: str) -> Check:
+    """Whether a few training rows carry the figure: said now, while another metric may still be chosen."""
+    metric = get_metric(state.plan.metric)
+    behind = loss_behind(metric)
+    losses, weights = (None, None) if behind is None else made(state.leaderboard).results[name].row_losses(behind)
+    return error_tail(metric, name, None if losses is None else diagnose_tail(losses, weights))
 
 
 def _choose(state: StudyState) -> Selection:

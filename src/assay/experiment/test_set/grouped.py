@@ -11,6 +11,10 @@ Rows of one group may depend on each other in any way; different groups must be 
 is a block of its own; more are dealt to blocks of about equal numbers of rows. Where the jackknife cannot be had (one
 figure cannot be computed without a block, or no block makes a difference), every group is counted as one row: the row
 interval of the figure, its arms stretched by sqrt(n/G). Cost: B evaluations of the figure.
+Means of unbounded losses (and rmse, by their root) have at least the upper limit that allows for a long tail of the
+pseudo-values B theta - (B - 1) theta_(-g) (`assay.inference.heavy_tails`). Quantiles of the errors, for which the
+jackknife fails, lie between the order statistics at the shares q -+ t se, where se is the error of the share of rows
+below the quantile, its sums taken by group (Woodruff 1952, JASA 47, 635-646).
 Quenouille (1956), Biometrika 43, 353-360; delete-a-group: Kott (2001), Journal of Official Statistics 17, 521-526;
 why clusters matter: Cameron and Miller (2015), Journal of Human Resources 50, 317-372; effective number of clusters:
 Carter, Schnepel, Steigerwald (2017), Review of Economics and Statistics 99, 698-709.
@@ -27,7 +31,11 @@ import pandas as pd
 from scipy import special
 
 from assay.errors import AssayError
+from assay.inference.heavy_tails import mean_limits
+from assay.inference.quantiles import quantile
 from assay.metrics.definition import Metric
+from assay.metrics.regression import quantile_level
+from assay.metrics.tails import loss_behind
 from assay.results import Interval
 
 __all__ = ["BLOCKS", "grouped_interval"]
@@ -62,6 +70,8 @@ def grouped_interval(
     if count < 2:
         low, high = metric.range
         return Interval(theta, low, high, level, "one group, which says nothing about other groups", count, metric.name)
+    if quantile_level(metric) is not None:
+        return _woodruff(metric, y, predicted, codes, level, options)
     blocks = _blocks(codes, count, most)
     try:
         without = np.array(
@@ -74,8 +84,29 @@ def grouped_interval(
     if found is None:
         return _stretched(metric, y, predicted, count, level, options)
     lower, upper = found
+    upper = max(upper, _tail_upper(metric, theta, without, level))
     name = "jackknife over groups" if blocks.max() + 1 == count else f"jackknife over {most} blocks of groups"
     return Interval(theta, lower, upper, level, name, count, metric.name)
+
+
+def _woodruff(
+    metric: Metric, y: Array, predicted: Array, codes: Array, level: float, options: dict[str, Any]
+) -> Interval:
+    """The interval of a quantile of absolute errors: the quantiles at q -+ t se, se by groups."""
+    q = float(options.get("q", quantile_level(metric) or 0.5))
+    errors = np.abs(np.asarray(y, dtype=float) - np.asarray(predicted, dtype=float))
+    ordered, n, sizes = np.sort(errors), errors.size, np.bincount(codes).astype(float)
+    theta = quantile(ordered, None, q)
+    sums = np.bincount(codes, weights=(errors <= theta) - np.mean(errors <= theta))
+    error = float(np.sqrt(sizes.size / (sizes.size - 1) * (sums**2).sum())) / n
+    if error == 0:
+        return _stretched(metric, y, predicted, sizes.size, level, options)
+    df = max(1.0, float(n**2 / (sizes**2).sum() - 1))
+    half = float(special.stdtrit(df, (1 + level) / 2)) * error
+    low, high = int(np.floor(n * (q - half))), int(np.ceil(n * (q + half)))
+    lower = 0.0 if low < 1 else float(ordered[low - 1])
+    upper = np.inf if high > n else float(ordered[high - 1])
+    return Interval(theta, lower, upper, level, "order statistics over groups", sizes.size, metric.name)
 
 
 def _blocks(codes: Array, count: int, most: int) -> Array:
@@ -104,6 +135,17 @@ def _jackknife(metric: Metric, theta: float, without: Array, df: float, level: f
     centre = float(there(np.array([theta]))[0])
     ends = back(np.array([centre - half, centre + half]))
     return float(np.clip(ends.min(), low, high)), float(np.clip(ends.max(), low, high))
+
+
+def _tail_upper(metric: Metric, theta: float, without: Array, level: float) -> float:
+    """The upper limit that allows for a long tail of the blocks, for figures that are means of unbounded losses."""
+    if metric.range != (0.0, np.inf) or loss_behind(metric) is None:
+        return theta
+    power = 2 if metric.name == "rmse" else 1
+    mean, size = theta**power, without.size
+    values = size * mean - (size - 1) * without**power
+    upper = mean_limits(values - values.mean() + mean, level=level)[1]
+    return float(max(upper, 0.0)) ** (1 / power)
 
 
 def _same(values: Array) -> Array:

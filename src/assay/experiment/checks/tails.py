@@ -1,0 +1,38 @@
+"""Whether a few training rows dominate the out-of-fold error: a reason to use another metric, before the look."""
+
+from __future__ import annotations
+
+from assay.experiment.checks.facts import Check, idle, passed
+from assay.inference import TailDiagnosis
+from assay.metrics.definition import Metric
+from assay.metrics.tails import MILDER, loss_words
+
+__all__ = ["CODE", "error_tail"]
+
+CODE = "error-tail"
+
+
+def error_tail(metric: Metric, learner: str, tail: TailDiagnosis | None) -> Check:
+    """The finding for a learner whose out-of-fold losses have this tail; never made from test rows.
+
+    >>> from assay.metrics import rmse
+    >>> found = error_tail(rmse, "ridge", TailDiagnosis(400, 5, 0.41, 0.8, True))
+    >>> print(found.detail)
+    out of fold, 5 of 400 rows make up 41% of the squared error of ridge
+    >>> print(found.remedy)
+    consider --metric mae, which depends less on them; decide before the test set is opened (--no-open keeps it sealed)
+    """
+    title = f"a few rows that dominate the {loss_words(metric)}"
+    if tail is None:
+        return idle(
+            CODE, "a few rows that dominate the error", "warning", f"{metric.name} is not a mean of unbounded losses"
+        )
+    said = f"out of fold, {tail.carried(loss_words(metric))} of {learner}"
+    if not tail.heavy:
+        return passed(CODE, title, "warning", said)
+    milder = MILDER.get(metric.name)
+    remedy = "look at these rows: are they data errors, or what matters most?"
+    if milder is not None:
+        remedy = f"consider --metric {milder}, which depends less on them; decide before the test set is opened "
+        remedy += "(--no-open keeps it sealed)"
+    return Check(CODE, title, "found", "warning", said, (), remedy)
