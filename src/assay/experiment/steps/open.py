@@ -20,7 +20,7 @@ from assay.experiment.events import LookRecorded, StepBegan
 from assay.experiment.outcome import Opened
 from assay.experiment.plan import Plan
 from assay.experiment.record import predictions_digest
-from assay.experiment.state import Context, StudyState, TrainingData, made
+from assay.experiment.state import Context, Parted, StudyState, TrainingData, made
 from assay.experiment.test_set.grouped import grouped_interval
 from assay.experiment.test_set.ladder import Release
 from assay.experiment.test_set.looks import Look, opened_rows_in, record_look
@@ -70,7 +70,7 @@ def _open(state: StudyState, context: Context) -> Opened:
     intervals = {} if look.level is None else _intervals(plan, data, fitted.selection.name, test, y, predicted, look)
     kinds = {name: plan.kinds[name] for name in plan.features}
     parts = compare_parts(_one_each(parted.train, plan.group), _one_each(test, plan.group), kinds)
-    notes = (*look.notes, *_notes(plan, parted.train, context, look))
+    notes = (*look.notes, *_notes(plan, parted, context, look))
     answer = released if look.beyond else None
     return Opened(parted.name, plan.metric, intervals, answer, look, y, predicted, data.rows.classes, notes, parts)
 
@@ -135,11 +135,11 @@ def _one_each(frame: pd.DataFrame, group: str | None) -> pd.DataFrame:
     return frame if group is None else frame.drop_duplicates(group, ignore_index=True)
 
 
-def _notes(plan: Plan, train: pd.DataFrame, context: Context, look: Look) -> list[str]:
+def _notes(plan: Plan, parted: Parted, context: Context, look: Look) -> list[str]:
     notes = []
     if plan.group is not None and not look.beyond:
         notes.append(f"rows of one {plan.group} may be alike, so intervals count {plan.group} values, not rows")
-    seen = opened_rows_in(context.ledger, train)
+    seen = opened_rows_in(context.ledger, parted.train, parted.sealed.seal)
     if seen:
         notes.append(f"{seen} training rows were test rows of an earlier look, so models may have been chosen on them")
     return notes
