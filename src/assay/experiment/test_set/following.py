@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from assay.experiment.test_set.related_rows import KnownRows, Relative, pairs_of
+from assay.experiment.test_set.digests import Digests, names_of
+from assay.experiment.test_set.related_rows import Relative, pairs_of
 
 if TYPE_CHECKING:
     from assay.experiment.storage.ledger import Entry, Ledger, Transaction
@@ -27,16 +28,24 @@ TWINS = 0.5
 """Share of rows with an equal one from which a table is said to be unrecognisable."""
 
 
-def changed(found: Sequence[Relative], known: KnownRows) -> list[Relative]:
-    """Those with rows that are not known already: by exact content, or because an earlier seal has recognised them."""
-
-    def is_known(one: Relative) -> bool:
-        exact, renamed = known.split(one.entry.body["columns"])
-        if exact is not None and (exact == one.digests)[one.rows].all():
-            return True
-        return any((digests == one.digests)[one.test].mean() > 1 - SLIPS for digests in renamed if one.test.any())
-
-    return [one for one in found if not is_known(one)]
+def changed(found: Sequence[Relative], content: Digests) -> list[Relative]:
+    """Those with rows that are not settled: by exact content, theirs or that of a study which has recognised them."""
+    names = set(names_of(content.frame))
+    exact = {
+        one.study: one.rows & (content.on(one.entry.body["columns"]) == one.digests)
+        for one in found
+        if names.issuperset(one.entry.body["columns"])
+    }
+    news = []
+    for one in found:
+        settled = np.zeros_like(one.rows)
+        for other in found:
+            heirs = [old["study"] for old in other.entry.body.get("recognised", ())]
+            if other.study in exact and (other is one or one.study in heirs):
+                settled |= exact[other.study]
+        if np.count_nonzero(one.rows & ~settled) > SLIPS * np.count_nonzero(one.rows):
+            news.append(one)
+    return news
 
 
 def old_sides(found: Sequence[Relative]) -> tuple[Array, Array]:

@@ -37,7 +37,7 @@ from assay.experiment.test_set.digests import (
     uniform,
 )
 from assay.experiment.test_set.following import alike, changed, old_sides, sentences, whole_groups
-from assay.experiment.test_set.related_rows import KnownRows, Relative, relatives
+from assay.experiment.test_set.related_rows import Relative, relatives
 from assay.resampling import Holdout
 from assay.results import Result
 
@@ -290,7 +290,7 @@ def _recognised(ledger: Ledger, content: Digests) -> list[Relative]:
             parts = (_digest_of_rows(digests[test]), _digest_of_rows(digests[~test]))
             if parts == (entry.body["rows"], study.body["rows"]):
                 return []
-    return changed(relatives(ledger, content.frame), KnownRows(ledger, content))
+    return changed(relatives(ledger, content.frame), content)
 
 
 def _follow(seal: Seal, content: Digests, found: list[Relative], share: float | str) -> tuple[Seal, Array, Array]:
