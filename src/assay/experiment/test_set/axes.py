@@ -34,6 +34,7 @@ QUANTILES = np.linspace(0.02, 0.98, 25)
 TIES = 32
 DISTINCT = 512
 """Distinct values of a column that are compared: those with the smallest keys, so the same ones in both tables."""
+FEW = 50
 MOST = 64
 """Columns of the narrower table that are paired."""
 SAME = 0.5
@@ -182,21 +183,30 @@ def pair_up(old: Sequence[Axis], new: Sequence[Axis]) -> list[Pair]:
 
 
 def _common(old: Sequence[Axis], new: Sequence[Axis]) -> Array:
-    """The share of distinct values that two columns have in common, of those of the poorer one."""
-    kept = [np.sort(np.unique(axis.keys))[:DISTINCT] for axis in (*old, *new)]
-    # Beyond the last kept key nothing can be said, so both are compared below the smaller of the two last keys.
-    names, where = np.unique(np.concatenate(kept), return_inverse=True)
-    starts = np.cumsum([0, *(part.size for part in kept)])
-    there = csr_array((np.ones(where.size), where.ravel(), starts), shape=(len(kept), names.size))
-    shared = (there[: len(old)] @ there[len(old) :].T).toarray()
-    last = np.array([part[-1] if part.size == DISTINCT else np.iinfo(np.uint64).max for part in kept])
-    sizes = np.empty(shared.shape)
-    for i in range(len(old)):
-        for j in range(len(new)):
-            limit = min(last[i], last[len(old) + j])
-            mine, theirs = kept[i], kept[len(old) + j]
-            sizes[i, j] = min(np.searchsorted(mine, limit, "right"), np.searchsorted(theirs, limit, "right"))
-    return np.asarray(shared / np.maximum(1, sizes))
+    """The share of distinct values that two columns have in common, of those of the poorer one.
+
+    A few values may be among many others by chance (squares among ages); there it is the smaller share of rows.
+    """
+    kept = [np.unique(axis.keys, return_index=True) for axis in (*old, *new)]
+    keys = [part[:DISTINCT] for part, _ in kept]
+    names, where = np.unique(np.concatenate(keys), return_inverse=True)
+    starts = np.cumsum([0, *(part.size for part in keys)])
+    weights = [axis.counts[at[:DISTINCT]] / axis.counts.sum() for axis, (_, at) in zip((*old, *new), kept, strict=True)]
+    there, rows = (
+        csr_array((data, where.ravel(), starts), shape=(len(keys), names.size))
+        for data in (np.ones(where.size), np.concatenate(weights))
+    )
+    n, sizes = len(old), np.array([part.size for part, _ in kept])
+    shared = (there[:n] @ there[n:].T).toarray()
+    few = np.minimum((rows[:n] @ there[n:].T).toarray(), (there[:n] @ rows[n:].T).toarray())
+    # Beyond its last kept key a column says nothing, so two are compared below the smaller of their last keys.
+    last = [part[-1] if part.size == DISTINCT else np.uint64(2**64 - 1) for part in keys]
+    below = [[_below(keys[i], keys[n + j], min(last[i], last[n + j])) for j in range(len(new))] for i in range(n)]
+    return np.where(np.minimum.outer(sizes[:n], sizes[n:]) < FEW, few, shared / np.maximum(1, below))
+
+
+def _below(mine: Array, theirs: Array, limit: np.uint64) -> int:
+    return int(min(np.searchsorted(mine, limit, "right"), np.searchsorted(theirs, limit, "right")))
 
 
 def _ties(old: Sequence[Axis], new: Sequence[Axis]) -> Array:
