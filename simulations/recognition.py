@@ -285,7 +285,7 @@ def false_alarms() -> pd.DataFrame:
             if part is None:
                 while frame.shape[1] == other.shape[1]:
                     other = _any(tables, rng)
-                old, new = frame.sample(m, random_state=1), other.sample(m, random_state=2)
+                old, new = frame.sample(m, random_state=1), other.sample(min(m, len(other)), random_state=2)
             else:
                 old, new = part(frame, rng, m)
             linked += align(axes(old), axes(new)) is not None
