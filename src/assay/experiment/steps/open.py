@@ -20,7 +20,7 @@ from assay.experiment.events import LookRecorded, StepBegan
 from assay.experiment.outcome import Opened
 from assay.experiment.plan import Plan
 from assay.experiment.record import predictions_digest
-from assay.experiment.state import Context, StudyState, TrainingData, made
+from assay.experiment.state import Context, Parted, StudyState, TrainingData, made
 from assay.experiment.test_set.grouped import grouped_interval
 from assay.experiment.test_set.ladder import Release
 from assay.experiment.test_set.looks import Look, opened_rows_in, record_look
@@ -74,7 +74,7 @@ def _open(state: StudyState, context: Context) -> Opened:
     kinds = {name: plan.kinds[name] for name in plan.features}
     parts = compare_parts(_one_each(parted.train, plan.group), _one_each(test, plan.group), kinds)
     tail = _tail(plan, data, y, predicted) if plan.metric in intervals else None
-    notes = (*look.notes, *_notes(plan, parted.train, context, look))
+    notes = (*look.notes, *_notes(plan, parted, context, look))
     if tail is not None:
         notes += tuple(tail_notes(get_metric(plan.metric), tail))
     answer = released if look.beyond else None
@@ -152,11 +152,11 @@ def _one_each(frame: pd.DataFrame, group: str | None) -> pd.DataFrame:
     return frame if group is None else frame.drop_duplicates(group, ignore_index=True)
 
 
-def _notes(plan: Plan, train: pd.DataFrame, context: Context, look: Look) -> list[str]:
+def _notes(plan: Plan, parted: Parted, context: Context, look: Look) -> list[str]:
     notes = []
     if plan.group is not None and not look.beyond:
         notes.append(f"rows with the same {plan.group!r} may be alike, so intervals are based on groups, not rows")
-    seen = opened_rows_in(context.ledger, train)
+    seen = opened_rows_in(context.ledger, parted.train, parted.sealed.seal)
     if seen:
         notes.append(
             f"{seen} training rows were test rows in an earlier look, so the choice of models may depend on them"

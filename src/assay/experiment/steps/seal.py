@@ -61,6 +61,7 @@ def seal(state: StudyState, context: Context) -> StudyState:
     rows = hashlib.sha256(np.sort(digests).astype("<u8").tobytes()).hexdigest()
     name = name_of(plan, sealed.seal.id, rows)
     vault = Vault(name).write(test)
+    state = replace(state, notes=(*state.notes, *sealed.notes))
     parted = _store(state, context, Parted(name, sealed, train, len(test), vault, _hashes(rows, sealed.seal, vault)))
     write_beside(parted.folder / CONFIG, asked.config.encode())
     return replace(state, asked=None, parted=parted)  # from here on the test rows are in the vault alone
@@ -100,7 +101,7 @@ def load(name: str, context: Context) -> StudyState:
         raise DataError(f"unknown study {name!r}", remedy=f"choose among: {known}")
     body = entries[-1].body
     entry = next(one for one in context.ledger.entries("seal") if one.seq == body["seal_entry"])
-    found = Seal.from_state(entry.body, np.frombuffer(context.ledger.blob(entry), dtype="<u8"))
+    found = Seal.from_ledger(context.ledger, entry)
     sealed = Sealed(found, np.arange(body["n_train"]), np.arange(body["n_test"]), entry, True)
     train = Vault("train", home() / "studies" / name).read(body["train"])
     hashes = _hashes(body["rows"], found, body["vault"])

@@ -129,6 +129,9 @@ class Digests:
         self.frame = frame
         self._known: dict[tuple[str, tuple[str, ...]], Array] = {}
 
+    def __len__(self) -> int:
+        return int(self.frame.num_rows) if isinstance(self.frame, pa.Table) else len(self.frame)
+
     def on(self, columns: Sequence[str], salt: str = "") -> Array:
         """The digests on `columns`."""
         names = tuple(sorted(columns))

@@ -10,8 +10,8 @@ written down once per study, and a study that shows its own look again writes no
 beyond the plan needs a reason, is answered through the Ladder (`releases.py`), and its interval carries no level.
 
 Rows are recognised by their content on the columns of the earlier seal, so that neither a new directory, seed, file
-name, row order nor an added column hides a look; a shared row is enough for it to count. Where columns were dropped or
-renamed, rows are recognised by the columns in common, as far as that is sure (`_relatives.py`).
+name, row order nor an added column hides a look; a shared row is enough for it to count. Where values or columns were
+changed, rows go by what they were called before the change (`related_rows.py`).
 
 Cost: one pass over the rows per distinct set of sealed columns in the ledger.
 Bonferroni: Dunn (1961), JASA 56, 52-64.
@@ -30,8 +30,8 @@ import pandas as pd
 from assay.checks import fraction, whole
 from assay.errors import DataError, SealError
 from assay.experiment.storage.ledger import Entry, Ledger, Transaction
-from assay.experiment.test_set.digests import Digests, canonical, names_of
-from assay.experiment.test_set.related_rows import relatives
+from assay.experiment.test_set.digests import Digests, canonical
+from assay.experiment.test_set.related_rows import KnownRows, relatives
 from assay.experiment.test_set.seal import Seal
 from assay.results import Result
 
@@ -64,14 +64,14 @@ class EarlierLook(Result):
     | shared   | how many of the rows asked about it saw                           |
     | rows     | how many rows were asked about                                    |
     | replay   | whether it saw exactly these rows with exactly these predictions  |
-    | columns_differ | whether it was recognised by the columns in common          |
+    | changed  | whether values or columns were changed since                      |
     """
 
     entry: Entry
     shared: int
     rows: int
     replay: bool = False
-    columns_differ: bool = False
+    changed: bool = False
 
     def to_frame(self) -> pd.DataFrame:
         """One row: when, by which study, how many rows are shared."""
@@ -81,7 +81,7 @@ class EarlierLook(Result):
     def __str__(self) -> str:
         study = "" if self.entry.study is None else f" by study {self.entry.study}"
         again = ", with the same predictions" if self.replay else ""
-        again += ", recognised by the columns in common" if self.columns_differ else ""
+        again += ", recognised though columns or values were changed" if self.changed else ""
         return f"look of {self.entry.created[:10]}{study} saw {self.shared} of these {self.rows} rows{again}"
 
 
@@ -133,8 +133,17 @@ class Look(Result):
         return "\n".join([said, *(f"  {note}" for note in self.notes)])
 
 
+def known_rows(ledger: Ledger | Transaction, frame: Any, seal: Seal | None = None) -> KnownRows:
+    """The rows of a table by every name; those of a recorded `seal` were compared when it was made."""
+    rows = Digests(getattr(frame, "frame", frame))
+    done = seal is not None and any(
+        "recognised" in entry.body and entry.body["id"] == seal.id for entry in ledger.entries(kind="seal")
+    )
+    return KnownRows(ledger, rows, () if done else relatives(ledger, rows.frame))
+
+
 def looks_at(
-    ledger: Ledger | Transaction, frame: Any, predictions: Any = None, *, among: Digests | None = None
+    ledger: Ledger | Transaction, frame: Any, predictions: Any = None, *, among: KnownRows | None = None
 ) -> list[EarlierLook]:
     """The earlier looks that saw rows of `frame`, oldest first.
 
@@ -143,31 +152,35 @@ def looks_at(
     | ledger      |         | a Ledger            | where looks are recorded                                     |
     | frame       |         | a Table, a frame    | the rows asked about                                         |
     | predictions | None    | one per row         | to recognise a replay; None: nothing is called one           |
-    | among       | None    | digests of `frame`  | spares working them out again                                |
+    | among       | None    | rows of `frame`     | spares recognising them again                                |
 
     >>> import tempfile
     >>> looks_at(Ledger(tempfile.mkdtemp() + "/ledger.db"), pd.DataFrame({"x": [1, 2]}))
     []
     """
-    rows = Digests(getattr(frame, "frame", frame)) if among is None else among
+    rows = known_rows(ledger, frame) if among is None else among
     found = []
-    for entry, columns, seen in _looks(ledger, rows):
-        digests = rows.on(columns)
-        shared = int(np.count_nonzero(np.isin(digests, seen)))
+    for entry in ledger.entries(kind="look"):
+        columns, n = entry.body["columns"], len(rows.rows)
+        names, (exact, _) = rows.on(columns), rows.split(columns)
+        if not names:
+            continue
+        seen = np.frombuffer(ledger.blob(entry), dtype="<u8")
+        hits = [np.isin(digests, seen) for digests in names]
+        shared = int(np.count_nonzero(np.any(hits, axis=0)))
         if shared:
-            same = predictions is not None and len(digests) == entry.body["n"]
-            same = same and predictions_digest(digests, predictions) == entry.body["predictions"]
-            found.append(EarlierLook(entry, shared, len(digests), same))
-    for entry, seen_too in relatives(ledger, rows):
-        found.append(EarlierLook(entry, int(seen_too.sum()), seen_too.size, columns_differ=True))
-    return sorted(found, key=lambda look: look.entry.seq)
+            same = predictions is not None and n == entry.body["n"]
+            same = same and any(_same(entry, one, predictions) for one in names)
+            changed = exact is None or shared > int(np.count_nonzero(hits[0]))
+            found.append(EarlierLook(entry, shared, n, same, changed))
+    return found
 
 
-def _looks(ledger: Ledger | Transaction, rows: Digests) -> list[tuple[Entry, list[str], Array]]:
-    """The recorded looks whose columns are all there: entry, columns, digests of the rows seen."""
-    names = set(names_of(rows.frame))
-    entries = [entry for entry in ledger.entries(kind="look") if names.issuperset(entry.body["columns"])]
-    return [(entry, entry.body["columns"], np.frombuffer(ledger.blob(entry), dtype="<u8")) for entry in entries]
+def _same(entry: Entry, digests: Array, predictions: Any) -> bool:
+    """Whether a look saw these rows with these predictions, but for rounding of their last digits."""
+    if predictions_digest(digests, predictions) == entry.body["predictions"]:
+        return True
+    return not set(near_digests(digests, predictions)).isdisjoint(entry.body.get("near", ()))
 
 
 def record_look(
@@ -207,16 +220,16 @@ def record_look(
     True
     """
     level, looks = fraction(level, "level"), whole(looks, "looks")
-    rows = Digests(getattr(test, "frame", test))
-    digests = rows.on(seal.columns)
+    rows = known_rows(ledger, test, seal)
+    digests = rows.rows.on(seal.columns)
     if not digests.size:
         raise SealError("there are no test rows to look at", remedy="use a table with more rows")
     told = predictions_digest(digests, predictions)
-    known = _known(ledger, rows, predictions, study)
+    known = _known(ledger, rows, test, predictions, study)
     if known is not None:
         return known
     with ledger.transaction() as writer:
-        earlier = tuple(looks_at(writer, rows.frame, predictions, among=rows))
+        earlier = tuple(looks_at(writer, test, predictions, among=rows))
         for look in earlier:
             if look.replay:
                 writer.append("replay", {"look": look.entry.seq}, study)
@@ -226,15 +239,16 @@ def record_look(
             body["despite"] = list(despite)
             body["notes"] += [f"opened despite a serious check: {title} ({code})" for code, title in despite.items()]
         body |= {"seal": seal.id, "columns": list(seal.columns), "n": len(digests), "predictions": told}
+        body["near"] = near_digests(digests, predictions)
         blob = np.unique(digests).astype("<u8").tobytes()
         return _told(writer.append("look", body, study, blob), False, earlier)
 
 
-def _known(ledger: Ledger, rows: Digests, predictions: Any, study: str | None) -> Look | None:
+def _known(ledger: Ledger, rows: KnownRows, test: Any, predictions: Any, study: str | None) -> Look | None:
     """A look of this very study with these predictions: to read it again is no look, and nothing is written."""
     if study is None or not any(ledger.entries(kind, study) for kind in ("look", "replay")):
         return None
-    earlier = tuple(looks_at(ledger, rows.frame, predictions, among=rows))
+    earlier = tuple(looks_at(ledger, test, predictions, among=rows))
     return next((_told(look.entry, True, earlier) for look in earlier if look.replay), None)
 
 
@@ -249,7 +263,7 @@ def _plan(earlier: Sequence[EarlierLook], looks: int, level: float, reason: str 
         if (planned, family) != (looks, level):
             asked = f"{looks} at {100 * level:g}%"
             notes.append(f"the first look planned {planned} at {100 * family:g}%, which holds; {asked} came after it")
-        partial = [look for look in earlier if look.shared < look.rows]
+        partial = [look for look in earlier if look.shared < look.rows or look.changed]
         notes += [f"the {look}" for look in partial]
     if count <= planned:
         if planned > 1:
@@ -283,30 +297,30 @@ def _told(entry: Entry, replay: bool, earlier: tuple[EarlierLook, ...]) -> Look:
     )
 
 
-def opened_rows(ledger: Ledger | Transaction, frame: Any) -> Array:
+def opened_rows(ledger: Ledger | Transaction, frame: Any, seal: Seal | None = None) -> Array:
     """Which rows of `frame` were test rows at an earlier look, true or false for each.
+
+    Rows of a recorded `seal` were compared with those of earlier studies when it was made; others are compared now.
 
     >>> import tempfile
     >>> opened_rows(Ledger(tempfile.mkdtemp() + "/ledger.db"), pd.DataFrame({"x": [1, 2]}))
     array([False, False])
     """
-    rows = Digests(getattr(frame, "frame", frame))
-    opened = np.zeros(len(rows.frame), dtype=bool)
-    for _, columns, seen in _looks(ledger, rows):
-        opened |= np.isin(rows.on(columns), seen)
-    for _, seen_too in relatives(ledger, rows):
-        opened |= seen_too
+    rows = known_rows(ledger, frame, seal)
+    opened = np.zeros(len(rows.rows), dtype=bool)
+    for entry in ledger.entries(kind="look"):
+        opened |= rows.seen(entry.body["columns"], np.frombuffer(ledger.blob(entry), dtype="<u8"))
     return opened
 
 
-def opened_rows_in(ledger: Ledger | Transaction, frame: Any) -> int:
+def opened_rows_in(ledger: Ledger | Transaction, frame: Any, seal: Seal | None = None) -> int:
     """How many rows of `frame` were test rows of a seal that has been opened: training on them is no secret any more.
 
     >>> import tempfile
     >>> opened_rows_in(Ledger(tempfile.mkdtemp() + "/ledger.db"), pd.DataFrame({"x": [1, 2]}))
     0
     """
-    return int(np.count_nonzero(opened_rows(ledger, frame)))
+    return int(np.count_nonzero(opened_rows(ledger, frame, seal)))
 
 
 def predictions_digest(digests: Array, predictions: Any) -> str:
@@ -326,3 +340,22 @@ def predictions_digest(digests: Array, predictions: Any) -> str:
     # By row digest first, then by everything else: twins may stand in either order.
     ordered = table[np.lexsort(table.T[::-1])]
     return hashlib.sha256(np.ascontiguousarray(ordered).tobytes()).hexdigest()
+
+
+def near_digests(digests: Array, predictions: Any) -> list[str]:
+    """Digests of predictions on two grids of about 1e-7: columns in another order move the last digits only.
+
+    >>> rows = np.array([7, 5], dtype=np.uint64)
+    >>> near_digests(rows, [0.1, 0.3]) == near_digests(rows, [0.1, 0.1 + 0.1 + 0.1])
+    True
+    """
+    columns = pd.DataFrame(predictions)
+    numbers = [at for at, kind in enumerate(columns.dtypes) if kind.kind == "f"]
+    values = columns.iloc[:, numbers].to_numpy(dtype=float)
+    finite = np.abs(values[np.isfinite(values)])
+    if not finite.size:
+        return []
+    grid = 2.0 ** (np.frexp(1.37 * finite.max())[1] - 24)
+    rest = columns.drop(columns=columns.columns[numbers]).to_numpy(dtype=object)
+    near = (np.column_stack([rest, to(values / grid).astype(object)]) for to in (np.rint, np.floor))
+    return [predictions_digest(digests, one) for one in near]

@@ -14,9 +14,10 @@ import numpy as np
 
 from assay.errors import DataError
 from assay.experiment.storage.ledger import Entry, Ledger, Transaction
-from assay.experiment.test_set.digests import Digests, names_of
+from assay.experiment.test_set.digests import Digests
 from assay.experiment.test_set.ladder import Release, checked_losses, ladder_release
 from assay.experiment.test_set.looks import Look
+from assay.experiment.test_set.related_rows import KnownRows
 
 __all__ = ["release"]
 
@@ -51,10 +52,9 @@ def release(
     mean error 0.25 (exact, a planned look, n = 4)
     """
     mine = checked_losses(losses, "losses")
-    rows = Digests(getattr(test, "frame", test))
-    digests = rows.on(look.entry.body["columns"])
-    if len(digests) != mine.size or len(digests) != look.entry.body["n"]:
-        what = f"there are {mine.size} losses for {len(digests)} rows, and the look saw {look.entry.body['n']}"
+    rows = KnownRows(ledger, Digests(getattr(test, "frame", test)))
+    if len(rows.rows) != mine.size or len(rows.rows) != look.entry.body["n"]:
+        what = f"there are {mine.size} losses for {len(rows.rows)} rows, and the look saw {look.entry.body['n']}"
         raise DataError(what, remedy="pass the rows of the look, with one loss per row")
     known = next((entry for entry in ledger.entries("release") if _answers(entry, look, loss)), None)
     if known is not None:  # read without a lock: what is written stays
@@ -67,6 +67,7 @@ def release(
         told = _climb(writer, past, rows, mine, loss, step) if look.beyond else _exact(mine, loss)
         body = {"look": look.entry.seq, "columns": look.entry.body["columns"], "loss": loss, "method": told.method}
         body |= {"value": told.value, "improved": told.improved, "step": told.step, "n": told.n}
+        digests = rows.on(look.entry.body["columns"])[0]  # a replay may know its rows by their old digests alone
         order = np.argsort(digests, kind="stable")
         kept = digests[order].astype("<u8").tobytes() + mine[order].astype("<f8").tobytes()
         # Losses of a submission that was not better are nobody's business: only the best is compared with.
@@ -87,21 +88,21 @@ def _answer(entry: Entry) -> Release:
 
 
 def _climb(
-    writer: Transaction, past: list[Entry], rows: Digests, losses: Array, loss: str, step: float | str
+    writer: Transaction, past: list[Entry], rows: KnownRows, losses: Array, loss: str, step: float | str
 ) -> Release:
     """The Ladder against the best earlier answer about (some of) these rows."""
-    names, best, known = set(names_of(rows.frame)), None, np.inf
+    best, known = None, np.inf
     for entry in past:
-        if entry.blob is None or not names.issuperset(entry.body["columns"]) or entry.body["value"] >= known:
+        if entry.blob is None or entry.body["value"] >= known:
             continue
         data = writer.blob(entry)
         seen = np.frombuffer(data[: len(data) // 2], dtype="<u8")
-        digests = rows.on(entry.body["columns"])
-        at = np.minimum(np.searchsorted(seen, digests), seen.size - 1)
-        shared = seen[at] == digests
-        if shared.any():
-            theirs = np.frombuffer(data[len(data) // 2 :], dtype="<f8")[at]
-            best, known = (shared, theirs), entry.body["value"]
+        for digests in rows.on(entry.body["columns"]):
+            at = np.minimum(np.searchsorted(seen, digests), seen.size - 1)
+            shared = seen[at] == digests
+            if shared.any():
+                theirs = np.frombuffer(data[len(data) // 2 :], dtype="<f8")[at]
+                best, known = (shared, theirs), entry.body["value"]
     if best is None:
         return ladder_release(losses, step=step, loss=loss)
     shared, theirs = best

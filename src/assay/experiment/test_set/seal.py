@@ -36,14 +36,18 @@ from assay.experiment.test_set.digests import (
     row_digests,
     uniform,
 )
+from assay.experiment.test_set.following import alike, changed, old_sides, sentences, whole_groups
+from assay.experiment.test_set.related_rows import Relative, relatives
 from assay.resampling import Holdout
 from assay.results import Result
 
 __all__ = ["Seal", "Sealed", "known_seals", "make_seal", "row_digests", "seal_rows", "side"]
 
 Array = np.ndarray
+ARRAYS = frozenset({"digests", "kept"})
 ALL = "*"
 """The name of the one stratum where there is only one."""
+ANOTHER_WAY = "ask for the same kind and share again, or pass reseal with the reason for a new seal"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,6 +68,8 @@ class Seal(Result):
     | n, n_test  | rows at sealing, and how many of them are test rows                                  |
     | rows       | SHA-256 of the test rows' sorted digests                                             |
     | digests    | those digests (without the salt, so that seals of the same rows can be compared)     |
+    | follows    | the seal that decided the side of rows which were recognised after changes; None: none |
+    | kept       | digests of the training rows among them                                             |
     """
 
     id: str
@@ -79,18 +85,32 @@ class Seal(Result):
     n_test: int
     rows: str
     digests: Array = field(repr=False)
+    follows: str | None = None
+    kept: Array = field(repr=False, default_factory=lambda: np.empty(0, dtype=np.uint64))
 
     def state(self) -> dict[str, Any]:
         """Everything but the digests, in JSON types."""
-        told = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "digests"}
+        told = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in ARRAYS}
+        if self.follows is None:
+            del told["follows"]
         return {**told, "columns": list(self.columns), "thresholds": dict(self.thresholds)}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], digests: Array) -> Seal:
-        """The seal that `state` and `digests` describe."""
-        known = {item.name for item in fields(cls)} - {"digests"}
+    def from_state(cls, state: Mapping[str, Any], digests: Array, kept: Array | None = None) -> Seal:
+        """The seal that `state` and the digests describe."""
+        known = {item.name for item in fields(cls)} - ARRAYS
         told = {name: value for name, value in state.items() if name in known}
-        return cls(**{**told, "columns": tuple(told["columns"]), "digests": freeze(np.array(digests, np.uint64))})
+        arrays = {"digests": digests, "kept": () if kept is None else kept}
+        made = {name: freeze(np.array(array, np.uint64)) for name, array in arrays.items()}
+        return cls(**{**told, "columns": tuple(told["columns"]), **made})
+
+    @classmethod
+    def from_ledger(cls, ledger: Ledger | Transaction, entry: Entry) -> Seal:
+        """The seal of an entry."""
+        blob = np.frombuffer(ledger.blob(entry), dtype="<u8")
+        end = blob.size - 2 * sum(one["test"] for one in entry.body.get("recognised", ()))
+        start = end - entry.body.get("n_kept", 0)
+        return cls.from_state(entry.body, blob[:start], blob[start:end])
 
     def to_frame(self) -> pd.DataFrame:
         """One row: what decides, the share, and how many rows are test rows."""
@@ -166,13 +186,14 @@ def side(seal: Seal, frame: Any) -> Array:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sealed(Result):
-    """Rows parted under a recorded seal: the seal, training and test rows, and whether an earlier seal was shared."""
+    """Rows parted under a recorded seal: it, training and test rows, whether it is an earlier one's, and notes."""
 
     seal: Seal
     train: Array
     test: Array
     entry: Entry
     shared: bool
+    notes: tuple[str, ...] = ()
 
     def to_frame(self) -> pd.DataFrame:
         """One row: the seal and the sizes of both parts."""
@@ -180,7 +201,8 @@ class Sealed(Result):
 
     def __str__(self) -> str:
         since = f" (shared since {self.entry.created[:10]})" if self.shared else ""
-        return f"{self.seal}{since}; {len(self.train):,} training and {len(self.test):,} test rows"
+        words = f"{self.seal}{since}; {len(self.train):,} training and {len(self.test):,} test rows"
+        return "\n".join([words, *(f"  {note}" for note in self.notes)])
 
 
 def known_seals(ledger: Ledger | Transaction, frame: Any) -> list[tuple[Seal, Entry, int]]:
@@ -236,16 +258,63 @@ def seal_rows(
     by, key = _way(group, time, test)
     content, given = Digests(_frame(table)), None if test is None else Digests(_frame(test))
     named = _content(table, content.frame, given)
-    content.on(named)  # the long part, before the lock is taken
+    digests = content.on(named)  # the long parts, before the lock is taken
+    found = _recognised(ledger, content) if given is None else []
     with ledger.transaction() as writer:
         earlier = _known(writer, content if given is None else given)
-        if earlier and reason is None:
-            return _share(earlier, content, given, by, key, share)
+        if earlier and reason is None and not found:
+            shared = _share(earlier, content, given, by, key, share)
+            return replace(shared, notes=tuple(sentences(writer, shared.entry)))
         salt = str(max(int(old.salt or 0) for old, _, _ in earlier) + 1) if earlier else ""
         seal, train, rows = _make(content, given, by, key, named, target, task, share, salt)
+        if found and reason is None:
+            seal, train, rows = _follow(seal, content, found, share)
         body = {**seal.state(), "reason": reason, "after": [old.id for old, _, _ in earlier]}
-        entry = writer.append("seal", body, study, seal.digests.astype("<u8").tobytes())
-        return Sealed(seal, train, rows, entry, shared=False)
+        if given is None:  # the rows of a test file are compared when they are looked at
+            body |= {"n_kept": seal.kept.size, "recognised": [one.state() for one in found]}
+        blob = np.concatenate([seal.digests, seal.kept, *(one.pairs(digests) for one in found)])
+        entry = writer.append("seal", body, study, blob.astype("<u8").tobytes())
+        notes = (*sentences(writer, entry), *alike(digests))
+        return Sealed(seal, train, rows, entry, shared=False, notes=notes)
+
+
+def _recognised(ledger: Ledger, content: Digests) -> list[Relative]:
+    """Earlier studies whose rows are here in another form; not sought for a table that is known to the last row."""
+    sealed = {entry.body["id"]: entry for entry in ledger.entries(kind="seal")}
+    names = set(names_of(content.frame))
+    for study in ledger.entries(kind="study"):
+        entry = sealed.get(study.body["seal"])
+        if entry is not None and names.issuperset(entry.body["columns"]) and entry.body["n"] == len(content):
+            digests = content.on(entry.body["columns"])
+            test = np.isin(digests, Seal.from_ledger(ledger, entry).digests)
+            parts = (_digest_of_rows(digests[test]), _digest_of_rows(digests[~test]))
+            if parts == (entry.body["rows"], study.body["rows"]):
+                return []
+    return changed(relatives(ledger, content.frame), content)
+
+
+def _follow(seal: Seal, content: Digests, found: list[Relative], share: float | str) -> tuple[Seal, Array, Array]:
+    """The seal, with recognised rows on the side they had."""
+    latest = found[-1]
+    old = latest.entry.body
+    if old["by"] != seal.by or share not in ("auto", old["share"]):
+        what = f"{int(latest.test.sum())} of these rows, recognised though columns or values were changed, were sealed "
+        what += f"as test rows on {latest.entry.created[:10]} in another way (by {old['by']}, {old['share']:.4g})"
+        raise SealError(what, remedy=ANOTHER_WAY, option=("reseal", "the reason"))
+    rows, test = old_sides(found)
+    digests, chosen = content.on(seal.columns), _side(seal, content)
+    if seal.by == "time" and (rows & ~test).any():
+        when = times(content.frame, str(seal.key))
+        last = when[rows & ~test].max()
+        seal = replace(seal, cut=int(last) if when.dtype.kind == "i" else float(last))
+        chosen = when > last
+    elif seal.by == "group":
+        chosen = whole_groups(labels(column_of(content.frame, str(seal.key)), str(seal.key)), rows, test, chosen)
+    chosen = np.where(rows, test, chosen) if seal.by != "group" else chosen
+    chosen = np.isin(digests, digests[chosen])  # rows that have become equal stay together
+    _refuse_one_sided(chosen, seal)
+    seal = replace(seal, follows=str(old["id"]), kept=freeze(np.unique(digests[rows & ~chosen])))
+    return _finish(seal, digests, chosen), np.flatnonzero(~chosen), np.flatnonzero(chosen)
 
 
 def _frame(table: Any) -> Any:
@@ -298,6 +367,15 @@ def _make(
 
 
 def _side(seal: Seal, content: Digests) -> Array:
+    chosen = _decided(seal, content)
+    if seal.follows is None:
+        return chosen
+    digests = content.on(seal.columns)
+    return np.isin(digests, seal.digests) | (chosen & ~np.isin(digests, seal.kept))
+
+
+def _decided(seal: Seal, content: Digests) -> Array:
+    """The side that the rule of a seal gives each row."""
     if seal.by == "file":
         return np.isin(content.on(seal.columns), seal.digests)
     if seal.by == "time":
@@ -311,7 +389,7 @@ def _known(ledger: Ledger | Transaction, content: Digests) -> list[tuple[Seal, E
     names, found = set(names_of(content.frame)), []
     for entry in ledger.entries(kind="seal"):
         if names.issuperset(entry.body["columns"]):
-            seal = Seal.from_state(entry.body, np.frombuffer(ledger.blob(entry), dtype="<u8"))
+            seal = Seal.from_ledger(ledger, entry)
             shared = int(np.count_nonzero(np.isin(content.on(seal.columns), seal.digests)))
             if shared:
                 found.append((seal, entry, shared))
@@ -339,8 +417,7 @@ def _share(
             return Sealed(old, np.flatnonzero(~chosen), np.flatnonzero(chosen), entry, shared=True)
     old, entry, shared = earlier[-1]
     what = f"{shared} of these rows were sealed as test rows on {entry.created[:10]} in a different way ({old})"
-    remedy = "use the same kind of split and the same share, or pass reseal with the reason for a new seal"
-    raise SealError(what, remedy=remedy, option=("reseal", "the reason"))
+    raise SealError(what, remedy=ANOTHER_WAY, option=("reseal", "the reason"))
 
 
 def _content(table: Any, frame: Any, given: Digests | None) -> list[str]:
