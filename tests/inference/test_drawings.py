@@ -9,7 +9,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from assay.inference import adjust_pvalues, chernoff, hoeffding, markov, mean_interval, proportion_interval, t_test
+from assay.inference import (
+    adjust_pvalues,
+    chernoff,
+    diagnose_tail,
+    hoeffding,
+    markov,
+    mean_interval,
+    proportion_interval,
+    t_test,
+)
 from assay.results import TestResult
 
 
@@ -69,3 +78,11 @@ def test_bounds_draw_the_curve_through_the_solution():
 def test_a_test_without_an_estimate_says_so():
     with pytest.raises(AttributeError, match="no interval"):
         TestResult(1.0, 0.5, (1, 2), "F test").plot()
+
+
+def test_a_tail_shows_how_few_rows_make_up_how_much():
+    found = diagnose_tail(np.r_[np.ones(99), 101.0])
+    axes = found.plot()
+    widths = sorted(round(bar.get_width(), 6) for bar in axes.patches)
+    assert widths == [1.0, 50.5, 100.0, 100.0]
+    assert "1 largest of 100" in axes.get_title(loc="left")

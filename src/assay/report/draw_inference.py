@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 
 from assay.bayes.decision import LikelihoodRatioTest
 from assay.inference.bootstrap import Bootstrap
+from assay.inference.heavy_tails import TailDiagnosis
 from assay.inference.permutation import PermutationTest
 from assay.inference.sequential import ConfidenceSequence, EProcess, Peeking, SpendingPlan
 from assay.numbers import fmt
@@ -28,6 +29,21 @@ def _interval(result: Interval, ax: Axes | None = None) -> Axes:
         _rows(axes, result, labels, np.empty(0))
         title = f"{100 * result.level:g}% {result.method} interval, n = {_words(result.n)}"
         axes.set(xlabel=result.estimand, title=title)
+        return axes
+
+
+@draw.register
+def _tail(result: TailDiagnosis, ax: Axes | None = None) -> Axes:
+    """The rows with the largest losses as a share of the rows, above their share of the sum."""
+    with canvas(ax, (6.0, 2.0)) as axes:
+        for at, share in ((1, result.rows / result.n), (0, result.share)):
+            axes.barh(at, 100.0, height=0.5, color=MUTED, alpha=0.25)
+            axes.barh(at, 100 * share, height=0.5, color=WARM if result.heavy else ACCENT)
+            axes.annotate(f"{100 * share:.3g}%", (100 * share, at), (4, 0), textcoords="offset points", va="center")
+        axes.set_yticks([1, 0], ["of the rows", "of the loss"])
+        axes.grid(axis="y", visible=False)
+        words = "a long tail" if result.heavy else "no sign of a heavy tail"
+        axes.set(xlim=(0, 110), xlabel="percent", title=f"The {result.rows:,} largest of {result.n:,} losses: {words}")
         return axes
 
 
