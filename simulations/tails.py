@@ -169,7 +169,8 @@ def coverage() -> pd.DataFrame:
     scale; "too low" and "too high" are the shares of samples in which the tail-corrected limits lie below and above the
     truth; widths are median ratios of the upper to the lower limit of rmse. The first six laws
     were given, the others are an opponent's. They are not all held out: the constants of the interval were chosen on
-    the first six and the exponential, the thresholds of the warning on all but "1 row in n", with other seeds. "rare" and "1 row in n" cannot be had by anybody: where the
+    the first six and the exponential, the thresholds of the warning on all but "1 row in n", with other seeds.
+    "rare" and "1 row in n" cannot be had by anybody: where the
     rows that matter were not drawn, nothing in the sample says so, and no finite-sample bound exists for an unbounded
     loss.
     """
