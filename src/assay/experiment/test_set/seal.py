@@ -371,7 +371,10 @@ def _side(seal: Seal, content: Digests) -> Array:
     if seal.follows is None:
         return chosen
     digests = content.on(seal.columns)
-    return np.isin(digests, seal.digests) | (chosen & ~np.isin(digests, seal.kept))
+    test, kept = np.isin(digests, seal.digests), np.isin(digests, seal.kept)
+    if seal.by == "group":
+        return whole_groups(labels(column_of(content.frame, str(seal.key)), str(seal.key)), test | kept, test, chosen)
+    return test | (chosen & ~kept)
 
 
 def _decided(seal: Seal, content: Digests) -> Array:
