@@ -283,12 +283,12 @@ def _recognised(ledger: Ledger, content: Digests) -> list[Relative]:
     sealed = {entry.body["id"]: entry for entry in ledger.entries(kind="seal")}
     names = set(names_of(content.frame))
     for study in ledger.entries(kind="study"):
-        entry = sealed.get(study.body["seal"])
+        entry = sealed.get(study.body.get("seal"))
         if entry is not None and names.issuperset(entry.body["columns"]) and entry.body["n"] == len(content):
             digests = content.on(entry.body["columns"])
             test = np.isin(digests, Seal.from_ledger(ledger, entry).digests)
             parts = (_digest_of_rows(digests[test]), _digest_of_rows(digests[~test]))
-            if parts == (entry.body["rows"], study.body["rows"]):
+            if parts == (entry.body["rows"], study.body.get("rows")):
                 return []
     return changed(relatives(ledger, content.frame), content)
 
