@@ -68,7 +68,7 @@ class Relative:
 def relatives(ledger: Ledger | Transaction, frame: Any) -> list[Relative]:
     """The earlier studies that share rows with a table, whatever happened to its columns since; oldest first."""
     # Studies of early versions may lack an entry; they are known by exact content.
-    all_studies = [entry for entry in ledger.entries(kind="study") if NEEDED <= entry.body.keys()]
+    all_studies = [entry for entry in ledger.entries(kind="study") if entry.body.keys() >= NEEDED]
     studies = {(entry.body["seal_entry"], entry.body["rows"]): entry for entry in all_studies}
     seals = {entry.seq: entry for entry in ledger.entries(kind="seal")} if studies else {}
     mine, found = None, []
