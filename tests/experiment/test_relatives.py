@@ -11,7 +11,8 @@ from assay.experiment import Study, run
 from assay.experiment.storage import Ledger, home
 from assay.experiment.test_set.alignment import align
 from assay.experiment.test_set.axes import axes
-from assay.experiment.test_set.looks import looks_at, opened_rows
+from assay.experiment.test_set.looks import looks_at, opened_rows, record_look
+from assay.experiment.test_set.seal import seal_rows, side
 from assay.experiment.test_set.vault import Vault
 
 
@@ -106,8 +107,19 @@ def test_groups_stay_whole_and_time_keeps_its_cut():
     study = Study(changed, "y", group="who", learners=["least squares"]).finish(open_test=False)
     assert study.n_test == first.n_test
     assert study.n_test % 4 == 0
+    more = pd.concat([changed, CHANGES["all columns x 2.54"](table(seed=5)).assign(who=np.arange(160) // 2, when="")])
+    sides = side(study.sealed.seal, more)
+    assert (pd.Series(sides).groupby(more["who"].to_numpy()).nunique() == 1).all()
     with pytest.raises(SealError, match="in a different way"):
         run(changed, "y", time="when", learners=["least squares"])
+
+
+def test_the_rows_of_a_test_file_are_recognised_when_they_are_looked_at():
+    first = run(table(), "y", learners=["least squares"])
+    changed = CHANGES["all columns x 2.54"](table())
+    seen = table()["a"].isin(Vault(first.name).read(first.vault)["a"])
+    with pytest.raises(SealError, match="look 2 at these test rows"):
+        run(changed[~seen], "y", test=changed[seen], learners=["least squares"])
 
 
 def test_a_new_seal_with_a_reason_still_counts_the_look():
@@ -147,6 +159,22 @@ def test_without_its_files_a_study_is_known_by_exact_content_alone():
     Vault(study.name).remove()
     assert looks_at(Ledger(), changed) == []
     assert len(looks_at(Ledger(), table())) == 1
+
+
+def test_a_ledger_of_an_earlier_version_is_read():
+    """Entries without what recognition adds: exact content is known as ever, and the stored rows are compared."""
+    made = seal_rows(Ledger(), table(), "y", "regression")
+    test = table().iloc[made.test]
+    old = Ledger(home() / "old.db")
+    blob = made.seal.digests.astype("<u8").tobytes()
+    entry = old.append("seal", {**made.seal.state(), "reason": None, "after": []}, None, blob)
+    old.append("study", {"seal": made.seal.id, "seal_entry": entry.seq}, "early")
+    record_look(old, made.seal, test, np.zeros(len(test)), study="early")
+    again = seal_rows(old, table().iloc[::-1], "y", "regression")
+    assert again.shared
+    assert again.seal.id == made.seal.id
+    assert looks_at(old, table())[0].shared == len(test)
+    assert looks_at(old, table().rename(columns={"a": "A"})) == []
 
 
 def test_nothing_was_looked_at_before_the_first_look():

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["KnownRows", "Relative", "pairs_of", "relatives"]
 
 Array = np.ndarray
+NEEDED = frozenset({"seal_entry", "rows", "vault", "train"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,12 +67,14 @@ class Relative:
 
 def relatives(ledger: Ledger | Transaction, frame: Any) -> list[Relative]:
     """The earlier studies that share rows with a table, whatever happened to its columns since; oldest first."""
-    studies = {(entry.body["seal_entry"], entry.body["rows"]): entry for entry in ledger.entries(kind="study")}
+    # Studies of early versions may lack an entry; they are known by exact content.
+    all_studies = [entry for entry in ledger.entries(kind="study") if entry.body.keys() >= NEEDED]
+    studies = {(entry.body["seal_entry"], entry.body["rows"]): entry for entry in all_studies}
     seals = {entry.seq: entry for entry in ledger.entries(kind="seal")} if studies else {}
     mine, found = None, []
     for study in studies.values():
-        entry, stored = seals[study.body["seal_entry"]], _stored(study)
-        if stored is None:
+        entry, stored = seals.get(study.body["seal_entry"]), _stored(study)
+        if entry is None or stored is None:
             continue
         mine = axes(frame) if mine is None else mine
         at = align(axes(stored.frame), mine)

@@ -283,12 +283,12 @@ def _recognised(ledger: Ledger, content: Digests) -> list[Relative]:
     sealed = {entry.body["id"]: entry for entry in ledger.entries(kind="seal")}
     names = set(names_of(content.frame))
     for study in ledger.entries(kind="study"):
-        entry = sealed.get(study.body["seal"])
+        entry = sealed.get(study.body.get("seal"))
         if entry is not None and names.issuperset(entry.body["columns"]) and entry.body["n"] == len(content):
             digests = content.on(entry.body["columns"])
             test = np.isin(digests, Seal.from_ledger(ledger, entry).digests)
             parts = (_digest_of_rows(digests[test]), _digest_of_rows(digests[~test]))
-            if parts == (entry.body["rows"], study.body["rows"]):
+            if parts == (entry.body["rows"], study.body.get("rows")):
                 return []
     return changed(relatives(ledger, content.frame), content)
 
@@ -371,7 +371,10 @@ def _side(seal: Seal, content: Digests) -> Array:
     if seal.follows is None:
         return chosen
     digests = content.on(seal.columns)
-    return np.isin(digests, seal.digests) | (chosen & ~np.isin(digests, seal.kept))
+    test, kept = np.isin(digests, seal.digests), np.isin(digests, seal.kept)
+    if seal.by == "group":
+        return whole_groups(labels(column_of(content.frame, str(seal.key)), str(seal.key)), test | kept, test, chosen)
+    return test | (chosen & ~kept)
 
 
 def _decided(seal: Seal, content: Digests) -> Array:
