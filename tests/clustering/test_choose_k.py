@@ -78,7 +78,7 @@ def test_three_clusters_are_found():
     assert found.choices == {"gap": 3, "silhouette": 3, "stability": 3}
     assert found.agreement[2] > 0.9
     assert_allclose([found.share_gap.sum(), found.share_silhouette.sum()], 1.0)
-    assert "refused" in str(found)
+    assert "rejected" in str(found)
 
 
 def test_one_long_cloud_is_one_cluster_however_stable_its_halves():

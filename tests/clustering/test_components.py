@@ -173,7 +173,7 @@ def test_how_many():
     assert PrincipalComponents(4).fit(np.repeat(X[:, :2], 3, axis=1)).explained_variance_[2:].max() < 1e-25
     with pytest.raises(DataError, match="n_components = 7 of a table with 60 rows and 6 columns"):
         PrincipalComponents(7).fit(X)
-    with pytest.raises(ParameterError, match="is a share"):
+    with pytest.raises(ParameterError, match="is a fraction"):
         PrincipalComponents(0.5, solver="randomized").fit(X)
 
 

@@ -139,7 +139,7 @@ def test_numbers_beside_text_in_an_array_stay_numbers():
     ("table", "codes", "words"),
     [
         (pd.DataFrame({"a": [1.0, np.inf, 2.0]}), [0, 1, 1], "column 'a' contains inf in row 1"),
-        (pd.DataFrame({"a": pd.date_range("2020", periods=3)}), [0, 1, 1], "column 'a' holds dates or times"),
+        (pd.DataFrame({"a": pd.date_range("2020", periods=3)}), [0, 1, 1], "column 'a' contains dates or times"),
         (sparse.csr_array(np.eye(3)), [0, 1, 1], "X is sparse"),
         (pd.DataFrame({"a": [1.0, 2.0]}), [0, 10**9], "labels reach 1000000000, but there are 2 rows"),
         (pd.DataFrame({"a": [1.0, 2.0]}), [0, -1], "labels must be cluster numbers"),
@@ -154,5 +154,5 @@ def test_what_cannot_be_described(table, codes, words):
 def test_a_plane_needs_what_belongs_together():
     with pytest.raises(DataError, match="pass one label per row, and centres of the same columns"):
         cluster_plane(X, labels, np.zeros((2, 3)))
-    with pytest.raises(AssayError, match="holds text, not numbers"):
+    with pytest.raises(AssayError, match="contains text, not numbers"):
         cluster_plane(OTHERS[["city", "income"]], labels, np.zeros((2, 2)))

@@ -293,7 +293,7 @@ def test_bad_input_says_what_to_do():
         bias_variance(Poly(), sampler=lambda rng: 3, n_datasets=4)
     with pytest.raises(DataError, match="single class 'a'"):
         bias_variance(Side(), X, np.full(len(y), "a"))
-    with pytest.raises(DataError, match="row 0 of truth adds up to 2"):
+    with pytest.raises(DataError, match="row 0 of truth sums to 2"):
         bias_variance(Side(), sampler=class_sampler, truth=lambda X: np.ones((len(X), 2)), n_datasets=4, test=50)
     with pytest.raises(DataError, match="too few to resample"):
         bias_variance(Poly(), X[:2], y[:2])

@@ -309,7 +309,7 @@ def test_the_guarantee_says_which_classes_are_not_covered():
     assert never == ""
     X, thin = np.zeros((3, 2)), made(300, 60, 6)
     assert thin.guarantee() == (
-        "covers a new row within each class ('a' together with 'c') with chance at least 0.9, if old and new rows are "
+        "covers a new row within each class ('a' together with 'c') with probability at least 0.9, if old and new rows are "
         "exchangeable and the model has not seen the old ones; nothing is promised for 'c' alone, with 6 calibration "
         "rows where level 0.9 needs 9"
     )
@@ -321,7 +321,7 @@ def test_the_guarantee_says_which_classes_are_not_covered():
     # At a lower level six rows are enough.
     assert thin.scope(0.8)[1] == ""
     # The strict form keeps its promise by putting the class into every set.
-    with pytest.warns(AssayWarning, match="that class is in every set"):
+    with pytest.warns(AssayWarning, match="every set contains that class"):
         assert made(300, 60, 6, by_class=True).sets(X).inside[:, 2].all()
     with pytest.raises(ParameterError, match="by_class"):
         made(30, 30, by_class="often")
@@ -357,7 +357,7 @@ def test_classes_a_fold_never_saw_have_no_probability():
     made = conformal(GaussianNB(), X, y, cv=Folds(5, stratify=False))
     assert made.classes.tolist() == ["a", "b", "c", "z"]
     assert made.scores[7] == 1.0
-    with pytest.warns(AssayWarning, match="rarest class, but there are 1: that class is in every set"):
+    with pytest.warns(AssayWarning, match="rarest class, but there are 1: every set contains that class"):
         assert conformal(GaussianNB(), X, y, cv=Folds(5, stratify=False), by_class=True).sets(X).inside[:, 3].all()
 
 

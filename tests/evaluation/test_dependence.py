@@ -193,7 +193,7 @@ def test_words_frame_and_pictures():
 
     model, X = shop()
     single = partial_dependence(model, X, "price", grid=5, kind="both")
-    assert "model taken as fixed" in str(single)
+    assert "model treated as fixed" in str(single)
     assert list(single.to_frame().columns) == ["price", "average", "std_error", "lower", "upper", "support"]
     for found in (
         single,
@@ -216,7 +216,7 @@ def test_words_frame_and_pictures():
 @pytest.mark.parametrize(
     ("columns", "change", "error", "words"),
     [
-        ("z", {}, ParameterError, "no column 'z'"),
+        ("z", {}, ParameterError, "unknown column 'z'"),
         ([0, 1, 2], {}, ParameterError, "3 columns"),
         ([0, 0], {}, ParameterError, "two different"),
         (0, {"grid": 1}, ParameterError, "grid"),
