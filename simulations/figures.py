@@ -28,7 +28,8 @@ from assay.resampling import Folds, TimeFolds
 __all__ = ["SIMULATIONS", "Design", "designs", "simulate"]
 
 Array = np.ndarray
-RUNS, HARD_RUNS, TRUTHS, TEST_ROWS = 500, 400, 200, 20_000
+RUNS, HARD_RUNS, FAMILY_RUNS = 500, 200, 300
+TRUTHS, TEST_ROWS = 200, 20_000
 FALSE_ALARM = 1e-6
 P = 4
 """Columns of each of the two exchangeable sets."""
@@ -340,7 +341,7 @@ def figures_of_classes() -> pd.DataFrame:
 
 
 def figures_of_opponents() -> pd.DataFrame:
-    """Designs that an opponent would choose, 400 tables each; columns as above."""
+    """Designs that an opponent would choose, 200 tables each; columns as above."""
     rows: list[tuple[Any, ...]] = []
     for seed, design in enumerate(designs()):
         rows += _rows((design.name,), simulate(design, HARD_RUNS, seed), HARD_RUNS)
@@ -348,7 +349,7 @@ def figures_of_opponents() -> pd.DataFrame:
 
 
 def simultaneous_intervals() -> pd.DataFrame:
-    """Five learners of equal truth on five sets of columns, ten pairs, 95% together, 500 tables per row: how often any
+    """Five learners of equal truth on five sets of columns, ten pairs, 95% together, 300 tables per row: how often any
     pair is called different, how often all ten intervals hold 0, and how wide they are beside Bonferroni's. Words and
     intervals never disagree.
     """
@@ -356,7 +357,7 @@ def simultaneous_intervals() -> pd.DataFrame:
     cells = ((60, "rmse", "10"), (60, "auc", "10"), (200, "error", "3 x 10"), (60, "r2", "5"))
     for n, metric, folds in cells:
         cv = Folds(10, repeats=3, stratify=True) if folds == "3 x 10" else int(folds)
-        rng, runs = np.random.default_rng(n), RUNS
+        rng, runs = np.random.default_rng(n), FAMILY_RUNS
         any_shown = all_in = apart = 0
         width = 0.0
         for run in range(runs):
