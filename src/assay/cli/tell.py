@@ -48,7 +48,7 @@ WHY = {
     "comparisons": (
         "Two learners are compared on the same folds, and the more pairs there are, the stronger the evidence each one "
         "needs. 'No difference shown' does not mean that they are equal: the interval says how far apart they may be.",
-        "Nadeau and Bengio (2003); Holm (1979), Scandinavian J. of Statistics 6, 65-70; Demsar (2006), JMLR 7, 1-30",
+        "Nadeau and Bengio (2003); Hothorn, Bretz and Westfall (2008), Biometrical J. 50; Demsar (2006), JMLR 7, 1-30",
     ),
     "selection": (
         "Among the learners whose difference from the best is within one standard error of that difference, the "

@@ -346,7 +346,7 @@ def search(
     >>> tree = DecisionTreeRegressor(random_state=0)
     >>> found = search(tree, X, y, {"max_depth": [1, 2, 3, 4, 5, None]}, nested=5)
     >>> found.best, round(found.estimate), round(found.nested.estimate), round(found.optimism)
-    ({'max_depth': 3}, 3833, 3938, 105)
+    ({'max_depth': 3}, 3832, 3938, 105)
     >>> simple = search(tree, X, y, {"max_depth": [1, 2, 3, 4]}, rule="one_se", simplicity=("max_depth", "low"))
     >>> simple.best
     {'max_depth': 3}

@@ -1,11 +1,14 @@
 """Cross-validation that keeps what it saw: out-of-fold predictions, losses per row, and an interval with its estimand.
 
-Three intervals for the mean loss, from J = K R folds with scores s_j and from the losses of n tested rows:
+The figure theta is the metric of all out-of-fold rows together (`assay.evaluation.figures`), the mean over repeats.
+Three intervals, from the pseudo-values p_j of J = K R folds (of a mean over rows, the folds' means) and from the losses
+of n tested rows:
 
     naive        mean -+ z sd(losses) / sqrt(n): as if the losses were independent. They are not (every training set
                  shares rows with the others), so it covers too little where models are fitted hard.
-    corrected_t  mean(s) -+ t_(J-1) sd(s) sqrt(1/J + n_test/n_train)                   (Nadeau & Bengio 2003),
-                 and at least t_(n-1) sd(losses)/sqrt(n): stratified folds may be more alike than their rows allow
+    corrected_t  theta -+ t_(J-1) sd(p) sqrt(1/J + n_test/n_train)                    (Nadeau & Bengio 2003), on the
+                 scale of the metric's range (log, logit), and at least the metric's own interval on as many
+                 independent rows: stratified folds may be more alike than their rows allow
     nested       the mean squared error of cross-validation itself is estimated by cross-validating inside the
                  training rows of each fold: MSE = mean_k [(mean e_in - mean e_out)^2 - var(e_out)/n_k], then
                  mean -+ z sqrt((K-1)/K MSE), held between 1 and sqrt(K) naive errors, around a mean corrected for
@@ -66,7 +69,7 @@ def cross_validate(
 ) -> Validation:
     """How well a learner predicts rows it has not seen, with an interval that says what it covers.
 
-        estimate = mean_k s_k,   s_k the metric on fold k by a model fitted to the other folds
+        estimate = metric of all rows, each predicted by a model fitted to the other folds; over repeats, the mean
 
     | parameter      | default       | range                                     | meaning                            |
     |----------------|---------------|-------------------------------------------|------------------------------------|
@@ -92,7 +95,7 @@ def cross_validate(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(100, 3))
     >>> print(cross_validate(Ridge(), X, X @ [1, 2, 3] + rng.normal(size=100), metric=["mse", "r2"]).interval())
-    mse of Ridge trained on 90 rows 0.88 [0.38, 1.38] (95% corrected t interval, n = 100)
+    mse of Ridge trained on 90 rows 0.88 [0.50, 1.55] (95% corrected t interval, n = 100)
     """
     interval, level = choice(interval, "interval", METHODS), fraction(level, "level")
     rows = rows_of(estimator, X, y, sample_weight, groups)
