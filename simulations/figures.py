@@ -216,7 +216,8 @@ def designs() -> Iterator[Design]:
     yield Design("2 folds", _numbers(), _Ridge, ("r2", "rmse", "mse"), 60, 2, 0.5)
     yield Design("leave-one-out", _numbers(), _Ridge, ("r2", "rmse", "mse"), 60, Folds(60), 59 / 60)
     yield Design("5 parts in the order of time", _numbers(), _Ridge, ("r2", "rmse", "mse"), 120, TimeFolds(5), 0.5)
-    yield Design("lognormal target", _numbers("lognormal"), _LogRidge, POSITIVE, 60)
+    for n in (40, 60, 200):
+        yield Design(f"lognormal target, {n} rows", _numbers("lognormal"), _LogRidge, POSITIVE, n)
     yield Design("t(5) noise", _numbers("t"), _Ridge, ("r2", "rmse", "median_absolute_error"), 60)
 
 

@@ -143,7 +143,7 @@ def test_text_labels_and_three_classes():
 
 def test_bad_input_says_what_to_do():
     X, y = two_normals(np.random.default_rng(0))
-    with pytest.raises(ParameterError, match="no mean over rows"):
+    with pytest.raises(ParameterError, match="not a mean over rows"):
         bootstrap_error(GaussianNB(), X, y, metric="auc")
     with pytest.raises(ParameterError, match="'632\\+', '632', 'oob'"):
         bootstrap_error(GaussianNB(), X, y, method="0.632")
