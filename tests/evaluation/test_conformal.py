@@ -309,9 +309,9 @@ def test_the_guarantee_says_which_classes_are_not_covered():
     assert never == ""
     X, thin = np.zeros((3, 2)), made(300, 60, 6)
     assert thin.guarantee() == (
-        "covers a new row within each class ('a' together with 'c') with probability at least 0.9, if old and new rows are "
-        "exchangeable and the model has not seen the old ones; nothing is promised for 'c' alone, with 6 calibration "
-        "rows where level 0.9 needs 9"
+        "covers a new row within each class ('a' together with 'c') with probability at least 0.9, if old and new rows "
+        "are exchangeable and the model has not seen the old ones; nothing is promised for 'c' alone, with 6 "
+        "calibration rows where level 0.9 needs 9"
     )
     two = made(300, 6)  # two classes: all rows together, which keeps the level over both
     np.testing.assert_array_equal(two.sets(X).inside, replace(two, by_class=False).sets(X).inside)
