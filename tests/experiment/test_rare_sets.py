@@ -39,7 +39,7 @@ def test_a_rare_class_is_covered_by_its_own_sets(tmp_path):
     """30 rows of 600 calibrate it: the coverage is a Beta(28, 3) around .903, above .69 but for one in a million."""
     path, new = stored(tmp_path, 30)
     found = predict_rows(path, new)
-    assert "of 100 new rows like the training rows, within each class, about 90 have" in found.coverage
+    assert "for about 90 of 100 new rows like the training rows, within each class, they contain" in found.coverage
     assert found.frame["set"].str.contains("yes").mean() > 0.69
 
 

@@ -211,9 +211,9 @@ def test_leaves_are_at_most_what_was_asked_for() -> None:
         assert pruned_to(nodes, int(leaves), risk="error").leaves == leaves
     gap = next(q for q in range(1, int(path.leaves[0])) if q not in path.leaves)
     taken = max(q for q in path.leaves if q < gap)
-    with pytest.warns(AssayWarning, match=f"has {gap} leaves: the one with {taken} is taken"):
+    with pytest.warns(AssayWarning, match=f"has {gap} leaves: the one with {taken} is used"):
         assert pruned_to(nodes, gap, risk="error").leaves == taken
-    with pytest.warns(AssayWarning, match="is taken"):
+    with pytest.warns(AssayWarning, match="is used"):
         assert pruned_to(nodes, 10_000, risk="error").leaves == path.leaves[0]
 
 
