@@ -205,7 +205,7 @@ def test_a_home_that_cannot_be_written_to_can_still_be_read(place, closed):
     assert call("verify", name).exit_code == 0
     doctor = call("doctor")
     assert doctor.exit_code == 1
-    assert "nothing can be written" in doctor.stderr
+    assert "is not writable" in doctor.stderr
 
 
 def test_a_new_home_that_cannot_be_made(place, closed, monkeypatch):

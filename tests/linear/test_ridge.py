@@ -604,7 +604,7 @@ def test_a_row_that_alone_determines_a_free_coefficient_has_no_leave_one_out_err
     y = np.random.default_rng(1).standard_normal(12)
     with pytest.raises(DataError, match="row 3 alone"):
         RidgeCV(penalty_factors=[0, 1, 1]).fit(X, y)
-    with pytest.raises(AttributeError, match="does not exist"):
+    with pytest.raises(AttributeError, match="is not defined"):
         _ = Ridge(1.0, penalty_factors=[0, 1, 1]).fit(X, y).loo_error_
 
 

@@ -95,7 +95,7 @@ def cross_validate(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(100, 3))
     >>> print(cross_validate(Ridge(), X, X @ [1, 2, 3] + rng.normal(size=100), metric=["mse", "r2"]).interval())
-    mse of Ridge trained on 90 rows 0.88 [0.50, 1.55] (95% corrected t interval, n = 100)
+    mse of Ridge trained on 90 rows 0.88 [0.50, 2.26] (95% corrected t interval, n = 100)
     """
     interval, level = choice(interval, "interval", METHODS), fraction(level, "level")
     rows = rows_of(estimator, X, y, sample_weight, groups)

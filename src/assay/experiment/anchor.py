@@ -48,7 +48,7 @@ def look_up(ledger: Ledger, head: str) -> tuple[bool, str]:
     >>> look_up(ledger, "0" * 64)
     (True, 'This is the head of an empty ledger, which every ledger starts from.')
     >>> look_up(ledger, "1" * 64)
-    (False, 'the head 111111111111 is not in this ledger: it was rewritten, or belongs to another')
+    (False, 'head 111111111111 is not in this ledger: the ledger was rewritten, or the head belongs to another one')
     """
     if not HEAD.fullmatch(head):
         raise DataError(f"{head!r} is not a ledger head", remedy="pass its 64 hexadecimal digits, or the first 12")

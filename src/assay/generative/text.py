@@ -249,7 +249,7 @@ class TextNB(LogOdds):
 
         >>> documents = ["red wine", "red rose", "blue sky", "blue sea"]
         >>> print(TextNB().fit(documents, ["warm", "warm", "cold", "cold"]).telling_words(1))
-        Most telling of 6 words (multinomial model)
+        Most informative of 6 words (multinomial model)
         ---...
         cold
               log_odds  lower  upper  documents  others

@@ -65,7 +65,7 @@ class MarkovChain(Estimator):
     >>> round(weather.probability("HHC"), 3)
     0.192
     >>> print(weather.stationary())
-    Stationary law
+    Stationary distribution
            period      H      C
     class
     1           1 0.5556 0.4444

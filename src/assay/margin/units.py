@@ -62,7 +62,7 @@ class DeltaRule(RegressorMixin, Unit):
     >>> round(step.intercept_, 12), step.coef_.round(12).tolist()
     (0.08, [0.25])
     >>> print(DeltaRule().fit([[1.0], [3.0], [4.0]], [2.0, 1.0, 5.0]).trace_)
-    820 steps, step 0.03508 (below 0.07015 holds), error 15 to 2.8929: what is left is not correlated with any column by more than tol = 1e-08
+    820 steps, step 0.03508 (below 0.07015 converges), error 15 to 2.8929: the residuals are not correlated with any column by more than tol = 1e-08
     """  # noqa: E501  (a table)
 
     kind: ClassVar[int] = LINEAR

@@ -178,8 +178,8 @@ def _opened(path: Path, limit: int) -> io.BufferedReader:
         raise refuse(path, f"cannot be read ({why.lower()})", "check the path") from error
     if start != b"PK\x03\x04":
         file.close()
-        kind = "is not an assay model: it does not start as one" if start else "is empty"
-        raise refuse(path, kind, "pass a file that assay wrote; pickle and joblib files are never opened")
+        kind = "is not an assay model file" if start else "is empty"
+        raise refuse(path, kind, "pass a file that assay wrote; pickle and joblib files are never loaded")
     return file
 
 

@@ -45,7 +45,7 @@ class Table(Result):
     frame: 3 rows, 2 columns
       column  kind      missing  reason
       size    number          1  numbers from 1.5 to 2
-      colour  category        0  words, 2 levels
+      colour  category        0  text, 2 levels
     """
 
     frame: pd.DataFrame
