@@ -286,9 +286,9 @@ def test_refusals_name_the_reason(harmful):
         "flat bomb": "zip bomb",
         "path out of the archive": "'../evil.npy'",
         "member changed, manifest not": "checksum",
-        "half a file": "cut short",
+        "half a file": "truncated",
         "empty": "empty",
-        "tree that walks in a circle": "contradict",
+        "tree that walks in a circle": "inconsistent",
         "module that runs on import, as a guest": f"--trust {malicious.EVIL_MODULE}.Evil",
     }
     for name, words in expected.items():

@@ -158,7 +158,7 @@ def test_false_discovery_rate_is_held():
         ([], "empty"),
         (np.array([]), "empty"),
         ([[0.1, 0.2]], "table of 2 columns"),
-        (0.1, "one number"),
+        (0.1, "a single number"),
     ],
 )
 def test_bad_p_values(p, words):

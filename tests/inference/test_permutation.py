@@ -161,7 +161,7 @@ def test_monte_carlo_p_value_and_its_interval():
     two = permutation_test(x, y, random_state=0, n_resamples=999)
     assert two.p_interval.upper == pytest.approx(min(1, 2 * proportion.high))
     assert permutation_test(x + 9, y, random_state=0).p_value == 2 / 10_000
-    assert "95% sure" in str(result)
+    assert "95% interval" in str(result)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_data_that_do_not_vary():
         (lambda: permutation_test([1.0, 2.0], statistic="correlation"), ParameterError, "pass y"),
         (lambda: permutation_test([1.0, 2.0], [1.0], statistic="mode"), ParameterError, "statistic"),
         (lambda: permutation_test([1.0, 2.0], [1.0], statistic=3), ParameterError, "statistic"),
-        (lambda: permutation_test([1.0, 2.0], [1.0], permute="pairings"), ParameterError, "does not fit"),
+        (lambda: permutation_test([1.0, 2.0], [1.0], permute="pairings"), ParameterError, "does not apply"),
         (lambda: permutation_test([1.0, 2.0], [1.0], alternative="up"), ParameterError, "alternative"),
         (lambda: permutation_test([1.0, 2.0], [1.0], n_resamples=0), ParameterError, "n_resamples"),
         (lambda: permutation_test([1.0, 2.0], [1.0], random_state="x"), ParameterError, "random_state"),

@@ -168,8 +168,8 @@ def test_e_processes_find_effects_and_keep_their_p_values():
     [
         (lambda: peeking(0), ParameterError, "n_looks"),
         (lambda: peeking(3, 2), ParameterError, "alpha"),
-        (lambda: alpha_spending([0.5, 0.4]), ParameterError, "rise"),
-        (lambda: alpha_spending([0.5, 1.4]), ParameterError, "rise"),
+        (lambda: alpha_spending([0.5, 0.4]), ParameterError, "increase"),
+        (lambda: alpha_spending([0.5, 1.4]), ParameterError, "increase"),
         (lambda: alpha_spending(3, kind="all"), ParameterError, "kind"),
         (lambda: alpha_spending(2).decide([1, 2, 3]), DataError, "at most 2"),
         (lambda: confidence_sequence([]), DataError, "empty"),

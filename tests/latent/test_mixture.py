@@ -397,7 +397,7 @@ def test_a_warm_start_goes_on():
     assert_allclose(parts.means_, whole.means_, rtol=1e-12)
     with pytest.raises(ParameterError, match="the last fit had 2 components"):
         parts.set_params(n_components=3).fit(X)
-    with pytest.raises(ParameterError, match="covariance_type = 'full'; start anew"):
+    with pytest.raises(ParameterError, match="covariance_type = 'full'; start from a new model"):
         parts.set_params(n_components=2, covariance_type="diag").partial_fit(X)
 
 

@@ -52,7 +52,7 @@ def test_objective_falls_at_every_batch_step_and_ends_at_the_minimum():
 def test_runaway_names_a_step_that_holds(solver):
     with pytest.raises(DivergenceError, match="learning_rate = 50") as caught:
         LinearRegression(solver=solver, learning_rate=50.0, random_state=0).fit(X, Y)
-    holds = float(re.search(r"steps below (\S+) hold", str(caught.value))[1])
+    holds = float(re.search(r"steps below (\S+) converge", str(caught.value))[1])
     fit = LinearRegression(solver=solver, learning_rate=0.98 * holds, random_state=0).fit(X, Y)
     assert fit.trace_.converged
 
@@ -60,7 +60,7 @@ def test_runaway_names_a_step_that_holds(solver):
 def test_the_named_batch_step_is_sharp():
     with pytest.raises(DivergenceError) as caught:
         LinearRegression(solver="gradient", learning_rate=50.0).fit(X, Y)
-    holds = float(re.search(r"steps below (\S+) hold", str(caught.value))[1])
+    holds = float(re.search(r"steps below (\S+) converge", str(caught.value))[1])
     with pytest.raises(DivergenceError):
         LinearRegression(solver="gradient", learning_rate=1.01 * holds).fit(X, Y)
 
@@ -170,7 +170,7 @@ def test_literal_steps_that_diverge_are_named():
     X, y = np.array([[1.0], [3.0], [4.0]]), [2.0, 1.0, 5.0]
     A = np.column_stack([X, np.ones(3)])
     largest = 2 / np.linalg.eigvalsh(A.T @ A)[-1]
-    with pytest.raises(DivergenceError, match=rf"\(raw\) data steps below {largest:.4g} hold"):
+    with pytest.raises(DivergenceError, match=rf"\(raw\) data steps below {largest:.4g} converge"):
         LinearRegression(solver="gradient", scale=False, learning_rate=1.1 * largest).fit(X, y)
     with pytest.raises(DivergenceError, match="raw"):
         LinearRegression(solver="sgd", scale=False, learning_rate=1.0).fit(X, y)

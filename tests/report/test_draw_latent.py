@@ -52,7 +52,7 @@ def test_more_columns_are_shown_in_a_plane_and_given_axes_are_kept():
     _, given = plt.subplots()
     axes = GaussianMixture(2, random_state=0).fit(X).density().plot(ax=given)
     assert axes is given
-    assert "farthest apart" in axes.get_xlabel()
+    assert "separates the components best" in axes.get_xlabel()
 
 
 @pytest.mark.filterwarnings("ignore::assay.errors.AssayWarning")
@@ -77,4 +77,4 @@ def test_the_choice_is_ringed_and_collapsed_fits_are_hollow():
 def test_a_trace_starts_at_the_start_values_and_marks_restarts():
     axes = EMTrace(np.array([-2.0, -1.5]), True, "", initial=-3.0, restarted=(1,)).plot()
     assert axes.lines[0].get_ydata().tolist() == [-3.0, -2.0, -1.5]
-    assert "started anew" in axes.get_legend().get_texts()[0].get_text()
+    assert "restarted" in axes.get_legend().get_texts()[0].get_text()

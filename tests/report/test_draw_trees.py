@@ -129,7 +129,7 @@ def test_a_large_tree_is_opened_where_it_saves_most():
     ax = draw_tree(nodes, max_leaves=7)
     assert len(boxes(ax)) == 13
     assert "… 55 leaves below" in words(ax)
-    assert ax.get_title(loc="left") == "Regression tree: 61 leaves, 61 rows, 1 branch closed"
+    assert ax.get_title(loc="left") == "Regression tree: 61 leaves, 61 rows, 1 branch collapsed"
     gain = nodes.gain.copy()
     deep = np.flatnonzero((nodes.depth() == 2) & (nodes.count > 0))
     gain[deep] = 0.0
