@@ -281,7 +281,7 @@ class LogisticRegression(LogisticModel):
         if not known.all():
             row = int(np.argmin(known))
             raise DataError(
-                f"y contains {labels[row]!r} in row {row}, a class that does not occur in the training rows",
+                f"y contains {labels.tolist()[row]!r} in row {row}, a class that does not occur in the training rows",
                 remedy="drop that row",
             )
         w = self._weights(sample_weight, len(labels))
