@@ -12,7 +12,7 @@ from assay.experiment.checks.tails import CODE as ERROR_TAIL
 from assay.experiment.panel import BASELINE
 from assay.experiment.wording import MEANING, apart, called, figure, limits, roughly
 from assay.metrics.tails import MILDER
-from assay.results import format_n
+from assay.results import format_n, format_p
 
 __all__ = ["AFTER", "columns", "files", "verdict"]
 
@@ -59,7 +59,8 @@ WHY = {
     "test": (
         "The sealed rows are looked at once, by the selected model alone, and the look is recorded in the ledger "
         "before the score is computed. So the score is not the best of many, and its interval has the stated coverage. "
-        "That coverage holds for the main figure; the others are given for information. A look "
+        "That coverage holds for the main figure; the others are given for information. The baseline predicts the same "
+        "rows, and one test, planned beforehand, compares the two row by row: the verdict follows its interval. A look "
         "beyond the plan is answered through the Ladder: rounded to steps, only if it beats the best so far, and "
         "without an interval, so that many looks reveal little.",
         "Blum and Hardt (2015), The Ladder, ICML; Dwork et al. (2015), Science 349, 636-638",
@@ -254,13 +255,16 @@ def opened(study: Any, explain: bool = False) -> None:
             figure(name, one.estimate, one.lower, one.upper),
             limits(name, one.lower, one.upper),
             f"{100 * one.level:.4g}%",
+            figure(name, found.baseline.get(name), one.lower, one.upper),
             "main figure" if name == found.primary else "",
         )
         for name, one in found.intervals.items()
     ]
     if rows:
-        titles = {"metric": "left", "value": "right", "interval": "left", "confidence": "right", "": "left"}
-        out.table(titles, rows, cut=70)
+        titles = {"metric": "left", "value": "right", "interval": "left", "confidence": "right"}
+        out.table({**titles, "baseline": "right", "": "left"}, rows, cut=70)
+    if found.against_baseline is not None:
+        out.lines([_against_baseline(found.against_baseline)])
     out.lines(f"note: {note}" for note in found.notes)
     about = [
         f"{called(name, short=True)}: {MEANING.get(name, name)}. Interval: {one.method}, n = {format_n(one.n)}, "
@@ -268,6 +272,13 @@ def opened(study: Any, explain: bool = False) -> None:
         for name, one in found.intervals.items()
     ]
     _explain("test", explain, *about, "" if found.release is None else f"{found.release}.")
+
+
+def _against_baseline(found: Any) -> str:
+    """The planned test of the selected learner against the baseline, in a sentence."""
+    gap, ends = apart(found.metric, found.difference, found.lower, found.upper)
+    what = f"{found.selected} minus baseline: a difference in {called(found.metric, short=True)} of {gap}"
+    return f"{what}, {100 * found.level:.4g}% interval {ends}, p = {format_p(found.p_value)} ({found.method})."
 
 
 def verdict(study: Any) -> None:
