@@ -12,9 +12,10 @@ from assay.experiment.checks.tails import CODE as ERROR_TAIL
 from assay.experiment.panel import BASELINE
 from assay.experiment.wording import MEANING, apart, called, figure, limits, roughly
 from assay.metrics.tails import MILDER
+from assay.numbers import fmt
 from assay.results import format_n, format_p
 
-__all__ = ["AFTER", "columns", "files", "verdict"]
+__all__ = ["AFTER", "columns", "files", "final", "verdict"]
 
 OPTIONS = {"groups": "group", "time": "time"}
 """Checks whose remedy is an option with a column."""
@@ -285,6 +286,31 @@ def verdict(study: Any) -> None:
     """The conclusion in one sentence."""
     out.heading("Verdict")
     out.lines([study.verdict()], style="bold")
+
+
+def final(made: Any) -> None:
+    """The model that was fitted to all rows: settings beside the earlier ones, and whose figure the test set's is."""
+    total = made.n_train + made.n_test
+    out.heading(f"Final model: {made.selected}, fitted to all {total:,} rows of study {made.study}")
+    settings = made.to_frame()
+    if len(settings):
+        titles = {"setting": "left", f"on {made.n_train:,} training rows": "left", f"on all {total:,} rows": "left"}
+        shown = [(name, *(_setting(value) for value in row)) for name, *row in settings.itertuples()]
+        out.table(titles, shown)
+    else:
+        out.lines(["It has no settings to search."])
+    if made.figure is not None:
+        one, name = made.figure, made.metric
+        told = f"{called(name)} {figure(name, one.estimate, one.lower, one.upper)}"
+        told = f"{told}, {100 * one.level:.4g}% interval {limits(name, one.lower, one.upper)}"
+        out.lines([f"Test figure, of the recipe fitted to the training rows: {told}."])
+    out.lines([f"No row is left to score this model by; the ledger records that all {total:,} were used."])
+    out.lines(f"warning: {words}" for words in made.warnings)
+    out.lines([f"model   {made.path}", f"predict assay predict {made.path} TABLE -o OUT"])
+
+
+def _setting(value: Any) -> str:
+    return fmt(value, 4) if isinstance(value, float) else "" if value is None else str(value)
 
 
 def files(study: Any) -> None:

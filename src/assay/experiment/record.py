@@ -22,7 +22,17 @@ from assay.metrics.definition import PERCENT
 from assay.numbers import with_limits
 from assay.numerics.threads import cores, one_blas_thread
 
-__all__ = ["WORDS", "code", "finding", "manifest", "predictions_digest", "problems", "summary", "verdict"]
+__all__ = [
+    "WORDS",
+    "code",
+    "final_summary",
+    "finding",
+    "manifest",
+    "predictions_digest",
+    "problems",
+    "summary",
+    "verdict",
+]
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pandas", "pyarrow")
 
@@ -57,11 +67,11 @@ WORDS = {
     "test-better": "{chosen} beats the baseline (no features)",
     "test-worse": "{chosen} does worse than the baseline (no features)",
     "test-unclear": "{chosen} is not shown to beat the baseline (no features)",
-    "test-baseline": "the baseline (no features) was selected",
+    "test-baseline": "no learner was shown to beat the baseline (no features), which was selected",
     "test-untested": "{chosen} was selected, but could not be compared with the baseline (no features)",
     "folds-better": "{chosen} beats the baseline (no features) in cross-validation",
     "folds-other": "{chosen} was selected, but is not shown to beat the baseline (no features) in cross-validation",
-    "folds-none": "no learner is shown to beat the baseline (no features) in cross-validation on {rows:,} training rows",
+    "folds-none": "no learner is shown to beat the baseline (no features) in cross-validation ({rows:,} training rows)",
 }
 """The sentence of each code of `finding`."""
 
@@ -138,6 +148,20 @@ def summary(state: StudyState, context: Context) -> dict[str, Any]:
         "manifest": manifest(state, context),
         "report": state.published.files.get("report"),
         "model": state.published.files.get("model"),
+    }
+
+
+def final_summary(made: Any) -> dict[str, Any]:
+    """A finalized study in JSON types."""
+    told = {name: getattr(made, name) for name in ("study", "selected", "n_train", "n_test", "metric")}
+    test = None if made.figure is None else _row(made.figure.to_frame().iloc[0].to_dict())
+    return {
+        **told,
+        "settings": {str(name): _row(row) for name, row in made.to_frame().to_dict("index").items()},
+        "test": None if test is None or made.figure is None else test | {"estimand": made.figure.estimand},
+        "warnings": list(made.warnings),
+        "model": made.path,
+        "sha256": made.checksum,
     }
 
 

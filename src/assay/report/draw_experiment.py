@@ -16,8 +16,8 @@ from matplotlib.text import Text
 
 from assay.experiment.outcome import Leaderboard, Opened
 from assay.experiment.panel import BASELINE
-from assay.experiment.test_set.against_baseline import BaselineTest
 from assay.experiment.table import Table
+from assay.experiment.test_set.against_baseline import BaselineTest
 from assay.metrics.confusion import Confusion, confusion_matrix
 from assay.metrics.curves import calibration_curve, precision_recall_curve, roc_curve
 from assay.numbers import fmt

@@ -33,7 +33,7 @@ from assay.metrics.definition import Metric
 from assay.numerics.threads import workers
 from assay.resampling import Folds, TimeFolds, scheme_of, splits_of
 
-__all__ = ["estimator_of", "evaluate", "refit", "shares_of", "training_data"]
+__all__ = ["estimator_of", "evaluate", "refit", "shares_of", "training_data", "validate_one"]
 
 Array = np.ndarray
 WORTH = 2e11
@@ -174,6 +174,13 @@ def _board(plan: Plan, data: TrainingData, journal: Journal, context: Context) -
     return Leaderboard(
         in_order(results), in_order(failed), in_order(unfinished), in_order(settings), plan.level, in_order(warned)
     )
+
+
+def validate_one(plan: Plan, data: TrainingData, name: str, journal: Journal, context: Context) -> Validation:
+    """One learner on all folds, each kept in the journal."""
+    learner = next(one for one in data.learners if one.name == name)
+    outcomes = _folds(plan, data, learner, journal, shares_of(plan, data, context.n_jobs), context)
+    return _validation(plan, data, learner, outcomes)
 
 
 def _refuse_large(learner: Learner, columns: int, classes: Array | None) -> None:
