@@ -78,7 +78,7 @@ WORDS = {
 
 def verdict(state: StudyState) -> str:
     """The conclusion, for readers who know no statistics; serious checks come first."""
-    serious = made(state.checks).serious
+    serious = made(state.checks).stops  # how few rows there are, the interval says
     warning = (
         f"Warning: {serious[0].title}{_where(serious[0].columns)}, so these results may not hold on new data. "
         if serious

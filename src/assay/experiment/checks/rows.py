@@ -62,7 +62,7 @@ def ids(facts: Facts) -> Check:
             "info",
             said,
             tuple(known),
-            "set its kind (kinds={...} or --kind) if it is a measurement",
+            "set its kind if it is a measurement (--kind COLUMN=number)",
         )
     how = verb(like, "differs in nearly every row but is", "differ in nearly every row but are")
     said = f"{listed(like)} {how} used as {_kinds(facts, like)}"
@@ -216,7 +216,9 @@ def groups(facts: Facts) -> Check:
         return passed(code, title, "serious", "no column looks like a group label")
     first, why = next(iter(found.items()))
     said = f"{listed(found)}: {why}"
-    remedy = f"if rows with the same {first!r} are alike, pass group={first!r}; otherwise scores are too optimistic"
+    remedy = (
+        f"if rows with the same {first!r} are alike, declare them as groups (--group): else scores are too optimistic"
+    )
     return Check(code, title, "found", "serious", said, tuple(found), remedy)
 
 

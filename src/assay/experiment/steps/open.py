@@ -249,7 +249,7 @@ def _record(state: StudyState, context: Context) -> None:
     """Write down what was selected and found, once."""
     name = made(state.parted).name
     intervals = {} if state.opened is None else state.opened.intervals
-    body = {
+    body: dict[str, Any] = {
         "selected": made(state.fitted).selection.name,
         "fitted": predictions_digest(state),
         "test": None if state.opened is None else {name: one.estimate for name, one in intervals.items()},
