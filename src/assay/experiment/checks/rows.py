@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -216,9 +217,8 @@ def groups(facts: Facts) -> Check:
         return passed(code, title, "serious", "no column looks like a group label")
     first, why = next(iter(found.items()))
     said = f"{listed(found)}: {why}"
-    remedy = (
-        f"if rows with the same {first!r} are alike, declare them as groups (--group): else scores are too optimistic"
-    )
+    use = f"--group {shlex.quote(first)}"
+    remedy = f"if rows with the same {first!r} are alike, use {use}; otherwise scores are too optimistic"
     return Check(code, title, "found", "serious", said, tuple(found), remedy)
 
 
