@@ -13,7 +13,7 @@ from assay.experiment.panel import BASELINE
 from assay.experiment.wording import MEANING, apart, called, figure, limits, roughly
 from assay.metrics.tails import MILDER
 from assay.numbers import fmt
-from assay.results import format_n, format_p
+from assay.results import format_n
 
 __all__ = ["AFTER", "columns", "files", "final", "verdict"]
 
@@ -279,7 +279,7 @@ def _against_baseline(found: Any) -> str:
     """The planned test of the selected learner against the baseline, in a sentence."""
     gap, ends = apart(found.metric, found.difference, found.lower, found.upper)
     what = f"{found.selected} minus baseline: a difference in {called(found.metric, short=True)} of {gap}"
-    return f"{what}, {100 * found.level:.4g}% interval {ends}, p = {format_p(found.p_value)} ({found.method})."
+    return f"{what}, {100 * found.level:.4g}% interval {ends}, {found.p_text} ({found.method})."
 
 
 def verdict(study: Any) -> None:

@@ -228,7 +228,7 @@ def _compared(found: BaselineTest) -> str:
     return (
         f"The one planned test, {found.selected} against the baseline on the same rows: the difference in "
         f"{called(found.metric, short=True)} is {gap}, {100 * found.level:.4g}% interval {ends}, {claim} "
-        f"(p = {format_p(found.p_value)}; {found.method}, n = {found.n:,})."
+        f"({found.p_text}; {found.method}, n = {found.n:,})."
     )
 
 

@@ -85,6 +85,12 @@ class BaselineTest(Result):
         return BETTER if (self.lower > 0.0) == self.greater_is_better else WORSE
 
     @property
+    def p_text(self) -> str:
+        """The p-value as it is written: p = 0.03, p < 2e-16."""
+        said = format_p(self.p_value)
+        return f"p < {said[1:].strip()}" if said.startswith("<") else f"p = {said}"
+
+    @property
     def interval(self) -> Interval:
         """The difference with its limits."""
         what = f"difference in {self.metric}, {self.selected} minus baseline"
@@ -100,7 +106,7 @@ class BaselineTest(Result):
         shown = with_limits(self.difference, self.lower, self.upper)
         return (
             f"{self.selected} minus baseline: difference in {self.metric} {shown[0]}, {100 * self.level:.6g}% interval "
-            f"[{shown[1]}, {shown[2]}], p = {format_p(self.p_value)} ({self.method}, n = {self.n:,}): {self.code}"
+            f"[{shown[1]}, {shown[2]}], {self.p_text} ({self.method}, n = {self.n:,}): {self.code}"
         )
 
 
