@@ -36,7 +36,7 @@ from tests.experiment.stored import make
 
 COMMANDS = (
     *("run", "resume", "open", "demo", "predict", "convert", "history", "show", "report", "verify", "learners"),
-    "doctor",
+    *("doctor", "finalize"),
 )
 OPTIONS = """target task panel learner metric cv repeats group time test-size test looks select level correction seed
 n-jobs time-budget no-open out kind reason despite json explain"""
@@ -850,3 +850,35 @@ def test_tables_too_small_for_test_rows_are_refused_in_plain_words(tmp_path):
     done = call("run", str(tmp_path / "one.csv"), "-t", "price", env={"ASSAY_HOME": str(tmp_path / "home")})
     assert done.exit_code == 2
     assert "one.csv has 1 row with a target, too few to set test rows aside; give it more rows" in done.output
+
+
+# Finalizing.
+
+
+def test_finalize_follows_the_look(tmp_path, monkeypatch):
+    monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    houses(seed=8).to_csv("houses.csv", index=False)
+    monkeypatch.setattr("assay.report.html.write_report", lambda study, path: path.write_text("<html>") and "0" * 64)
+    args = ("run", "houses.csv", "-t", "price", "--learner", "ridge", "--cv", "5", "--out", "made")
+    assert call(*args, "--no-open").exit_code == 0
+    name = os.listdir(tmp_path / "home" / "studies")[0]
+    early = call("finalize", name)
+    assert early.exit_code == 1
+    assert f"assay open {name}" in early.stderr
+    opened = call("open", name)
+    assert "beats the baseline (no features)" in " ".join(opened.stdout.split())
+    assert "ridge minus baseline" in opened.stdout
+    told = call("finalize", name)
+    assert told.exit_code == 0, told.output
+    assert "of the recipe fitted to the training rows" in " ".join(told.stdout.split())
+    assert "on all 160 rows" in told.stdout
+    assert (tmp_path / "made" / "model-final.assay").exists()
+    document = json.loads(call("finalize", name, "--json").stdout)
+    assert document["settings"]["alpha_"].keys() == {"training rows", "all rows"}
+    assert document["n_train"] + document["n_test"] == 160
+    assert call("predict", "made/model-final.assay", "houses.csv", "-o", "out.csv").exit_code == 0
+    assert call("verify", name).exit_code == 0
+    again = call(*args)
+    assert again.exit_code == 2
+    assert "cannot be test rows again" in again.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
@@ -25,7 +26,9 @@ from assay.errors import AssayError, DataError, DataTypeError, ParameterError
 from assay.evaluation import cross_validate
 from assay.experiment.columns.dates import PARTS, date_parts
 from assay.experiment.columns.transformer import ENCODINGS, Columns
+from assay.experiment.study import run as experiment_run
 from assay.experiment.table import read_table
+from assay.experiment.warned import with_names
 from assay.linear import Ridge
 from assay.state import StateError, from_state, to_state
 from tests.naive.experiment import dummies_by_definition, standardised_by_definition
@@ -405,3 +408,21 @@ def test_bad_cells_and_parameters_get_one_sentence():
     ):
         with pytest.raises(ParameterError):
             Columns(kinds, **options).fit(FRAME)
+
+
+def test_messages_of_learners_name_the_columns(tmp_path, monkeypatch):
+    """A learner behind the encoder knows numbers alone; its warnings and errors reach the reader with names."""
+    monkeypatch.setenv("ASSAY_HOME", str(tmp_path))
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"size": rng.normal(size=80), "town": rng.choice(["Ulm", "Bonn", "Kiel"], 80)})
+    frame = frame.assign(copy=2 * frame["size"], y=rng.normal(size=80))
+    told = experiment_run(frame, "y", learners=["least squares"], open_test=False).leaderboard.warnings
+    (words,) = told["least squares"]
+    assert "'copy' repeats" in words
+    assert not re.search(r"\bx\d|column \d", words)
+    Columns({"town": "category"}).fit(frame[["town"]])
+    with pytest.raises(DataError, match="column 'town=Kiel' is odd"), with_names():
+        raise DataError("column 1 is odd")
+    Columns({"town": "category"}, encode="native").fit(frame[["town"]])
+    with pytest.raises(DataError, match="column 1 is odd"), with_names():  # such a learner sees names itself
+        raise DataError("column 1 is odd")

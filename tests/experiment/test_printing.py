@@ -50,7 +50,7 @@ def test_a_figure_has_one_form_everywhere(folder, table, target, learners, form)
     name = re.search(r"Study (\S+)", told)[1]
     study = Study.load(name).finish()
 
-    test = re.search(r"the \w+(?: rate)? of [\w ]+ is (\S+), 95%", study.verdict())[1]
+    test = re.search(r"its \w+(?: rate)? is (\S+) \(", study.verdict())[1]
     assert re.fullmatch(form, test)
     page = (folder / "made" / "report.html").read_text()
     for said in (told, page, str(study.test), call("show", name), call("history")):

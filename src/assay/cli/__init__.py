@@ -145,6 +145,7 @@ _commands: tuple[Callable[..., None], ...] = (
     run.run,
     run.resume,
     run.open_,
+    run.finalize,
     run.demo,
     run.predict,
     run.convert,

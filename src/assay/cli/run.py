@@ -1,4 +1,4 @@
-"""Commands that compute: `run`, `resume`, `open`, `demo`, `predict`."""
+"""Commands that compute: `run`, `resume`, `open`, `finalize`, `demo`, `predict`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import typer
 
 from assay.cli import live, out
 from assay.cli.options import Config, Explain, Id, Json, Trust, needed, options_of, takes
-from assay.cli.session import finish, load, refuse_unwritable, session, whole
+from assay.cli.session import finish, load, recall, refuse_unwritable, session, whole
 from assay.errors import DataError, ParameterError
 from assay.experiment.options import QUESTION, read_config
 
-__all__ = ["convert", "demo", "open_", "predict", "resume", "run"]
+__all__ = ["convert", "demo", "finalize", "open_", "predict", "resume", "run"]
 
 
 @takes()
@@ -63,6 +63,30 @@ def open_(ctx: typer.Context, name: Id, *, json_: Json = False, explain: Explain
     """Open the test set of a study that was left sealed; the ledger records the look first."""
     with session(json_) as shown:
         finish(load(name, shown, **{"despite": (), **options_of(ctx, given), "open_test": True}), shown, json_, explain)
+
+
+@takes("n_jobs", "out", "trust")
+def finalize(ctx: typer.Context, name: Id, *, json_: Json = False, **given: Any) -> None:
+    """Fit the selected recipe to all rows, test rows included, for use; only after the test set was opened.
+
+    The search runs again and may choose other settings. The figure of the test set remains that of the recipe fitted to
+    the training rows, and none of these rows is ever a test row again.
+    """
+    options = options_of(ctx, given)
+    refuse_unwritable(options.get("out"))
+    with session(json_) as shown:
+        study = recall(name, shown, **options)
+        folder = options.get("out") or study.wishes.out or Path("out") / study.name
+        with shown:
+            made = study.finalize(folder, trust=options.get("trust", ()))
+        if json_:
+            from assay.experiment.record import final_summary
+
+            out.document(final_summary(made))
+        else:
+            from assay.cli import tell
+
+            tell.final(made)
 
 
 @takes("panel", "n_jobs", "out")

@@ -137,9 +137,9 @@ def full_name(name: str) -> str:
     raise ParameterError(f"unknown study {name!r}", remedy="list the studies with: assay history")
 
 
-def recall(name: str, shown: live.Live) -> Any:
+def recall(name: str, shown: live.Live, **options: Any) -> Any:
     """A finished study as it stands; its test set is scored again only if it was opened, which costs no look."""
-    study = load(name, shown)
+    study = load(name, shown, **options)
     looked = any(study.ledger.entries(kind, study.name) for kind in ("look", "replay"))
     with shown:
         shown.expect(study)

@@ -12,9 +12,10 @@ from assay.experiment.checks.tails import CODE as ERROR_TAIL
 from assay.experiment.panel import BASELINE
 from assay.experiment.wording import MEANING, apart, called, figure, limits, roughly
 from assay.metrics.tails import MILDER
+from assay.numbers import fmt
 from assay.results import format_n
 
-__all__ = ["AFTER", "columns", "files", "verdict"]
+__all__ = ["AFTER", "columns", "files", "final", "verdict"]
 
 OPTIONS = {"groups": "group", "time": "time"}
 """Checks whose remedy is an option with a column."""
@@ -59,7 +60,8 @@ WHY = {
     "test": (
         "The sealed rows are looked at once, by the selected model alone, and the look is recorded in the ledger "
         "before the score is computed. So the score is not the best of many, and its interval has the stated coverage. "
-        "That coverage holds for the main figure; the others are given for information. A look "
+        "That coverage holds for the main figure; the others are given for information. The baseline predicts the same "
+        "rows, and one test, planned beforehand, compares the two row by row: the verdict follows its interval. A look "
         "beyond the plan is answered through the Ladder: rounded to steps, only if it beats the best so far, and "
         "without an interval, so that many looks reveal little.",
         "Blum and Hardt (2015), The Ladder, ICML; Dwork et al. (2015), Science 349, 636-638",
@@ -254,13 +256,16 @@ def opened(study: Any, explain: bool = False) -> None:
             figure(name, one.estimate, one.lower, one.upper),
             limits(name, one.lower, one.upper),
             f"{100 * one.level:.4g}%",
+            figure(name, found.baseline.get(name), one.lower, one.upper),
             "main figure" if name == found.primary else "",
         )
         for name, one in found.intervals.items()
     ]
     if rows:
-        titles = {"metric": "left", "value": "right", "interval": "left", "confidence": "right", "": "left"}
-        out.table(titles, rows, cut=70)
+        titles = {"metric": "left", "value": "right", "interval": "left", "confidence": "right"}
+        out.table({**titles, "baseline": "right", "": "left"}, rows, cut=70)
+    if found.against_baseline is not None:
+        out.lines([_against_baseline(found.against_baseline)])
     out.lines(f"note: {note}" for note in found.notes)
     about = [
         f"{called(name, short=True)}: {MEANING.get(name, name)}. Interval: {one.method}, n = {format_n(one.n)}, "
@@ -270,10 +275,42 @@ def opened(study: Any, explain: bool = False) -> None:
     _explain("test", explain, *about, "" if found.release is None else f"{found.release}.")
 
 
+def _against_baseline(found: Any) -> str:
+    """The planned test of the selected learner against the baseline, in a sentence."""
+    gap, ends = apart(found.metric, found.difference, found.lower, found.upper)
+    what = f"{found.selected} minus baseline: a difference in {called(found.metric, short=True)} of {gap}"
+    return f"{what}, {100 * found.level:.4g}% interval {ends}, {found.p_text} ({found.method})."
+
+
 def verdict(study: Any) -> None:
     """The conclusion in one sentence."""
     out.heading("Verdict")
     out.lines([study.verdict()], style="bold")
+
+
+def final(made: Any) -> None:
+    """The model that was fitted to all rows: settings beside the earlier ones, and whose figure the test set's is."""
+    total = made.n_train + made.n_test
+    out.heading(f"Final model: {made.selected}, fitted to all {total:,} rows of study {made.study}")
+    settings = made.to_frame()
+    if len(settings):
+        titles = {"setting": "left", f"on {made.n_train:,} training rows": "left", f"on all {total:,} rows": "left"}
+        shown = [(name, *(_setting(value) for value in row)) for name, *row in settings.itertuples()]
+        out.table(titles, shown)
+    else:
+        out.lines(["It has no settings to search."])
+    if made.figure is not None:
+        one, name = made.figure, made.metric
+        told = f"{called(name)} {figure(name, one.estimate, one.lower, one.upper)}"
+        told = f"{told}, {100 * one.level:.4g}% interval {limits(name, one.lower, one.upper)}"
+        out.lines([f"Test figure, of the recipe fitted to the training rows: {told}."])
+    out.lines([f"No row is left to score this model by; the ledger records that all {total:,} were used."])
+    out.lines(f"warning: {words}" for words in made.warnings)
+    out.lines([f"model   {made.path}", f"predict assay predict {made.path} TABLE -o OUT"])
+
+
+def _setting(value: Any) -> str:
+    return fmt(value, 4) if isinstance(value, float) else "" if value is None else str(value)
 
 
 def files(study: Any) -> None:

@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 
 from assay.evaluation import Validation
+from assay.experiment.test_set.against_baseline import BaselineTest
 from assay.experiment.test_set.ladder import Release
 from assay.experiment.test_set.looks import Look
 from assay.inference import TailDiagnosis
 from assay.metrics.definition import PERCENT
-from assay.numbers import fmt, with_limits
+from assay.numbers import figure, fmt, with_limits
 from assay.results import Interval, Result, format_n
 
 __all__ = ["Leaderboard", "Opened"]
@@ -105,6 +106,8 @@ class Opened(Result):
     | y, predictions | the test targets and predictions ("values" or "labels", "probabilities")       |
     | notes      | sentences a reader must know                                                       |
     | tail       | whether a few rows carry the primary figure; None where no loss can grow without end |
+    | baseline   | metric -> the baseline's figure on the same rows; empty beyond the plan            |
+    | against_baseline | the selected learner tested against it; None beyond the plan, or with it selected |
     """
 
     study: str
@@ -118,12 +121,15 @@ class Opened(Result):
     notes: tuple[str, ...] = ()
     parts: Any = field(default=None)
     tail: TailDiagnosis | None = None
+    baseline: Mapping[str, float] = field(default_factory=dict)
+    against_baseline: BaselineTest | None = None
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per metric: estimate, lower, upper, level, method, n, role."""
+        """One row per metric: estimate, lower, upper, level, method, n, role, baseline."""
         frame = pd.concat([found.to_frame() for found in self.intervals.values()])
         frame.index = pd.Index(list(self.intervals), name="metric")
         frame["role"] = ["primary" if name == self.primary else "secondary" for name in self.intervals]
+        frame["baseline"] = [self.baseline.get(name, np.nan) for name in self.intervals]
         return frame
 
     def __str__(self) -> str:
@@ -136,9 +142,18 @@ class Opened(Result):
             shown = with_limits(found.estimate, found.lower, found.upper, percent=name in PERCENT)
             lines.append(
                 f"{name} {shown[0]}, {100 * found.level:g}% interval [{shown[1]}, {shown[2]}] "
-                f"({found.method}, n = {format_n(found.n)}){role}"
+                f"({found.method}, n = {format_n(found.n)}){self._beside(name)}{role}"
             )
+        if self.against_baseline is not None:
+            lines.append(str(self.against_baseline))
         rule = "-" * min(110, max(len(line) for line in [title, *lines]))
         return "\n".join(
             [title, rule, *lines, rule, *(note if note.endswith(".") else note + "." for note in self.notes)]
         )
+
+    def _beside(self, name: str) -> str:
+        """The baseline's figure, to the precision of the interval beside it."""
+        if name not in self.baseline:
+            return ""
+        found = self.intervals[name]
+        return f", baseline {figure(self.baseline[name], found.lower, found.upper, percent=name in PERCENT)}"

@@ -16,63 +16,106 @@ from assay.experiment.options import declared
 from assay.experiment.panel import BASELINE
 from assay.experiment.state import Context, StudyState, made
 from assay.experiment.test_set.vault import Vault
-from assay.experiment.wording import called, roughly, tail_notes
+from assay.experiment.wording import apart, called, figure, roughly, tail_notes
 from assay.metrics import get_metric
 from assay.metrics.definition import PERCENT
 from assay.numbers import with_limits
 from assay.numerics.threads import cores, one_blas_thread
 
-__all__ = ["code", "manifest", "predictions_digest", "problems", "summary", "verdict"]
+__all__ = [
+    "WORDS",
+    "code",
+    "final_summary",
+    "finding",
+    "manifest",
+    "predictions_digest",
+    "problems",
+    "summary",
+    "verdict",
+]
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pandas", "pyarrow")
 
 
+def finding(state: StudyState) -> str:
+    """What a study has found about the selected learner, as a code; `WORDS` has the sentences.
+
+    After a planned look the one test on the test rows decides, before it (and where the Ladder answers) the folds.
+
+    | code            | meaning                                                                       |
+    |-----------------|-------------------------------------------------------------------------------|
+    | test-better     | on the test rows the interval of the difference to the baseline excludes 0     |
+    | test-worse      | ... on the wrong side                                                          |
+    | test-unclear    | ... it holds 0                                                                 |
+    | test-baseline   | the baseline was selected, and the test rows were scored                       |
+    | test-untested   | the test rows could not be used for the comparison                             |
+    | folds-better    | in cross-validation the selected learner is shown to beat the baseline         |
+    | folds-other     | ... another learner is, but not the selected one                               |
+    | folds-none      | ... no learner is                                                              |
+    """
+    chosen, opened = made(state.fitted).selection.name, state.opened
+    if opened is not None and opened.release is None:
+        if chosen == BASELINE:
+            return "test-baseline"
+        return "test-untested" if opened.against_baseline is None else f"test-{opened.against_baseline.code}"
+    if state.beats_baseline(chosen):
+        return "folds-better"
+    return "folds-other" if any(map(state.beats_baseline, made(state.leaderboard).results)) else "folds-none"
+
+
+WORDS = {
+    "test-better": "{chosen} beats the baseline (no features)",
+    "test-worse": "{chosen} does worse than the baseline (no features)",
+    "test-unclear": "{chosen} is not shown to beat the baseline (no features)",
+    "test-baseline": "no learner was shown to beat the baseline (no features), which was selected",
+    "test-untested": "{chosen} was selected, but could not be compared with the baseline (no features)",
+    "folds-better": "{chosen} beats the baseline (no features) in cross-validation",
+    "folds-other": "{chosen} was selected, but is not shown to beat the baseline (no features) in cross-validation",
+    "folds-none": "no learner is shown to beat the baseline (no features) in cross-validation ({rows:,} training rows)",
+}
+"""The sentence of each code of `finding`."""
+
+
 def verdict(state: StudyState) -> str:
     """The conclusion, for readers who know no statistics; serious checks come first."""
-    found, opened, chosen = _finding(state), state.opened, made(state.fitted).selection.name
-    serious = made(state.checks).serious
-    words = (
+    serious = made(state.checks).stops  # how few rows there are, the interval says
+    warning = (
         f"Warning: {serious[0].title}{_where(serious[0].columns)}, so these results may not hold on new data. "
         if serious
         else ""
     )
+    chosen, rows = made(state.fitted).selection.name, len(made(state.parted).train)
+    found = WORDS[finding(state)].format(chosen=chosen, rows=rows)
+    return f"{warning}For {state.plan.target}, {found}{_evidence(state)}"
+
+
+def _evidence(state: StudyState) -> str:
+    """The figures behind the finding."""
+    opened = state.opened
     if opened is None:
-        return f"{words}{found}; the test set is still sealed."
+        return "; the test set is still sealed."
     if opened.release is not None:
-        told = (
-            f"this look at the test set was not planned, so only a rounded answer is given: {roughly(opened.release)}"
-        )
-        return f"{words}{found}; {told}."
-    test = opened.intervals[opened.primary]
-    name = called(opened.primary, short=True)
-    apart = f"{made(state.parted).n_test:,} rows" + ("" if state.plan.group is None else f" of {test.n:,} groups")
-    shown = with_limits(test.estimate, test.lower, test.upper, percent=opened.primary in PERCENT)
-    leans = ""
+        told = "this look at the test set was not planned, so only a rounded answer is given"
+        return f"; {told}: {roughly(opened.release)}."
+    metric, test = opened.primary, opened.intervals[opened.primary]
+    level = f"{100 * test.level:g}% confidence interval"
+    held = f"{made(state.parted).n_test:,} rows" + ("" if state.plan.group is None else f" of {test.n:,} groups")
+    name = called(metric, short=True)
+    shown = with_limits(test.estimate, test.lower, test.upper, percent=metric in PERCENT)
+    words = f": on {held} held out, its {name} is {shown[0]} ({level} {shown[1]} to {shown[2]})"
+    if opened.against_baseline is not None:
+        found = opened.against_baseline
+        gap, ends = apart(metric, found.difference, found.lower, found.upper)
+        guess = figure(metric, opened.baseline[metric], test.lower, test.upper)
+        words += f" and that of the baseline {guess}, a difference of {gap} ({ends})"
+    words += ", for rows like these."
     if opened.tail is not None and opened.tail.heavy:
-        leans = f" But {tail_notes(get_metric(opened.primary), opened.tail)[0].split(';')[0]}."
-    return (
-        f"{words}{found}; on {apart} held out, the {name} of {chosen} is {shown[0]}, "
-        f"{100 * test.level:g}% confidence interval {shown[1]} to {shown[2]} for rows like these.{leans}"
-    )
+        words += f" But {tail_notes(get_metric(metric), opened.tail)[0].split(';')[0]}."
+    return words
 
 
 def _where(columns: tuple[str, ...]) -> str:
     return f" ({', '.join(columns[:5])}{' and others' if len(columns) > 5 else ''})" if columns else ""
-
-
-def _finding(state: StudyState) -> str:
-    """Which learner, and whether it beats the baseline."""
-    chosen, target, results = made(state.fitted).selection.name, state.plan.target, made(state.leaderboard).results
-    if not any(state.beats_baseline(name) for name in results):
-        rows = len(made(state.parted).train)
-        return f"For {target}, no learner was shown to beat the baseline (no features) on these {rows:,} training rows"
-    if not state.beats_baseline(chosen):
-        return f"For {target}, {chosen} was selected for simplicity, but not shown to beat the baseline (no features)"
-    if len([name for name in results if name != BASELINE]) == 1:
-        return f"For {target}, {chosen} beats the baseline (no features)"
-    left = " that finished" if made(state.leaderboard).failed or made(state.leaderboard).unfinished else ""
-    simplest = f"For {target}, {chosen} is the simplest learner{left} that is about as good as the best"
-    return f"{simplest}, and it beats the baseline (no features)"
 
 
 def summary(state: StudyState, context: Context) -> dict[str, Any]:
@@ -90,12 +133,14 @@ def summary(state: StudyState, context: Context) -> dict[str, Any]:
         "n_test": made(state.parted).n_test,
         "selected": chosen.name,
         "why": chosen.why,
-        "better_than_baseline": state.beats_baseline(chosen.name),
+        "better_than_baseline": finding(state) in ("test-better", "folds-better"),
+        "finding": finding(state),
         "verdict": verdict(state),
         "leaderboard": [_row(row) for row in board.to_dict("records")],
         "warnings": _warnings(state),
         "comparisons": [] if pairs is None else [_row(row) for row in pairs.to_frame().to_dict("records")],
         "test": None if opened is None else _test(opened),
+        "against_baseline": None if opened is None else _against_baseline(opened),
         "look": None if opened is None else _look(opened),
         "stopped_by": [check.code for check in state.unanswered(context)],
         "checks": [_row(row) for row in made(state.checks).to_frame().reset_index().to_dict("records")],
@@ -103,6 +148,20 @@ def summary(state: StudyState, context: Context) -> dict[str, Any]:
         "manifest": manifest(state, context),
         "report": state.published.files.get("report"),
         "model": state.published.files.get("model"),
+    }
+
+
+def final_summary(made: Any) -> dict[str, Any]:
+    """A finalized study in JSON types."""
+    told = {name: getattr(made, name) for name in ("study", "selected", "n_train", "n_test", "metric")}
+    test = None if made.figure is None else _row(made.figure.to_frame().iloc[0].to_dict())
+    return {
+        **told,
+        "settings": {str(name): _row(row) for name, row in made.to_frame().to_dict("index").items()},
+        "test": None if test is None or made.figure is None else test | {"estimand": made.figure.estimand},
+        "warnings": list(made.warnings),
+        "model": made.path,
+        "sha256": made.checksum,
     }
 
 
@@ -140,6 +199,11 @@ def _test(opened: Any) -> dict[str, Any]:
     if opened.tail is not None:
         rows[opened.primary]["tail"] = _row(opened.tail.to_frame().iloc[0].to_dict())
     return rows
+
+
+def _against_baseline(opened: Any) -> dict[str, Any] | None:
+    found = opened.against_baseline
+    return None if found is None else {"metric": found.metric, **_row(found.to_frame().iloc[0].to_dict())}
 
 
 def _look(opened: Any) -> dict[str, Any]:

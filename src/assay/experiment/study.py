@@ -25,6 +25,7 @@ from assay.experiment.options import Options, with_options
 from assay.experiment.outcome import Leaderboard, Opened
 from assay.experiment.plan import Plan
 from assay.experiment.state import Context, Parted, StudyState, TrainingData, made
+from assay.experiment.steps.finalize import Final, finalize
 from assay.experiment.steps.publish import save
 from assay.experiment.steps.seal import stored_wishes
 from assay.experiment.storage.files import make_folder
@@ -193,6 +194,17 @@ class Study:
         self._state = replace(self._state, done="open")
         self._reach("publish")
         return dict(self._state.published.files)
+
+    def finalize(self, out: Any, *, trust: Sequence[str] = ()) -> Final:
+        """Fit the selected recipe to all rows, test rows included, and write `model-final.assay` into a directory.
+
+        Refused before the look. The search runs again, and limits of predictions are made by cross-fitting on all rows;
+        the ledger records that the rows were used, and none of them is a test row again.
+        """
+        context = replace(self._context, trust=tuple(trust) or self._context.trust)
+        if self.opened is None and any(self.ledger.entries(kind, self.name) for kind in ("look", "replay")):
+            self.open()  # a study that was loaded reads its own look again, which costs none
+        return finalize(self._reach("select"), context, Path(out))
 
     # What the steps have made.
 

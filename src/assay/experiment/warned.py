@@ -11,7 +11,10 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["collected", "tally"]
+from assay.errors import AssayError
+from assay.experiment.columns.encoded import named
+
+__all__ = ["collected", "tally", "with_names"]
 
 FOR_PROGRAMMERS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ImportWarning, ResourceWarning)
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
@@ -29,17 +32,32 @@ def collected() -> Iterator[list[str]]:
     ['no convergence after 10 steps']
     """
     told: list[str] = []
+    kinds: dict[str, str] = {}
+
+    def hear(message: Warning | str, category: type[Warning], *where: object, **more: object) -> None:
+        if not issubclass(category, FOR_PROGRAMMERS):
+            words = " ".join(named(str(message)).split())[:LONGEST]  # now, while the encoder is the one in front
+            kinds.setdefault(NUMBER.sub("#", words), words)
+
     try:
-        with warnings.catch_warnings(record=True) as found:
+        with warnings.catch_warnings():
             warnings.simplefilter("always")
+            warnings.showwarning = hear
             yield told
     finally:
-        kinds: dict[str, str] = {}
-        for one in found:
-            if not issubclass(one.category, FOR_PROGRAMMERS):
-                words = " ".join(str(one.message).split())[:LONGEST]
-                kinds.setdefault(NUMBER.sub("#", words), words)
         told += kinds.values()
+
+
+@contextmanager
+def with_names() -> Iterator[None]:
+    """Errors of learners in this block name encoded columns."""
+    try:
+        yield
+    except AssayError as error:
+        what = named(error.what)
+        if what == error.what:
+            raise
+        raise type(error)(what, remedy=error.remedy, option=error.option) from error
 
 
 def tally(folds: Iterable[Iterable[str]]) -> dict[str, int]:

@@ -79,9 +79,14 @@ def apart(metric: str, value: float, low: float, high: float) -> tuple[str, str]
 
     >>> apart("error", -0.042, -0.06, -0.02), apart("rmse", -4193.4, -7000.0, -1400.0)
     (('-4.2 points', '-6.0 to -2.0 points'), ('-4,193', '-7,000 to -1,400'))
+    >>> apart("rmse", -2.1, -4.2, -0.01)
+    ('-2.1', '-4.2 to -0.01')
     """
     scale, unit = (100.0, " points") if metric in PERCENT else (1.0, "")
     middle, least, most = numbers.with_limits(scale * value, scale * low, scale * high)
+    # A limit beyond 0 must not be printed as 0: what is said of the difference follows what is printed.
+    least = numbers.fmt(scale * low, 1) if low > 0 and float(least.replace(",", "")) == 0 else least
+    most = numbers.fmt(scale * high, 1) if high < 0 and float(most.replace(",", "")) == 0 else most
     return middle + unit, f"{least} to {most}{unit}"
 
 

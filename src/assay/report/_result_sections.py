@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from assay.experiment.panel import BASELINE
-from assay.experiment.wording import called, figure, roughly
+from assay.experiment.test_set.against_baseline import BETTER, UNCLEAR, WORSE, BaselineTest
+from assay.experiment.wording import apart, called, figure, roughly
 from assay.numbers import with_limits
 from assay.report._embed import Part, attempt, failure, picture, say, sentence, table_of
 from assay.report.draw_experiment import pictures_of
@@ -118,10 +119,11 @@ def selection_part(study: Study) -> Part:
     words = [f"Selected: {chosen.name}. {sentence(chosen.why)}"]
     if study.beats_baseline(chosen.name):
         words.append(
-            "It is shown to beat the baseline, which uses no features, at a confidence level that holds over all pairs."
+            "In cross-validation it is shown to beat the baseline, which uses no features, at a confidence level that "
+            "holds over all pairs."
         )
     elif chosen.name != BASELINE:
-        words.append("It is not shown to beat the baseline, which uses no features.")
+        words.append("In cross-validation it is not shown to beat the baseline, which uses no features.")
     settings = {str(k): say(v) for k, v in _settings(study).items()}
     if settings:
         words.append(
@@ -192,6 +194,7 @@ def _figures(study: Study) -> Part:
             called(name),
             *_three(name, found.estimate, found.lower, found.upper),
             f"{100 * found.level:.4g}%",
+            figure(name, opened.baseline.get(name), found.lower, found.upper),
             found.method,
             say(found.n),
             "main" if name == opened.primary else "secondary",
@@ -201,15 +204,32 @@ def _figures(study: Study) -> Part:
     ]
     view = table_of(
         "Scores on the test rows",
-        ("metric", "estimate", "from", "to", "confidence", "method", "n", "role", "estimand"),
+        ("metric", "estimate", "from", "to", "confidence", "baseline", "method", "n", "role", "estimand"),
         rows,
         [list(opened.intervals).index(opened.primary)],
     )
     words.append(
         "The main metric was fixed beforehand, and its interval has the stated confidence; the intervals of the others "
-        "hold one at a time, not all at once."
+        "hold one at a time, not all at once. The baseline uses no features and was fitted to the same training rows."
     )
+    if opened.against_baseline is not None:
+        words.append(_compared(opened.against_baseline))
     return Part("", tuple(words), view=view)
+
+
+def _compared(found: BaselineTest) -> str:
+    """The planned test against the baseline."""
+    gap, ends = apart(found.metric, found.difference, found.lower, found.upper)
+    claim = {
+        BETTER: f"so {found.selected} is better than the baseline on rows like these",
+        WORSE: f"so {found.selected} is worse than the baseline on rows like these",
+        UNCLEAR: "which includes no difference",
+    }[found.code]
+    return (
+        f"The one planned test, {found.selected} against the baseline on the same rows: the difference in "
+        f"{called(found.metric, short=True)} is {gap}, {100 * found.level:.4g}% interval {ends}, {claim} "
+        f"({found.p_text}; {found.method}, n = {found.n:,})."
+    )
 
 
 CAPTIONS = {

@@ -17,6 +17,7 @@ from matplotlib.text import Text
 from assay.experiment.outcome import Leaderboard, Opened
 from assay.experiment.panel import BASELINE
 from assay.experiment.table import Table
+from assay.experiment.test_set.against_baseline import BaselineTest
 from assay.metrics.confusion import Confusion, confusion_matrix
 from assay.metrics.curves import calibration_curve, precision_recall_curve, roc_curve
 from assay.numbers import fmt
@@ -225,6 +226,14 @@ def _opened(result: Opened, ax: Any = None) -> Any:
         for spare in panels[len(shown) :]:
             spare.set_visible(False)
         return panels
+
+
+@draw.register
+def _against_baseline(result: BaselineTest, ax: Axes | None = None) -> Axes:
+    """The difference to the baseline with its interval, and the line of no difference."""
+    axes: Axes = draw(result.interval, ax=ax)
+    axes.axvline(0.0, color=MUTED, linestyle="--", linewidth=1)
+    return axes
 
 
 def _answer(result: Opened, ax: Axes | None) -> Axes:

@@ -16,11 +16,12 @@ import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from assay.experiment.checks import Check
+from assay.experiment.outcome import Opened
 from assay.experiment.panel import BASELINE
 from assay.experiment.state import Context, StudyState
 from assay.experiment.storage.files import write_beside
 from assay.experiment.study import Study
-from assay.experiment.wording import called, figure, released
+from assay.experiment.wording import apart, called, figure, released
 from assay.experiment.wording import limits as limits_of
 from assay.numbers import fmt
 from assay.report._about_checks import ABOUT
@@ -128,7 +129,8 @@ def _cards(study: Study) -> list[tuple[str, str, str, str]]:
         name = called(opened.release.loss, short=True)
         cards.append((f"Test {name}", value, f"in steps of {step}, no interval", "an unplanned look"))
     else:
-        cards.append(_card("Test", opened.primary, opened.intervals[opened.primary]))
+        cards.append(_card("Test", opened.primary, opened.intervals[opened.primary], f", {chosen}"))
+        cards += _baseline_card(opened)
     results = study.leaderboard.results
     cards.append(_card("Cross-validated", plan.metric, results[chosen].interval(plan.level), f", {chosen}"))
     if BASELINE in results and chosen != BASELINE:
@@ -144,6 +146,18 @@ def _cards(study: Study) -> list[tuple[str, str, str, str]]:
         )
     )
     return cards
+
+
+def _baseline_card(opened: Opened) -> list[tuple[str, str, str, str]]:
+    """The baseline on the same test rows, and the interval of the difference; none where it was selected."""
+    found, metric = opened.against_baseline, opened.primary
+    if found is None or metric not in opened.baseline:
+        return []
+    test = opened.intervals[metric]
+    gap, ends = apart(metric, found.difference, found.lower, found.upper)
+    title = f"Test {called(metric, short=True)}, baseline without features"
+    shown = figure(metric, opened.baseline[metric], test.lower, test.upper)
+    return [(title, shown, f"difference {gap} ({ends})", f"{100 * found.level:.4g}% interval ({found.method})")]
 
 
 def _card(which: str, metric: str, found: Interval, of: str = "") -> tuple[str, str, str, str]:

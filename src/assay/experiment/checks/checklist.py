@@ -31,7 +31,6 @@ from assay.experiment.checks import target as counts
 from assay.experiment.checks.facts import SEVERITIES, Check, Facts, check_names
 from assay.experiment.checks.profile import columns_of, target_of
 from assay.inference import cohens_h, hoeffding, proportion_interval, sample_size
-from assay.numbers import fmt
 from assay.results import Result
 
 __all__ = ["Check", "Checks", "check_table"]
@@ -233,11 +232,10 @@ def _sample_size(facts: Facts) -> Check:
         return Check(code, title, "not applicable", "warning", f"no {which} rows; {needs}")
     half = proportion_interval(n // 2, n, level=facts.level, method="wilson")
     margin = float(half.upper - half.lower) / 2
-    bound = float(hoeffding(n=n, delta=delta))
-    plain = (
-        f"with {n:,} {which} rows a share such as {example} is known to about +-{100 * margin:.2g} percentage points"
+    said = (
+        f"with {n:,} {which} rows a share such as {example} is known to about +-{100 * margin:.2g} points; "
+        f"+-{100 * MARGIN:g} needs {share:,}"
     )
-    said = f"{plain} (any loss between 0 and 1 to +-{fmt(min(1.0, bound), 2)}, by Hoeffding's bound); {needs}"
     severity = "serious" if n < 30 else "warning"
     return Check(
         code,

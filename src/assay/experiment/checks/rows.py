@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -62,7 +63,7 @@ def ids(facts: Facts) -> Check:
             "info",
             said,
             tuple(known),
-            "set its kind (kinds={...} or --kind) if it is a measurement",
+            "set its kind if it is a measurement (--kind COLUMN=number)",
         )
     how = verb(like, "differs in nearly every row but is", "differ in nearly every row but are")
     said = f"{listed(like)} {how} used as {_kinds(facts, like)}"
@@ -216,7 +217,8 @@ def groups(facts: Facts) -> Check:
         return passed(code, title, "serious", "no column looks like a group label")
     first, why = next(iter(found.items()))
     said = f"{listed(found)}: {why}"
-    remedy = f"if rows with the same {first!r} are alike, pass group={first!r}; otherwise scores are too optimistic"
+    use = f"--group {shlex.quote(first)}"
+    remedy = f"if rows with the same {first!r} are alike, use {use}; otherwise scores are too optimistic"
     return Check(code, title, "found", "serious", said, tuple(found), remedy)
 
 

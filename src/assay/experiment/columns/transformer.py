@@ -26,6 +26,7 @@ from assay.constraints import instance_of
 from assay.errors import DataError, ParameterError
 from assay.experiment.columns.cells import Cells, as_frame
 from assay.experiment.columns.dates import PARTS
+from assay.experiment.columns.encoded import remember
 from assay.experiment.columns.encoders import GAP, OTHER, Levels, Numbers
 from assay.experiment.columns.text import Words
 from assay.experiment.table.kinds import KINDS
@@ -87,12 +88,18 @@ class Columns(Stateful, TransformerMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn medians, spreads, levels and words from the rows of a frame; `y` is not looked at."""
         self._learn(self._start(X))
+        self._tell()
         return self
+
+    def _tell(self) -> None:
+        """Let messages of the learner behind use the names of the columns."""
+        remember(() if self.encode == "native" else self._names)
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """The same as fit and then transform, reading the cells once."""
         cells = self._start(X)
         self._learn(cells)
+        self._tell()
         return self._emit(cells)
 
     def transform(self, X: Any) -> Any:
@@ -123,6 +130,7 @@ class Columns(Stateful, TransformerMixin, BaseEstimator):
         return {str(name): kind for name, kind in self.kinds.items()}
 
     def _start(self, X: Any) -> Cells:
+        remember(())
         self._check_parameters()
         kinds = self._kinds()
         frame = as_frame(X, np.array(list(kinds), dtype=object))

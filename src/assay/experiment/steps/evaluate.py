@@ -27,13 +27,13 @@ from assay.experiment.plan import Plan
 from assay.experiment.state import Context, Parted, StudyState, TrainingData, made
 from assay.experiment.storage.journal import Journal
 from assay.experiment.test_set.seal import row_digests
-from assay.experiment.warned import collected, tally
+from assay.experiment.warned import collected, tally, with_names
 from assay.metrics import get_metric
 from assay.metrics.definition import Metric
 from assay.numerics.threads import workers
 from assay.resampling import Folds, TimeFolds, scheme_of, splits_of
 
-__all__ = ["estimator_of", "evaluate", "refit", "shares_of", "training_data"]
+__all__ = ["estimator_of", "evaluate", "refit", "shares_of", "training_data", "validate_one"]
 
 Array = np.ndarray
 WORTH = 2e11
@@ -176,6 +176,13 @@ def _board(plan: Plan, data: TrainingData, journal: Journal, context: Context) -
     )
 
 
+def validate_one(plan: Plan, data: TrainingData, name: str, journal: Journal, context: Context) -> Validation:
+    """One learner on all folds, each kept in the journal."""
+    learner = next(one for one in data.learners if one.name == name)
+    outcomes = _folds(plan, data, learner, journal, shares_of(plan, data, context.n_jobs), context)
+    return _validation(plan, data, learner, outcomes)
+
+
 def _refuse_large(learner: Learner, columns: int, classes: Array | None) -> None:
     """Refuse a learner whose matrices would not fit: a process that takes all memory is killed without a message."""
     needed = learner.memory(columns, 0 if classes is None else len(classes))
@@ -218,7 +225,7 @@ def _fold(estimator: Any, rows: Rows, splits: Any, needs: Mapping[str, Metric], 
     """The outcome of a fold: predictions, the settings that a search chose, seconds and warnings."""
     start = perf_counter()
     train, test = splits[k]
-    with collected() as warned:
+    with collected() as warned, with_names():
         predicted, model = fit_fold(estimator, rows, train, test, needs, label=name, where=f"fold {k}", spared=True)
     chosen = {str(key): _plain(value) for key, value in getattr(model, "best_params_", {}).items()}
     labels = {need: _portable(one, rows.classes) if need == "labels" else one for need, one in predicted.items()}
@@ -252,10 +259,11 @@ def refit(plan: Plan, data: TrainingData, name: str, n_jobs: int | None = None) 
     """The named learner with its search, fitted to all training rows; what is left is the chosen pipeline."""
     learner = next(one for one in data.learners if one.name == name)
     threads = workers(-1 if n_jobs is None else n_jobs)
-    try:
-        model = fit_rows(estimator_of(plan, data, learner, threads), data.rows)
-    except Exception as error:
-        raise blame(error, name, "the fit to all training rows") from error
+    with with_names():
+        try:
+            model = fit_rows(estimator_of(plan, data, learner, threads), data.rows)
+        except Exception as error:
+            raise blame(error, name, "the fit to all training rows") from error
     made = getattr(model, "best_estimator_", model)
     if learner.own and "model__n_jobs" in made.get_params():
         made.set_params(model__n_jobs=None)  # the cores of this machine are no part of the model

@@ -1,7 +1,8 @@
 """Opening the test set: predictions first, then the ledger's record of the look, and only then a score.
 
 If the record cannot be written there is no score. One primary metric carries the level of the look; the others are
-told beside it. A look beyond the plan is answered by the Ladder alone.
+told beside it. The baseline, fitted to the same training rows, predicts the same test rows inside the same look, and
+one test compares the two. A look beyond the plan is answered by the Ladder alone, without baseline or test.
 """
 
 from __future__ import annotations
@@ -13,19 +14,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from assay.errors import DataError
+from assay.errors import AssayError, DataError
 from assay.evaluation.learner import predictions
 from assay.experiment.checks.shift import compare_parts
 from assay.experiment.events import LookRecorded, StepBegan
 from assay.experiment.outcome import Opened
+from assay.experiment.panel import BASELINE
 from assay.experiment.plan import Plan
 from assay.experiment.record import predictions_digest
 from assay.experiment.state import Context, Parted, StudyState, TrainingData, made
+from assay.experiment.steps.evaluate import refit
+from assay.experiment.test_set.against_baseline import BaselineTest, against_baseline
+from assay.experiment.test_set.digests import row_digests
 from assay.experiment.test_set.grouped import grouped_interval
 from assay.experiment.test_set.ladder import Release
 from assay.experiment.test_set.looks import Look, opened_rows_in, record_look
 from assay.experiment.test_set.releases import release
 from assay.experiment.test_set.vault import Vault
+from assay.experiment.warned import collected
 from assay.experiment.wording import tail_notes
 from assay.inference import TailDiagnosis
 from assay.metrics import get_metric
@@ -75,11 +81,27 @@ def _open(state: StudyState, context: Context) -> Opened:
     parts = compare_parts(_one_each(parted.train, plan.group), _one_each(test, plan.group), kinds)
     tail = _tail(plan, data, y, predicted) if plan.metric in intervals else None
     notes = (*look.notes, *_notes(plan, parted, context, look))
+    figures, compared, why = (
+        ({}, None, ()) if look.level is None else _baseline(state, context, test, y, predicted, look)
+    )
+    notes += why
     if tail is not None:
         notes += tuple(tail_notes(get_metric(plan.metric), tail))
     answer = released if look.beyond else None
     return Opened(
-        parted.name, plan.metric, intervals, answer, look, y, predicted, data.rows.classes, notes, parts, tail
+        parted.name,
+        plan.metric,
+        intervals,
+        answer,
+        look,
+        y,
+        predicted,
+        data.rows.classes,
+        notes,
+        parts,
+        tail,
+        figures,
+        compared,
     )
 
 
@@ -122,20 +144,61 @@ def _intervals(
             else:
                 interval = grouped_interval(metric, y, values, test[plan.group], level=level, **options)
         except DataError as error:  # the look is taken; what it cannot tell is a result as well
-            interval = _without_interval(metric, y, values, level, error, options)
+            interval = _without_interval(metric, y, values, level, options, error.what)
         intervals[metric.name] = replace(interval, estimand=f"{metric.name} of {name} on {where}")
     return intervals
 
 
 def _without_interval(
-    metric: Metric, y: Array, said: Array, level: float, error: DataError, options: dict[str, Any]
+    metric: Metric, y: Array, said: Array, level: float, options: dict[str, Any], why: str = ""
 ) -> Interval:
     """The figure with the whole range as its interval, where these predictions leave the metric without one."""
     try:
         value = float(metric(y, said, **options))
     except DataError:
         value = float("nan")
-    return Interval(value, *metric.range, level, f"whole range ({error.what})", y.size, metric.name)
+    return Interval(value, *metric.range, level, f"whole range ({why})", y.size, metric.name)
+
+
+def _baseline(
+    state: StudyState, context: Context, test: pd.DataFrame, y: Array, predicted: dict[str, Array], look: Look
+) -> tuple[dict[str, float], BaselineTest | None, tuple[str, ...]]:
+    """The figures of the baseline on the test rows, the test of the selected learner against it, and why there is none.
+
+    With the baseline selected there is nothing to test.
+    """
+    plan, data, chosen = state.plan, made(state.training), made(state.fitted).selection.name
+    try:
+        with one_blas_thread(), collected():
+            guess = _predict(plan, data, refit(plan, data, BASELINE, context.n_jobs), test)
+    except AssayError as error:
+        return {}, None, (f"the selected learner is not compared with the baseline: {error.what}",)
+    figures = {}
+    for metric in data.metrics:
+        if metric.needs in guess and metric.needs in predicted:
+            found = _without_interval(
+                metric, y, guess[metric.needs], plan.level, class_options(metric, data.rows.classes)
+            )
+            figures[metric.name] = found.estimate
+    if chosen == BASELINE:
+        return figures, None, ()
+    metric = get_metric(plan.metric)
+    order = np.argsort(row_digests(test, made(state.parted).sealed.seal.columns), kind="stable")
+    try:
+        compared = against_baseline(
+            metric,
+            y[order],
+            predicted[metric.needs][order],
+            guess[metric.needs][order],
+            name=chosen,
+            level=float(look.level or 0),
+            groups=None if plan.group is None else test[plan.group].to_numpy()[order],
+            random_state=plan.seed,
+            **class_options(metric, data.rows.classes),
+        )
+    except DataError as error:
+        return figures, None, (f"{chosen} cannot be compared with the baseline on the test rows: {error.what}",)
+    return figures, compared, ()
 
 
 def _tail(plan: Plan, data: TrainingData, y: Array, predicted: dict[str, Array]) -> TailDiagnosis | None:
@@ -186,12 +249,15 @@ def _record(state: StudyState, context: Context) -> None:
     """Write down what was selected and found, once."""
     name = made(state.parted).name
     intervals = {} if state.opened is None else state.opened.intervals
-    body = {
+    body: dict[str, Any] = {
         "selected": made(state.fitted).selection.name,
         "fitted": predictions_digest(state),
         "test": None if state.opened is None else {name: one.estimate for name, one in intervals.items()},
         "limits": {name: [one.lower, one.upper] for name, one in intervals.items()},
     }
+    if state.opened is not None and state.opened.against_baseline is not None:
+        found = state.opened.against_baseline
+        body["against_baseline"] = [found.difference, found.lower, found.upper, found.p_value, found.level]
     earlier = context.ledger.entries("result", name)
     # A version that recorded less is not contradicted by this one.
     if not earlier or any(body.get(key) != value for key, value in earlier[-1].body.items()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import numpy as np
 
 from assay import __version__
 from assay.errors import UntrustedError
+from assay.evaluation import Validation
+from assay.evaluation.learner import Rows
 from assay.experiment import record
 from assay.experiment.events import StepBegan
 from assay.experiment.model_file import save_model
@@ -20,7 +23,7 @@ from assay.experiment.storage import canonical_json
 from assay.experiment.storage.files import make_folder, write_beside
 from assay.upcalls import upcall
 
-__all__ = ["publish", "save"]
+__all__ = ["publish", "save", "write_model"]
 
 EVERY_ROW_ONCE = ("k-fold", "repeated k-fold", "5x2", "leave-one-out")
 
@@ -63,10 +66,24 @@ def publish(state: StudyState, context: Context) -> StudyState:
 
 def save(state: StudyState, context: Context, path: Path) -> str:
     """Write the fitted model with what predictions need; the SHA-256 of the file."""
-    plan, fitted, rows = state.plan, made(state.fitted), made(state.training).rows
+    fitted = made(state.fitted)
     chosen = made(state.leaderboard).results[fitted.selection.name]
+    return write_model(state, context, path, fitted.model, made(state.training).rows, chosen)
+
+
+def write_model(
+    state: StudyState,
+    context: Context,
+    path: Path,
+    model: Any,
+    rows: Rows,
+    chosen: Validation,
+    about: Mapping[str, Any] | None = None,
+) -> str:
+    """Write a model fitted to `rows`, with its out-of-fold predictions of them; `about` adds to the metadata."""
+    plan = state.plan
     parts: dict[str, Any] = {
-        "pipeline": fitted.model,
+        "pipeline": model,
         "task": plan.task,
         "target": plan.target,
         "kinds": {name: plan.kinds[name] for name in plan.features},
@@ -76,6 +93,7 @@ def save(state: StudyState, context: Context, path: Path) -> str:
             "version": __version__,
             "level": plan.level,
             "ledger_head": context.ledger.head(),
+            **(about or {}),
         },
     }
     whole = chosen.scheme.kind in EVERY_ROW_ONCE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
     task = infer_task(y, kind) if options.task == "auto" else options.task
     if task == "regression" and y.dtype.kind not in "biuf":
         what = f"the target {target!r} has kind {kind}, not number"
-        remedy = f"predict classes (task), or, if it contains numbers, pass kinds={{{target!r}: 'number'}}"
+        remedy = f"if it contains numbers, set its kind (--kind {shlex.quote(target)}=number); else predict classes"
         raise DataError(what, remedy=remedy, option=("task", "classification"))
     primary, also = metrics_for(task, y, options.metric)
     plan = Plan(

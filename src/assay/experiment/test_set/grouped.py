@@ -38,7 +38,7 @@ from assay.metrics.regression import quantile_level
 from assay.metrics.tails import loss_behind
 from assay.results import Interval
 
-__all__ = ["BLOCKS", "grouped_interval"]
+__all__ = ["BLOCKS", "blocks_of", "grouped_interval"]
 
 Array = np.ndarray
 BLOCKS = 200
@@ -72,7 +72,7 @@ def grouped_interval(
         return Interval(theta, low, high, level, "one group, which says nothing about other groups", count, metric.name)
     if quantile_level(metric) is not None:
         return _woodruff(metric, y, predicted, codes, level, options)
-    blocks = _blocks(codes, count, most)
+    blocks = blocks_of(codes, most)
     try:
         without = np.array(
             [float(metric(y[blocks != g], predicted[blocks != g], **options)) for g in range(int(blocks.max()) + 1)]
@@ -109,8 +109,9 @@ def _woodruff(
     return Interval(theta, lower, upper, level, "order statistics over groups", sizes.size, metric.name)
 
 
-def _blocks(codes: Array, count: int, most: int) -> Array:
+def blocks_of(codes: Array, most: int = BLOCKS) -> Array:
     """The block of each row: its group, or groups dealt to blocks, the largest first and back and forth."""
+    count = int(codes.max()) + 1
     if count <= most:
         return codes
     order = np.argsort(-np.bincount(codes, minlength=count), kind="stable")

@@ -33,6 +33,7 @@ from assay.experiment.storage.ledger import Entry, Ledger, Transaction
 from assay.experiment.test_set.digests import Digests, canonical
 from assay.experiment.test_set.related_rows import KnownRows, relatives
 from assay.experiment.test_set.seal import Seal
+from assay.experiment.test_set.used_rows import used_rows, used_up
 from assay.results import Result
 
 __all__ = ["EarlierLook", "Look", "looks_at", "opened_rows", "opened_rows_in", "plan_level", "record_look"]
@@ -228,6 +229,9 @@ def record_look(
     known = _known(ledger, rows, test, predictions, study)
     if known is not None:
         return known
+    used, studies = used_rows(ledger, rows)
+    if used.any():
+        raise used_up(int(used.sum()), studies, "of these test rows")
     with ledger.transaction() as writer:
         earlier = tuple(looks_at(writer, test, predictions, among=rows))
         for look in earlier:

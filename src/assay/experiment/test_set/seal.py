@@ -37,7 +37,8 @@ from assay.experiment.test_set.digests import (
     uniform,
 )
 from assay.experiment.test_set.following import alike, changed, old_sides, sentences, whole_groups
-from assay.experiment.test_set.related_rows import Relative, relatives
+from assay.experiment.test_set.related_rows import KnownRows, Relative, relatives
+from assay.experiment.test_set.used_rows import used_rows, used_up
 from assay.resampling import Holdout
 from assay.results import Result
 
@@ -262,13 +263,21 @@ def seal_rows(
     found = _recognised(ledger, content) if given is None else []
     with ledger.transaction() as writer:
         earlier = _known(writer, content if given is None else given)
+        used, studies = used_rows(writer, KnownRows(writer, content if given is None else given), found)
+        if given is not None and used.any():
+            raise used_up(int(used.sum()), studies, "rows of the test file")
         if earlier and reason is None and not found:
             shared = _share(earlier, content, given, by, key, share)
-            return replace(shared, notes=tuple(sentences(writer, shared.entry)))
-        salt = str(max(int(old.salt or 0) for old, _, _ in earlier) + 1) if earlier else ""
-        seal, train, rows = _make(content, given, by, key, named, target, task, share, salt)
-        if found and reason is None:
-            seal, train, rows = _follow(seal, content, found, share)
+            if given is not None or not used[shared.test].any():
+                return replace(shared, notes=tuple(sentences(writer, shared.entry)))
+            seal, train, rows = shared.seal, shared.train, shared.test
+        else:
+            salt = str(max(int(old.salt or 0) for old, _, _ in earlier) + 1) if earlier else ""
+            seal, train, rows = _make(content, given, by, key, named, target, task, share, salt)
+            if found and reason is None:
+                seal, train, rows = _follow(seal, content, found, share)
+        if given is None and used[rows].any():
+            seal, train, rows = _spare(seal, content, used, studies)
         body = {**seal.state(), "reason": reason, "after": [old.id for old, _, _ in earlier]}
         if given is None:  # the rows of a test file are compared when they are looked at
             body |= {"n_kept": seal.kept.size, "recognised": [one.state() for one in found]}
@@ -314,6 +323,25 @@ def _follow(seal: Seal, content: Digests, found: list[Relative], share: float | 
     chosen = np.isin(digests, digests[chosen])  # rows that have become equal stay together
     _refuse_one_sided(chosen, seal)
     seal = replace(seal, follows=str(old["id"]), kept=freeze(np.unique(digests[rows & ~chosen])))
+    return _finish(seal, digests, chosen), np.flatnonzero(~chosen), np.flatnonzero(chosen)
+
+
+def _spare(seal: Seal, content: Digests, used: Array, studies: list[str]) -> tuple[Seal, Array, Array]:
+    """The seal, with rows that a final model was fitted to as training rows, and with them their groups or times."""
+    digests, chosen = content.on(seal.columns), _side(seal, content)
+    if seal.by == "time":
+        when = times(content.frame, str(seal.key))
+        last = when[used].max()
+        chosen &= when > last
+        seal = replace(seal, cut=max(made for made in (seal.cut, last.item()) if made is not None))
+    elif seal.by == "group":
+        codes, _ = pd.factorize(labels(column_of(content.frame, str(seal.key)), str(seal.key)))
+        chosen &= ~(np.bincount(codes, weights=used) > 0)[codes]
+    kept = used | (~chosen & _side(seal, content))
+    chosen &= ~np.isin(digests, digests[kept])
+    if not chosen.any():
+        raise used_up(int(used.sum()), studies, "rows of this table")
+    seal = replace(seal, follows=seal.id, kept=freeze(np.union1d(seal.kept, digests[kept])))
     return _finish(seal, digests, chosen), np.flatnonzero(~chosen), np.flatnonzero(chosen)
 
 

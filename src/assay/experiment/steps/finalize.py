@@ -1,0 +1,133 @@
+"""Finalizing: after the look, the selected recipe is fitted to all rows, training and test rows together.
+
+The recipe is the learner with its preprocessing and its search: the search runs again, so settings may change. Limits
+of predictions are made again by cross-fitting on all rows. No row is left to judge the final model by: the figure of
+the test set is that of the recipe fitted to the training rows. The ledger records that the rows were used, and from
+then on none of them is sealed as a test row again (`test_set.used_rows`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from assay.errors import SealError
+from assay.experiment.events import StepBegan
+from assay.experiment.state import Context, StudyState, made
+from assay.experiment.steps.evaluate import refit, training_data, validate_one
+from assay.experiment.steps.publish import write_model
+from assay.experiment.storage.files import make_folder
+from assay.experiment.storage.journal import Journal
+from assay.experiment.test_set.digests import row_digests
+from assay.experiment.test_set.used_rows import record_used
+from assay.experiment.test_set.vault import Vault
+from assay.experiment.warned import collected
+from assay.numerics.threads import one_blas_thread
+from assay.results import Interval, Result
+
+__all__ = ["FINAL", "OF_THE_RECIPE", "Final", "finalize"]
+
+FINAL = "model-final.assay"
+OF_THE_RECIPE = "of the recipe fitted to the training rows"
+"""What the figure of the test set is a figure of, once a model is fitted to all rows."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Final(Result):
+    """The selected recipe, fitted to all rows of a study.
+
+    | field      | meaning                                                                            |
+    |------------|------------------------------------------------------------------------------------|
+    | study      | its name                                                                           |
+    | selected   | the learner                                                                        |
+    | n_train, n_test | rows of the earlier fit, and those that were added                            |
+    | before, after | settings that the search chose on the training rows, and on all rows            |
+    | metric, figure | the figure of the test set, before these rows were used; None after an unplanned look |
+    | warnings   | what the learner warned of                                                         |
+    | path, checksum | the model file and its SHA-256                                                 |
+    | model      | the fitted pipeline                                                                |
+    """
+
+    study: str
+    selected: str
+    n_train: int
+    n_test: int
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
+    metric: str
+    figure: Interval | None
+    warnings: tuple[str, ...]
+    path: str
+    checksum: str
+    model: Any
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per setting: as chosen on the training rows, and on all rows."""
+        names = list(dict.fromkeys([*self.before, *self.after]))
+        rows = {name: {"training rows": self.before.get(name), "all rows": self.after.get(name)} for name in names}
+        frame = pd.DataFrame.from_dict(rows, orient="index", columns=["training rows", "all rows"], dtype=object)
+        return frame.rename_axis("setting")
+
+    def __str__(self) -> str:
+        title = f"{self.selected}, fitted to all {self.n_train + self.n_test:,} rows of study {self.study}: {self.path}"
+        told = [f"{name}: {row.iloc[0]} on the training rows, {row.iloc[1]} on all" for name, row in self._settings()]
+        told += [] if self.figure is None else [f"{self.figure}: {OF_THE_RECIPE}"]
+        return "\n".join([title, *told])
+
+    def _settings(self) -> list[tuple[Any, pd.Series]]:
+        return list(self.to_frame().iterrows())
+
+
+def finalize(state: StudyState, context: Context, folder: Path) -> Final:
+    """Fit the selected recipe to all rows and write `model-final.assay`; refused before the look."""
+    parted, fitted, opened = made(state.parted), made(state.fitted), state.opened
+    name = fitted.selection.name
+    if opened is None:
+        what = f"study {parted.name} has not been opened, and a model fitted to its test rows leaves nothing to open"
+        raise SealError(what, remedy=f"open the test set first: assay open {parted.name}")
+    context.emit(StepBegan("finalize", f"fitting {name} to all rows"))
+    make_folder(folder)
+    test = Vault(parted.name).read(parted.vault)
+    every = pd.concat([parted.train, test], ignore_index=True)
+    data = training_data(state.plan, replace(parted, train=every))
+    with one_blas_thread(), collected() as warned:
+        model = refit(state.plan, data, name, context.n_jobs)
+    journal = Journal(parted.folder / "journal-final.db")
+    validation = validate_one(state.plan, data, name, journal, replace(context, deadline=None))
+    record_used(context.ledger, parted.sealed.seal.columns, row_digests(every, parted.sealed.seal.columns), parted.name)
+    tuned = (made(state.leaderboard).settings.get(name) or [{}])[0]
+    before, after = (_settings(one, tuned) for one in (fitted.model, model))
+    path, about = folder / FINAL, {"fitted_to": "training and test rows", "test_figure": OF_THE_RECIPE}
+    checksum = write_model(state, context, path, model, data.rows, validation, about)
+    context.ledger.append("files", {"files": {"final model": checksum}}, parted.name)
+    figure = opened.intervals.get(opened.primary)
+    if figure is not None:
+        figure = replace(figure, estimand=f"{figure.estimand}, {OF_THE_RECIPE}")
+    counts = (len(parted.train), int(np.shape(test)[0]))
+    return Final(
+        parted.name,
+        name,
+        *counts,
+        before,
+        after,
+        opened.primary,
+        figure,
+        tuple(warned),
+        str(path),
+        checksum,
+        model,
+    )
+
+
+def _settings(model: Any, tuned: Mapping[str, Any]) -> dict[str, Any]:
+    """What the search chose; of learners that tune themselves, what they found."""
+    params = model.get_params()
+    chosen = {one.removeprefix("model__"): params[one] for one in tuned if one in params}
+    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    own = {one: getattr(last, one, None) for one in ("alpha_", "l1_ratio_")}
+    return chosen | {one: float(value) for one, value in own.items() if value is not None and np.ndim(value) == 0}
