@@ -666,5 +666,6 @@ def test_an_update_by_the_counts_of_another_model_is_refused(counts):
 def test_batches_do_not_go_on_from_a_model_of_another_kind(change):
     X = np.random.default_rng(0).normal(size=(30, 1))
     model = GaussianHMM(2, random_state=0).fit(X).set_params(**change)
-    with pytest.raises(ParameterError, match="the last fit had 2 states, covariance_type = 'full'; start from a new model"):
+    last = "the last fit had 2 states, covariance_type = 'full'; start from a new model"
+    with pytest.raises(ParameterError, match=last):
         model.partial_fit(X)

@@ -376,7 +376,8 @@ def test_names_and_ranges_are_written_for_people() -> None:
     assert "the text '" in said(lambda: DecisionTreeRegressor().fit(X, labels))
     weights = {np.str_("none"): 1.0}
     assert "names 'none'" in said(lambda: DecisionTreeClassifier(class_weight=weights).fit(X, labels))
-    assert "names the unknown column 'none'" in said(lambda: DecisionTreeRegressor(categorical_features=np.array(["none"])).fit(X, y))
+    unknown = DecisionTreeRegressor(categorical_features=np.array(["none"]))
+    assert "names the unknown column 'none'" in said(lambda: unknown.fit(X, y))
     assert type(DecisionTreeClassifier().fit(X, labels).rules()[0].value) is str
 
 

@@ -48,7 +48,8 @@ def explain(error: object, where: str, done: str) -> LedgerError:
     """The error of a database, in one sentence: what could not be `done` to the ledger at `where`, and the remedy.
 
     >>> print(explain(sqlite3.OperationalError("database or disk is full"), "ledger.db", "written"))
-    ledger.db cannot be written because the disk is full; free some disk space and try again; nothing already written is lost
+    ledger.db cannot be written because the disk is full; free some disk space and try again; nothing already written is
+    lost
     """
     name, words = getattr(error, "sqlite_errorname", ""), str(error)
     for marks, why, remedy in TROUBLES:
