@@ -100,7 +100,7 @@ def test_the_test_rows_are_out_of_reach_until_the_set_is_opened(monkeypatch):
     study = Study(frame, "y", learners=LINES)
     study.finish(open_test=False)
     held = set(map(tuple, frame[["a", "b", "c"]].to_numpy())) - set(map(tuple, study.rows[["a", "b", "c"]].to_numpy()))
-    assert len(held) == study.n_test == 60
+    assert len(held) == study.n_test == 30
     assert study.table is None
     assert "still sealed" in study.verdict()
     with pytest.raises(AssertionError, match="before the test set"):

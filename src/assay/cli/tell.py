@@ -109,6 +109,8 @@ def seal(study: Any, explain: bool = False) -> None:
     since = f", the same rows as on {study.sealed.entry.created[:10]}" if study.sealed.shared else ""
     told = f"{study.n_test:,} of {n:,} rows are sealed as test rows: {how}{since}."
     out.lines([f"{told} {len(study.rows):,} rows are left for training."])
+    if study.sealed.why:
+        out.lines([_sentence(study.sealed.why)])
     out.lines(f"note: {note}" for note in study.notes)
     _explain("seal", explain, f"{study.sealed}.")
 

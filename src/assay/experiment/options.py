@@ -168,6 +168,13 @@ class Options:
     test_size: float | str = _option(
         "auto", "Fraction of rows in the test set, or auto.", TEST, "SHARE", range='"auto", (0, 1)', parse=share
     )
+    margin: float | None = _option(
+        None,
+        "Precision that --test-size auto aims at (default: 0.05 for rates, 0.1 of the figure in regression).",
+        TEST,
+        "M",
+        range="(0, 1)",
+    )
     test: Any = _option(None, "A separate file with the test rows.", TEST, "FILE", range="a file or a data frame")
     looks: int = _option(1, "Planned looks at the test set; more looks mean wider intervals.", TEST, "K", least=1)
     open_test: bool = _option(True, "Leave the test set sealed.", TEST, range="True, False", flag="--no-open")
@@ -222,8 +229,10 @@ class Options:
             if about.least is not None and not _is_whole(value, about.least):
                 remedy = f"pass a whole number of at least {about.least}"
                 raise ParameterError(f"{name} = {value!r} is out of range", remedy=remedy)
-        if isinstance(self.level, bool) or not isinstance(self.level, int | float) or not 0 < self.level < 1:
-            raise ParameterError(f"level = {self.level!r} is out of range", remedy="pass a number between 0 and 1")
+        for name in ("level", *(() if self.margin is None else ("margin",))):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+                raise ParameterError(f"{name} = {value!r} is out of range", remedy="pass a number between 0 and 1")
         if self.n_jobs is not None and (not _is_whole(abs(self.n_jobs) if _is_int(self.n_jobs) else self.n_jobs, 1)):
             raise ParameterError(
                 f"n_jobs = {self.n_jobs!r} is out of range", remedy="pass None or a non-zero whole number"

@@ -88,6 +88,7 @@ def summary(state: StudyState, context: Context) -> dict[str, Any]:
         "target": plan.target,
         "n_train": len(made(state.parted).train),
         "n_test": made(state.parted).n_test,
+        "test_size": made(state.parted).sealed.why,
         "selected": chosen.name,
         "why": chosen.why,
         "better_than_baseline": state.beats_baseline(chosen.name),

@@ -84,6 +84,7 @@ class Asked:
     table: Table
     test: Table | None
     test_size: float | str
+    margin: float | None
     reseal: str | None
     config: str
 

@@ -54,7 +54,7 @@ class Study:
     >>> frame["y"] = frame["a"] + rng.normal(size=120)
     >>> study = Study(frame, "y", learners=["least squares"])
     >>> study.seal().seal.n_test
-    60
+    30
     >>> study.select().name
     'least squares'
     >>> study.open().primary

@@ -272,6 +272,7 @@ def _protocol(study: Study, told: dict[str, Any]) -> Part:
     rows = [
         ("Task", f"{plan.task} of {plan.target}"),
         ("Test rows", f"{study.n_test:,} of {len(study.rows) + study.n_test:,}, chosen by {ways[seal.by]}"),
+        *([("Why so many", sentence(study.sealed.why))] if study.sealed.why else []),
         ("Sealed", f"{study.sealed.entry.created[:19]}, seal {seal.id}" + (", shared" if study.sealed.shared else "")),
         ("Folds", f"{scheme}; preprocessing and tuning are fitted inside each fold"),
         ("Learners", f"{', '.join(plan.learners)} (simplest first), each {settings}"),

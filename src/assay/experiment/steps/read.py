@@ -39,4 +39,5 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
         **{name: getattr(options, name) for name in Plan.asked()},
     )
     config = config_text(None if plan.source == "frame" else plan.source, target, options)
-    return StudyState(plan, tuple(notes), asked=Asked(table, given, options.test_size, options.reseal, config))
+    asked = Asked(table, given, options.test_size, options.margin, options.reseal, config)
+    return StudyState(plan, tuple(notes), asked=asked)

@@ -24,6 +24,7 @@ from assay.experiment.state import Context, Parted, StudyState, made
 from assay.experiment.storage import canonical_json, home
 from assay.experiment.storage.files import write_beside
 from assay.experiment.test_set.seal import Seal, Sealed, row_digests, seal_rows
+from assay.experiment.test_set.size import Precision
 from assay.experiment.test_set.vault import Vault
 from assay.metrics import get_metric
 from assay.words import plural
@@ -45,6 +46,7 @@ def seal(state: StudyState, context: Context) -> StudyState:
         plan.target,
         plan.task,
         share=asked.test_size,
+        precision=Precision(asked.margin, plan.level, plan.metric),
         group=plan.group,
         time=plan.time,
         test=asked.test,
