@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from assay.errors import DataError, DataTypeError, ParameterError, SealError
 from assay.experiment.storage import Ledger
 from assay.experiment.test_set.digests import canonical, labels, uniform
+from assay.experiment.test_set.looks import record_look
 from assay.experiment.test_set.seal import Seal, known_seals, make_seal, row_digests, seal_rows, side
 from assay.experiment.test_set.size import Precision, choose_size
 from assay.experiment.test_set.vault import Vault
@@ -446,7 +447,7 @@ def test_another_seal_over_the_same_rows_needs_a_reason(ledger):
     frame = table()
     first = seal_rows(ledger, frame, "y", "classification", share=0.5)
     assert seal_rows(ledger, frame, "y", "classification", share=0.5).shared
-    for other in ({"share": 0.3}, {"time": "date"}, {"group": "zip"}, {"test": frame.iloc[:100]}):
+    for other in ({"share": 0.3}, {"test": frame.iloc[:100]}):
         with pytest.raises(SealError, match=r"sealed as test rows on .* pass reseal with the reason"):
             seal_rows(ledger, frame.iloc[100:] if "test" in other else frame, "y", "classification", **other)
     second = seal_rows(ledger, frame, "y", "classification", reason="the first was made with the wrong target")
@@ -478,6 +479,23 @@ def test_other_tables_share_nothing(ledger):
     sealed = table().iloc[make_seal(table(), "y", "classification")[2]]
     with pytest.raises(SealError, match="no training row is left"):
         seal_rows(ledger, sealed, "y", "classification")
+
+
+def test_a_group_may_be_declared_until_somebody_looks(ledger):
+    frame = table().assign(who=np.arange(300) // 3)
+    first = seal_rows(ledger, frame, "y", "classification")
+    grouped = seal_rows(ledger, frame, "y", "classification", group="who")
+    assert (grouped.shared, grouped.seal.by) == (False, "group")
+    assert grouped.entry.body["reason"] == "'who' was declared as group before any look"
+    known = np.count_nonzero(np.isin(grouped.test, first.train))
+    assert known == grouped.entry.body["scored"] > 0
+    assert grouped.notes[0].startswith(f"{known} of the {len(grouped.test)} test rows were training rows before")
+    assert seal_rows(ledger, frame, "y", "classification", group="who").shared
+    other = table(seed=5).assign(who=np.arange(300) // 3)
+    opened = seal_rows(ledger, other, "y", "classification")
+    record_look(ledger, opened.seal, other.iloc[opened.test], np.zeros(len(opened.test)))
+    with pytest.raises(SealError, match="pass reseal with the reason"):
+        seal_rows(ledger, other, "y", "classification", group="who")
 
 
 def test_a_seal_survives_the_ledger(ledger):

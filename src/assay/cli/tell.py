@@ -16,8 +16,6 @@ from assay.results import format_n
 
 __all__ = ["AFTER", "columns", "files", "verdict"]
 
-OPTIONS = {"groups": "group", "time": "time"}
-"""Checks whose remedy is an option with a column."""
 SHOWN = 12
 """Columns listed one by one; of a wider table only those that are not numeric."""
 
@@ -123,20 +121,20 @@ def checks(study: Any, explain: bool = False) -> None:
     passed = sum(check.status == "passed" for check in rest)
     out.heading(f"Checks: {out.count(len(found), 'finding') if found else 'nothing found'}, {passed} passed")
     for check in found:
-        _tell_check(study, check, option=OPTIONS.get(check.code))
+        _tell_check(study, check, check.option)
     others = ", ".join(f"{check.code} ({check.status})" for check in rest)
     _explain("checks", explain, f"Nothing found: {others}.")
 
 
-def _tell_check(study: Any, check: Any, option: str | None) -> None:
+def _tell_check(study: Any, check: Any, option: tuple[str, tuple[str, ...]] | None) -> None:
     """A finding, its remedy and, where the remedy is an option, the command to paste."""
     out.lines([f"{check.severity}: {check.title} [{check.code}]. {_sentence(check.detail)}"])
     if check.remedy:
         out.lines([f"Remedy: {check.remedy}."], indent=4)
-    value = MILDER.get(study.plan.metric) if option == "metric" else (*check.columns, "COLUMN")[0]
-    if option is not None and value is not None:
+    if option is not None:
+        name, values = option
         plan = study.plan
-        out.command(live.again(option, value, table=plan.source, target=plan.target), indent=4)
+        out.command(live.again(name, *values, table=plan.source, target=plan.target), indent=4)
 
 
 def leaderboard(study: Any, explain: bool = False) -> None:
@@ -227,7 +225,8 @@ def selection(study: Any, explain: bool = False) -> None:
     out.lines([chosen.why])
     for check in study.checks.found:
         if check.code == ERROR_TAIL:  # of the training rows, and before the look: only now may it change the metric
-            _tell_check(study, check, option=None if study.wishes.open_test else "metric")
+            milder = None if study.wishes.open_test else MILDER.get(study.plan.metric)
+            _tell_check(study, check, None if milder is None else ("metric", (milder,)))
     order = "Order of simplicity: " + ", ".join(study.plan.learners) + "."
     warned = (f"Warning from its fit to all training rows: {words}" for words in study.warned)
     _explain("selection", explain, order, *warned)

@@ -133,6 +133,9 @@ class Options:
         many=True,
         parse=kinds_of,
     )
+    drop: Sequence[str] = _option(
+        (), "Leave this column out; it still tells rows apart.", QUESTION, "COL", range="columns", many=True
+    )
     panel: str = _option("quick", "quick, standard or thorough.", JUDGING, "PANEL", choices=PANELS)
     learners: Sequence[str] = _option(
         (),

@@ -42,6 +42,7 @@ class Plan:
     |--------------------|------------------------------------------------------------------------------------------|
     | target, task       | what is predicted, "regression" or "classification"                                      |
     | kinds              | the kind of every column                                                                 |
+    | drop               | columns that are not learned from                                                        |
     | panel, learners    | the panel, and the names of its learners                                                 |
     | metric             | the primary metric, which carries the level and decides                                  |
     | also               | secondary metrics                                                                        |
@@ -59,6 +60,7 @@ class Plan:
     learners: tuple[str, ...]
     metric: str
     also: tuple[str, ...]
+    drop: tuple[str, ...] = ()
     cv: int = 10
     repeats: int = 1
     group: str | None = None
@@ -82,27 +84,33 @@ class Plan:
 
     @property
     def features(self) -> list[str]:
-        """The columns that may be used: all but the target and the groups."""
-        return [name for name in self.kinds if name not in (self.target, self.group)]
+        """The columns that may be used: all but the target, the groups and what is to be left out."""
+        return [name for name in self.kinds if name not in (self.target, self.group, *self.drop)]
 
     @classmethod
     def asked(cls) -> list[str]:
         """The fields that are options of the user's, as they are."""
-        own = {one.name for one in fields(Options)} - {"task", "kinds", "learners", "metric"}
+        own = {one.name for one in fields(Options)} - {"task", "kinds", "learners", "metric", "drop"}
         return [one.name for one in fields(cls) if one.name in own]
 
     def state(self) -> dict[str, Any]:
         """The plan in JSON types; kinds as pairs, for their order is the order of the columns and JSON has none."""
         told = asdict(self)
         pairs = [[name, kind] for name, kind in self.kinds.items()]
-        return {**told, "kinds": pairs, "learners": list(self.learners), "also": list(self.also)}
+        return {
+            **told,
+            "kinds": pairs,
+            "learners": list(self.learners),
+            "also": list(self.also),
+            "drop": list(self.drop),
+        }
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Plan:
         """The plan that `state` describes."""
-        told = {item.name: state[item.name] for item in fields(cls)}
-        kinds = dict(told["kinds"])
-        return cls(**{**told, "kinds": kinds, "learners": tuple(told["learners"]), "also": tuple(told["also"])})
+        told = {item.name: state[item.name] for item in fields(cls) if item.name in state}  # older ones have fewer
+        lists = {name: tuple(told[name]) for name in ("learners", "also", "drop") if name in told}
+        return cls(**{**told, **lists, "kinds": dict(told["kinds"])})
 
 
 def name_of(plan: Plan, seal: str, rows: str) -> str:

@@ -23,6 +23,7 @@ def check(state: StudyState, context: Context) -> StudyState:
         n_folds=plan.cv,
         group=plan.group,
         time=plan.time,
+        drop=plan.drop,
         level=plan.level,
         n_test=parted.n_test,
     )

@@ -19,7 +19,13 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
     """The first state of a study: the table, what its columns hold, and the plan."""
     context.emit(StepBegan("read", "reading the table"))
     table, given, notes = read_parts(
-        source, options.test, target, kinds=options.kinds, group=options.group, time=options.time
+        source,
+        options.test,
+        target,
+        kinds=options.kinds,
+        group=options.group,
+        time=options.time,
+        drop=tuple(options.drop),
     )
     y, kind = table.frame[target], table.kinds[target]
     task = infer_task(y, kind) if options.task == "auto" else options.task
@@ -35,6 +41,7 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
         learners=learners_of(task, options.panel, tuple(options.learners)),
         metric=primary,
         also=also,
+        drop=tuple(dict.fromkeys(options.drop)),
         source=str(source) if isinstance(source, str | Path) else "frame",
         **{name: getattr(options, name) for name in Plan.asked()},
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -25,7 +25,7 @@ from assay.experiment.table.reading import Raw, read_source
 from assay.results import Result
 from assay.words import plural, printable
 
-__all__ = ["KINDS", "Table", "read_table"]
+__all__ = ["KINDS", "Table", "nearest", "read_table"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -114,7 +114,7 @@ def read_table(source: Any, *, kinds: Mapping[str, str] | None = None, target: s
     names, notes = _names(raw)
     for name in [*wanted, *([target] if target is not None else [])]:
         if name not in names:
-            raise DataError(f"{raw.name} has no column {name!r}", remedy=_nearest(name, list(names)))
+            raise DataError(f"{raw.name} has no column {name!r}", remedy=nearest(name, list(names)))
     found = {
         name: settle(column, name, raw, wanted.get(name), target=name == target)
         for name, column in zip(names, raw.columns, strict=True)
@@ -137,7 +137,9 @@ def _check_kinds(kinds: Mapping[str, str] | None) -> dict[str, str]:
     return wanted
 
 
-def _nearest(name: str, names: list[str]) -> str:
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A remedy for an unknown name: the known one most like it, or the first few."""
+    names = list(known)
     close = get_close_matches(name, names[:2000], n=1, cutoff=0.6)
     if close:
         return f"did you mean {close[0]!r}?"

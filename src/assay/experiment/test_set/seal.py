@@ -245,7 +245,8 @@ def seal_rows(
     """Seal the rows of a table and record it, or share the seal these rows already have.
 
     Rows that are test rows of an earlier seal of the same kind stay so; asking for another kind or share, or giving a
-    `reason`, makes a new seal with a new salt, and that is recorded with the reason. Without one it is refused.
+    `reason`, makes a new seal with a new salt, and that is recorded with the reason. Without one it is refused, unless
+    a group or a time is declared, as the checks advise, for rows whose test set nobody has looked at.
 
     | parameter                   | default | range            | meaning                                  |
     |-----------------------------|---------|------------------|------------------------------------------|
@@ -272,6 +273,9 @@ def seal_rows(
     found = _recognised(ledger, content) if given is None else []
     with ledger.transaction() as writer:
         earlier = _known(writer, content if given is None else given)
+        declared = reason is None and not found and _only_declared(writer, earlier, by, key)
+        if declared:
+            reason = f"{key!r} was declared as {by} before any look"
         if earlier and reason is None and not found:
             shared = _share(earlier, content, given, by, key, share)
             return replace(shared, notes=tuple(sentences(writer, shared.entry)))
@@ -282,6 +286,8 @@ def seal_rows(
         body = {**seal.state(), "reason": reason, "after": [old.id for old, _, _ in earlier]}
         if size.why and seal.follows is None:
             body["why"] = size.why
+        if declared:
+            body["scored"] = int(np.count_nonzero(~_side(earlier[-1][0], content)[rows]))
         if given is None:  # the rows of a test file are compared when they are looked at
             body |= {"n_kept": seal.kept.size, "recognised": [one.state() for one in found]}
         blob = np.concatenate([seal.digests, seal.kept, *(one.pairs(digests) for one in found)])
@@ -423,6 +429,16 @@ def _known(ledger: Ledger | Transaction, content: Digests) -> list[tuple[Seal, E
             if shared:
                 found.append((seal, entry, shared))
     return found
+
+
+def _only_declared(
+    ledger: Ledger | Transaction, earlier: list[tuple[Seal, Entry, int]], by: str, key: str | None
+) -> bool:
+    """Whether all that changes is that a group or a time is declared, and no earlier seal has been opened."""
+    if not earlier or by not in ("group", "time") or any(old.by != "content" for old, _, _ in earlier):
+        return False
+    ids = {old.id for old, _, _ in earlier}
+    return not any(look.body["seal"] in ids for look in ledger.entries(kind="look"))
 
 
 def _share(
