@@ -243,7 +243,7 @@ def test_what_is_wrong_is_said_before_the_seal(home):
     with pytest.raises(DataError, match="not number"):
         run(classes(), "y", task="regression")
     with pytest.raises(DataError, match="too few"):
-        run(numbers(30), "y", cv=10, learners=["least squares"])
+        run(numbers(24), "y", cv=10, learners=["least squares"])
     with pytest.raises(DataError, match="cannot create"):
         run(classes(), "y", learners=["logistic"], out="/proc/nowhere/out")
     assert assay.experiment.Ledger().entries("look") == []

@@ -10,7 +10,7 @@ from typing import Any
 from assay.cli import live, out
 from assay.experiment.checks.tails import CODE as ERROR_TAIL
 from assay.experiment.panel import BASELINE
-from assay.experiment.wording import MEANING, apart, called, figure, limits, roughly
+from assay.experiment.wording import MEANING, apart, called, figure, limits, missing_cells, roughly
 from assay.metrics.tails import MILDER
 from assay.results import format_n
 
@@ -79,19 +79,27 @@ def columns(table: Any, target: str, explain: bool = False) -> None:
     """The kind of each column."""
     height, width = table.frame.shape
     out.heading(f"{table.name}: {out.count(height, 'row')}, {out.count(width, 'column')}, target {target!r}")
-    missing = dict(zip(table.frame.columns, table.frame.isna().to_numpy().sum(axis=0), strict=True))
     kinds = table.kinds
     few = explain or width <= SHOWN
     shown = [name for name in kinds if few or name == target or kinds[name] != "number"][: 60 if explain else SHOWN]
-    gaps = any(missing.values())
+    gaps = table.missing
     titles = {"column": "left", "kind": "left", **({"missing": "right"} if gaps else {}), "reason": "left"}
-    rows = [(name, kinds[name], *([missing[name] or ""] if gaps else []), table.reasons[name]) for name in shown]
+    rows = [(name, kinds[name], *([missing_cells(gaps, name)] if gaps else []), table.reasons[name]) for name in shown]
     out.table(titles, rows, cut=60)
     if len(shown) < width:
         rest = Counter(kinds[name] for name in kinds if name not in set(shown))
         told = ", ".join(f"{number:,} {kind}" for kind, number in rest.most_common())
         out.lines([f"and {out.count(width - len(shown), 'more column')} ({told})"])
-    _explain("columns", explain, "Where a kind is wrong, set it: --kind COLUMN=category")
+        others = [f"{name} {missing_cells(gaps, name)}" for name in gaps if name not in set(shown)]
+        if others:
+            more = "" if len(others) <= SHOWN else f" and {len(others) - SHOWN:,} more"
+            out.lines([f"missing cells: {', '.join(others[:SHOWN])}{more}"])
+    _explain(
+        "columns",
+        explain,
+        "Where a kind is wrong, set it: --kind COLUMN=category. "
+        "Where a text is wrongly read as missing, or not, say which texts are: --missing COLUMN=TEXT,TEXT",
+    )
 
 
 def seal(study: Any, explain: bool = False) -> None:

@@ -34,6 +34,7 @@ __all__ = [
     "kinds_of",
     "read_config",
     "share",
+    "texts_of",
     "with_options",
 ]
 
@@ -118,6 +119,19 @@ def kinds_of(pairs: Sequence[str]) -> dict[str, str]:
     return kinds
 
 
+def texts_of(rules: Sequence[str]) -> dict[str, list[str]]:
+    """TEXT,TEXT for every column ("*"), or COL=TEXT,TEXT for one.
+
+    >>> texts_of(["-,unknown", "basement=", "wall=None"])
+    {'*': ['-', 'unknown'], 'basement': [], 'wall': ['None']}
+    """
+    found: dict[str, list[str]] = {}
+    for rule in rules:
+        name, sign, texts = rule.rpartition("=")
+        found.setdefault(name if sign else "*", []).extend(text for text in texts.split(",") if text)
+    return found
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """What can be asked of a study; `declared` gives the sentences."""
@@ -132,6 +146,15 @@ class Options:
         flag="--kind",
         many=True,
         parse=kinds_of,
+    )
+    missing: Mapping[str, Sequence[str]] | None = _option(
+        None,
+        "Texts read as missing beside empty cells, in all columns or in one (COL= for none).",
+        QUESTION,
+        "[COL=]TEXT,...",
+        range='column, or "*" for all -> texts',
+        many=True,
+        parse=texts_of,
     )
     drop: Sequence[str] = _option(
         (), "Leave this column out; it still tells rows apart.", QUESTION, "COL", range="columns", many=True

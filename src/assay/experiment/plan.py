@@ -43,6 +43,7 @@ class Plan:
     | target, task       | what is predicted, "regression" or "classification"                                      |
     | kinds              | the kind of every column                                                                 |
     | drop               | columns that are not learned from                                                        |
+    | gaps               | by column, where they are not the usual ones: the texts that are read as missing         |
     | panel, learners    | the panel, and the names of its learners                                                 |
     | metric             | the primary metric, which carries the level and decides                                  |
     | also               | secondary metrics                                                                        |
@@ -61,6 +62,7 @@ class Plan:
     metric: str
     also: tuple[str, ...]
     drop: tuple[str, ...] = ()
+    gaps: Mapping[str, list[str]] = field(default_factory=dict)
     cv: int = 10
     repeats: int = 1
     group: str | None = None

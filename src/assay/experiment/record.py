@@ -100,6 +100,7 @@ def summary(state: StudyState, context: Context) -> dict[str, Any]:
         "look": None if opened is None else _look(opened),
         "stopped_by": [check.code for check in state.unanswered(context)],
         "checks": [_row(row) for row in made(state.checks).to_frame().reset_index().to_dict("records")],
+        "missing": {name: dict(texts) for name, texts in state.missing.items()},
         "notes": [*state.notes, *([] if state.published.unwritten is None else [" ".join(state.published.unwritten)])],
         "manifest": manifest(state, context),
         "report": state.published.files.get("report"),

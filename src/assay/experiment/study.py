@@ -227,6 +227,11 @@ class Study:
         return self._state.notes
 
     @property
+    def missing(self) -> dict[str, dict[str, int]]:
+        """By column: the texts that were read as missing and in how many cells of the table, "" for empty cells."""
+        return {name: dict(texts) for name, texts in self._state.missing.items()}
+
+    @property
     def name(self) -> str | None:
         """The study's name; None before its rows are sealed."""
         return None if self._state.parted is None else self._state.parted.name

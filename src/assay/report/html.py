@@ -165,7 +165,7 @@ def _columns(study: Study) -> Part:
             name,
             roles.get(name, "left out" if plan.kinds[name] == "id" else ""),
             plan.kinds[name],
-            percent(missing) if (missing := float(rows[name].isna().mean())) else "none",
+            _missing(rows[name], study.missing.get(name, {})),
             _range(rows[name], plan.kinds[name]),
         )
         for name in shown
@@ -248,6 +248,13 @@ def _about(study: Study) -> list[tuple[str, str, str]]:
 
 
 # The protocol.
+
+
+def _missing(cells: pd.Series, texts: dict[str, int]) -> str:
+    """The share of missing cells, and what was read as missing beside empty ones."""
+    held = ", ".join(repr(text) for text in texts if text)
+    share = float(cells.isna().mean())
+    return (percent(share) if share else "none") + (f" ({held})" if held else "")
 
 
 def _protocol(study: Study, told: dict[str, Any]) -> Part:

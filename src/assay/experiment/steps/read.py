@@ -26,6 +26,7 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
         group=options.group,
         time=options.time,
         drop=tuple(options.drop),
+        missing=options.missing,
     )
     y, kind = table.frame[target], table.kinds[target]
     task = infer_task(y, kind) if options.task == "auto" else options.task
@@ -41,10 +42,11 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
         learners=learners_of(task, options.panel, tuple(options.learners)),
         metric=primary,
         also=also,
+        gaps=dict(table.gaps),
         drop=tuple(dict.fromkeys(options.drop)),
         source=str(source) if isinstance(source, str | Path) else "frame",
         **{name: getattr(options, name) for name in Plan.asked()},
     )
     config = config_text(None if plan.source == "frame" else plan.source, target, options)
     asked = Asked(table, given, options.test_size, options.margin, options.reseal, config)
-    return StudyState(plan, tuple(notes), asked=asked)
+    return StudyState(plan, tuple(notes), missing=dict(table.missing), asked=asked)

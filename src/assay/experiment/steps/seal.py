@@ -58,6 +58,8 @@ def seal(state: StudyState, context: Context) -> StudyState:
         verb = "is" if len(train) == 1 else "are"
         what = f"{plural(len(train), 'training row')} {verb} too few for {plural(plan.cv, 'fold')}"
         raise DataError(what, remedy="use fewer folds or more rows")
+    # In the order of their digests, so that a sum over shuffled rows ends in the same digit.
+    test = test.iloc[np.argsort(row_digests(test, sealed.seal.columns), kind="stable")].reset_index(drop=True)
     _refuse_unscorable(plan, train, test)
     digests = row_digests(train, sealed.seal.columns)
     rows = hashlib.sha256(np.sort(digests).astype("<u8").tobytes()).hexdigest()
@@ -87,6 +89,7 @@ def _store(state: StudyState, context: Context, parted: Parted) -> Parted:
         "n_train": len(parted.train),
         "n_test": parted.n_test,
         "notes": list(state.notes),
+        "missing": {name: dict(texts) for name, texts in state.missing.items()},
         "version": __version__,
     }
     write_beside(parted.folder / "study.json", canonical_json.encode(body).encode())
@@ -108,7 +111,8 @@ def load(name: str, context: Context) -> StudyState:
     train = Vault("train", home() / "studies" / name).read(body["train"])
     hashes = _hashes(body["rows"], found, body["vault"])
     parted = Parted(name, sealed, train, body["n_test"], body["vault"], hashes)
-    return StudyState(Plan.from_state(body["plan"]), tuple(body["notes"]), done="seal", parted=parted)
+    plan, missing = Plan.from_state(body["plan"]), body.get("missing", {})
+    return StudyState(plan, tuple(body["notes"]), missing, done="seal", parted=parted)
 
 
 def stored_wishes(name: str) -> dict[str, Any]:

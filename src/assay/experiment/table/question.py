@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from assay.errors import DataError
-from assay.experiment.table.kinds import ID_NAME
-from assay.experiment.table.table import Table, nearest, read_table
+from assay.experiment.table.kinds import ID_NAME, MISSING
+from assay.experiment.table.table import EVERY, Table, nearest, read_table
 from assay.words import plural
 
 __all__ = ["read_parts"]
@@ -23,6 +23,7 @@ def read_parts(
     group: str | None = None,
     time: str | None = None,
     drop: tuple[str, ...] = (),
+    missing: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[Table, Table | None, list[str]]:
     """The table, the test rows that someone else made (None: there are none), and what should be known of both.
 
@@ -33,8 +34,9 @@ def read_parts(
     >>> len(table.frame), given, notes[-1]
     (2, None, '1 row without a target was left out')
     """
-    table = read_table(source, kinds=kinds, target=target)
-    given = None if test is None else read_table(test, kinds=kinds, target=target)
+    table = read_table(source, kinds=kinds, target=target, missing=missing)
+    rules = {EVERY: MISSING, **(missing or {}), **table.gaps}  # the test rows are read as the others were
+    given = None if test is None else read_table(test, kinds=kinds, target=target, missing=rules)
     notes = list(table.notes)
     table = _with_target(table, target, notes)
     given = None if given is None else _with_target(given, target, notes)
@@ -86,7 +88,7 @@ def _with_target(table: Table, target: str, notes: list[str]) -> Table:
     if words not in notes:
         notes.append(words)
     frame = table.frame.loc[there].reset_index(drop=True)
-    return Table(frame, table.kinds, table.reasons, table.name, table.notes)
+    return replace(table, frame=frame)
 
 
 def _refuse_dropped(table: Table, target: str, time: str | None, drop: tuple[str, ...]) -> None:
