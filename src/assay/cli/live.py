@@ -88,10 +88,11 @@ class Live:
     def expect(self, study: Any) -> None:
         """Take the declared cost of every learner on the study's training rows."""
         from assay.experiment.panel import panel
+        from assay.experiment.protocol import number_of_splits
 
         plan = study.plan
         shape = (len(study.rows), len(plan.features))
-        folds = plan.cv * plan.repeats
+        folds = number_of_splits(plan, len(study.rows))
         for learner in panel(plan.task, plan.panel, plan.learners):
             fits = learner.fits(plan.tuned, plan.exchangeable)
             self.work[learner.name] = folds * fits * (float(learner.cost(*shape)) + OVERHEAD)

@@ -23,6 +23,7 @@ __all__ = [
     "JUDGING",
     "OUTPUT",
     "PANELS",
+    "PROTOCOLS",
     "QUESTION",
     "TASKS",
     "TEST",
@@ -31,6 +32,7 @@ __all__ = [
     "config_text",
     "declared",
     "duration",
+    "folds_of",
     "kinds_of",
     "read_config",
     "share",
@@ -42,6 +44,7 @@ QUESTION, JUDGING, TEST, OUTPUT = "Data and task", "Evaluation", "The test set",
 TASKS = ("regression", "classification")
 PANELS = ("quick", "standard", "thorough")
 RULES = ("one-se", "best")
+PROTOCOLS = ("holdout", "loo", "5x2")
 CORRECTIONS = ("max-t", "holm", "bonferroni", "sidak", "hochberg", "bh", "by")
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -102,6 +105,15 @@ def duration(text: str) -> float:
     if not parts or "".join(number + unit for number, unit in parts) != plain or not all(u for _, u in parts[:-1]):
         raise ParameterError(f"--time-budget {text!r} is not a duration", remedy="write it as 90s, 10m or 1h30m")
     return sum(float(number) * UNITS[unit or "s"] for number, unit in parts)
+
+
+def folds_of(text: str) -> int | str:
+    """The number of folds, or the name of another protocol.
+
+    >>> folds_of("5"), folds_of("loo")
+    (5, 'loo')
+    """
+    return int(text) if text.strip().isdecimal() else text
 
 
 def kinds_of(pairs: Sequence[str]) -> dict[str, str]:
@@ -176,8 +188,25 @@ class Options:
         "METRIC",
         range="a metric",
     )
-    cv: int = _option(10, "Number of folds.", JUDGING, "K", least=2)
-    repeats: int = _option(1, "Repeats of the cross-validation, each with new folds.", JUDGING, "R", least=1)
+    cv: int | str = _option(
+        10,
+        "Number of folds, holdout, loo (leave one out) or 5x2.",
+        JUDGING,
+        "K",
+        range='from 2 on, "holdout", "loo", "5x2"',
+        parse=folds_of,
+    )
+    repeats: int = _option(1, "Repeats of folds or holdouts, each with new ones.", JUDGING, "R", least=1)
+    validation: float | None = _option(
+        None, "Share of all rows that --cv holdout validates on (default: 0.2).", JUDGING, "SHARE", range="(0, 1)"
+    )
+    refit: bool = _option(
+        True,
+        "Keep the model fitted without the validation rows of a holdout.",
+        JUDGING,
+        range="True, False",
+        flag="--no-refit",
+    )
     group: str | None = _option(
         None, "Never split rows with the same value in this column.", JUDGING, "COL", range="a column"
     )
@@ -255,7 +284,11 @@ class Options:
             if about.least is not None and not _is_whole(value, about.least):
                 remedy = f"pass a whole number of at least {about.least}"
                 raise ParameterError(f"{name} = {value!r} is out of range", remedy=remedy)
-        for name in ("level", *(() if self.margin is None else ("margin",))):
+        if self.cv not in PROTOCOLS and not _is_whole(self.cv, 2):
+            remedy = f"pass a whole number of at least 2, or one of {', '.join(PROTOCOLS)}"
+            raise ParameterError(f"cv = {self.cv!r} is out of range", remedy=remedy)
+        shares = [name for name in ("margin", "validation") if getattr(self, name) is not None]
+        for name in ("level", *shares):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
                 raise ParameterError(f"{name} = {value!r} is out of range", remedy="pass a number between 0 and 1")

@@ -47,7 +47,8 @@ class Plan:
     | panel, learners    | the panel, and the names of its learners                                                 |
     | metric             | the primary metric, which carries the level and decides                                  |
     | also               | secondary metrics                                                                        |
-    | cv, repeats        | folds and how often they are dealt                                                       |
+    | cv, repeats        | folds, or another protocol, and how often they are dealt                                 |
+    | validation, refit  | a holdout's share of all rows, and whether the model is fitted to these rows as well     |
     | group, time        | columns whose rows stay together, or whose order is kept                                 |
     | looks, level       | planned looks at the test set, and the level they share                                  |
     | select, correction | the rule of selection, the correction for the number of pairs                            |
@@ -63,8 +64,10 @@ class Plan:
     also: tuple[str, ...]
     drop: tuple[str, ...] = ()
     gaps: Mapping[str, list[str]] = field(default_factory=dict)
-    cv: int = 10
+    cv: int | str = 10
     repeats: int = 1
+    validation: float | None = None
+    refit: bool = True
     group: str | None = None
     time: str | None = None
     looks: int = 1

@@ -9,6 +9,7 @@ from assay.errors import DataError
 from assay.experiment.events import StepBegan
 from assay.experiment.options import Options, config_text
 from assay.experiment.plan import Plan, infer_task, learners_of, metrics_for
+from assay.experiment.protocol import refuse_protocol
 from assay.experiment.state import Asked, Context, StudyState
 from assay.experiment.table.question import read_parts
 
@@ -18,6 +19,8 @@ __all__ = ["read"]
 def read(source: Any, target: str, options: Options, context: Context) -> StudyState:
     """The first state of a study: the table, what its columns hold, and the plan."""
     context.emit(StepBegan("read", "reading the table"))
+    chosen = {name: getattr(options, name) for name in ("repeats", "validation", "refit", "time")}
+    refuse_protocol(options.cv, **chosen)
     table, given, notes = read_parts(
         source,
         options.test,

@@ -20,6 +20,7 @@ from assay.evaluation.learner import Rows, undefined
 from assay.experiment.events import StepBegan
 from assay.experiment.options import read_config
 from assay.experiment.plan import Plan, name_of
+from assay.experiment.protocol import folds_at_least
 from assay.experiment.state import Context, Parted, StudyState, made
 from assay.experiment.storage import canonical_json, home
 from assay.experiment.storage.files import write_beside
@@ -54,9 +55,10 @@ def seal(state: StudyState, context: Context) -> StudyState:
     )
     train = asked.table.frame.iloc[sealed.train].reset_index(drop=True)
     test = (asked.table if asked.test is None else asked.test).frame.iloc[sealed.test].reset_index(drop=True)
-    if len(train) < max(4, 2 * plan.cv):
+    folds = folds_at_least(plan)
+    if len(train) < max(4, 2 * folds):
         verb = "is" if len(train) == 1 else "are"
-        what = f"{plural(len(train), 'training row')} {verb} too few for {plural(plan.cv, 'fold')}"
+        what = f"{plural(len(train), 'training row')} {verb} too few for {plural(folds, 'fold')}"
         raise DataError(what, remedy="use fewer folds or more rows")
     # In the order of their digests, so that a sum over shuffled rows ends in the same digit.
     test = test.iloc[np.argsort(row_digests(test, sealed.seal.columns), kind="stable")].reset_index(drop=True)
