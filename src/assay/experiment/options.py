@@ -161,9 +161,9 @@ class Options:
     )
     missing: Mapping[str, Sequence[str]] | None = _option(
         None,
-        "Texts read as missing beside empty cells, in all columns or in one (COL= for none).",
+        "Texts read as missing beside empty cells, separated by commas, in all columns or in one (COL= for none).",
         QUESTION,
-        "[COL=]TEXT,...",
+        "[COL=]TEXTS",
         range='column, or "*" for all -> texts',
         many=True,
         parse=texts_of,

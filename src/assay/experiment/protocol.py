@@ -5,8 +5,8 @@
     loo        each row (each group, where rows come in groups) is tested by a model trained on all others
     5x2        five times two halves (Dietterich 1998, Neural Computation 10)
 
-In the order of time the parts follow the rows they are predicted from. A holdout's share is one of the whole table: with
-a test set of 0.2 and `validation` 0.1, learners are trained on 70% of it. O(n log n) per repeat.
+In the order of time the parts follow the rows they are predicted from. A holdout's share is one of the whole table:
+with a test set of 0.2 and `validation` 0.1, learners are trained on 70% of it. O(n log n) per repeat.
 """
 
 from __future__ import annotations
