@@ -125,3 +125,49 @@ def test_shares_that_leave_nothing_are_refused():
     study = assay.Study(numbers(), "y", cv="holdout", validation=0.6, test_size=0.5, learners=["least squares"])
     with pytest.raises(DataError, match="smaller share for validation"):
         study.leaderboard  # noqa: B018
+
+
+# Groups in the order of time.
+
+
+def visits(n=240):
+    """Groups of six rows that start one after the other and overlap in time."""
+    rng = np.random.default_rng(1)
+    who = np.arange(n) // 6
+    day = who * 2.0 + np.tile(np.arange(6), n // 6) * 3
+    frame = pd.DataFrame({"who": who, "day": day, "a": rng.normal(size=n)})
+    return frame.assign(y=frame["a"] + rng.normal(size=n))
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_new_groups_in_the_future_unless_known_ones_are_asked_for(known, tmp_path):
+    frame = visits()
+    options = {"group": "who", "time": "day", "cv": 4, "n_jobs": 1, "known_groups": known, "out": tmp_path / "out"}
+    study = assay.run(frame, "y", learners=["least squares"], kinds={"who": "category"}, **options)
+    cut = study.sealed.seal.cut
+    later = frame[frame["day"] > cut]
+    fresh = ~later["who"].isin(frame.loc[frame["day"] <= cut, "who"])
+    assert study.rows["day"].max() <= cut
+    assert len(study.rows) == (frame["day"] <= cut).sum()
+    assert study.n_test == (len(later) if known else fresh.sum()) < len(frame)
+    told = [note for note in study.notes if "left out" in note]
+    assert told == [] if known else told[0].startswith(f"{(~fresh).sum()} later rows of ")
+    groups = study.data.rows.groups
+    shared = [set(groups[train]) & set(groups[test]) for train, test in study.data.splits]
+    assert any(shared) == known
+    which = "known and new groups" if known else "new groups"
+    estimand = f"later rows (by 'day') of {which} (by 'who')"
+    assert study.opened.intervals["rmse"].estimand == f"rmse of least squares on {estimand}"
+    assert which in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_known_groups_alone_say_nothing():
+    with pytest.raises(ParameterError, match="needs a group and a time"):
+        assay.Study(visits(), "y", known_groups=True, group="who")
+
+
+def test_later_rows_of_known_groups_only():
+    frame = visits().assign(who=lambda t: t["a"].rank().astype(int) % 4)
+    study = assay.Study(frame, "y", group="who", time="day", learners=["least squares"])
+    with pytest.raises(DataError, match="--known-groups"):
+        study.seal()

@@ -406,7 +406,7 @@ def test_tables_that_cannot_be_parted():
     with pytest.raises(ParameterError, match="task"):
         make_seal(frame, "y", "clustering")
     with pytest.raises(SealError, match="pass one of them"):
-        make_seal(frame, "y", "classification", group="zip", time="date")
+        make_seal(frame, "y", "classification", group="zip", test=frame)
     assert len(make_seal(frame.iloc[:2], "short", "regression", share=0.01)[2]) == 1
 
 

@@ -213,6 +213,12 @@ class Options:
     time: str | None = _option(
         None, "Train on earlier rows, test on later ones, by this column.", JUDGING, "COL", range="a column"
     )
+    known_groups: bool = _option(
+        False,
+        "With --group and --time: also predict later rows of groups seen before.",
+        JUDGING,
+        range="True, False",
+    )
     select: str = _option(
         "one-se", "one-se (simplest within one standard error of the best) or best.", JUDGING, "RULE", choices=RULES
     )

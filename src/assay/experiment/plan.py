@@ -50,6 +50,7 @@ class Plan:
     | cv, repeats        | folds, or another protocol, and how often they are dealt                                 |
     | validation, refit  | a holdout's share of all rows, and whether the model is fitted to these rows as well     |
     | group, time        | columns whose rows stay together, or whose order is kept                                 |
+    | known_groups       | with both: whether later rows of groups seen before are predicted as well                |
     | looks, level       | planned looks at the test set, and the level they share                                  |
     | select, correction | the rule of selection, the correction for the number of pairs                            |
     | seed               | of folds and learners                                                                    |
@@ -70,6 +71,7 @@ class Plan:
     refit: bool = True
     group: str | None = None
     time: str | None = None
+    known_groups: bool = False
     looks: int = 1
     level: float = 0.95
     select: str = "one-se"
@@ -81,6 +83,20 @@ class Plan:
     def exchangeable(self) -> bool:
         """Whether rows stand for themselves, neither in groups nor in the order of time."""
         return self.group is None and self.time is None
+
+    @property
+    def population(self) -> str:
+        """The rows that the figure of the test set is about: its estimand.
+
+        >>> Plan("y", "regression", {}, "quick", (), "rmse", (), group="patient", time="day").population
+        "later rows (by 'day') of new groups (by 'patient')"
+        """
+        if self.group is None:
+            return "new rows like the test rows" if self.time is None else f"later rows (by {self.time!r})"
+        if self.time is None:
+            return f"rows of new groups like the test groups (by {self.group})"
+        which = "known and new groups" if self.known_groups else "new groups"
+        return f"later rows (by {self.time!r}) of {which} (by {self.group!r})"
 
     @property
     def tuned(self) -> bool:
@@ -100,7 +116,7 @@ class Plan:
 
     def state(self) -> dict[str, Any]:
         """The plan in JSON types; kinds as pairs, for their order is the order of the columns and JSON has none."""
-        told = asdict(self)
+        told: dict[str, Any] = asdict(self)
         pairs = [[name, kind] for name, kind in self.kinds.items()]
         return {
             **told,

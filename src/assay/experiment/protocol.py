@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from assay.errors import DataError, ParameterError
+from assay.experiment.options import Options
 from assay.resampling import FiveByTwo, Folds, Holdout, LeaveOneOut, TimeFolds, splits_of
 
 if TYPE_CHECKING:
@@ -30,14 +31,17 @@ VALIDATION = 0.2
 """The share of a holdout's validation part, unless one is given."""
 
 
-def refuse_protocol(cv: int | str, *, repeats: int, validation: float | None, refit: bool, time: str | None) -> None:
+def refuse_protocol(asked: Options) -> None:
     """Refuse options that contradict each other.
 
-    >>> refuse_protocol("loo", repeats=3, validation=None, refit=True, time=None)
+    >>> refuse_protocol(Options(cv="loo", repeats=3))
     Traceback (most recent call last):
     ...
     assay.errors.ParameterError: cv = 'loo' has no repeats; leave repeats out, or use folds
     """
+    cv, repeats, time = asked.cv, asked.repeats, asked.time
+    if asked.known_groups and (asked.group is None or time is None):
+        raise ParameterError("known_groups needs a group and a time", remedy="pass both, or leave known_groups out")
     if cv in ("loo", "5x2"):
         if repeats != 1:
             raise ParameterError(f"cv = {cv!r} has no repeats", remedy="leave repeats out, or use folds")
@@ -45,10 +49,10 @@ def refuse_protocol(cv: int | str, *, repeats: int, validation: float | None, re
             raise ParameterError(f"cv = {cv!r} ignores the order of time", remedy="use a number of folds, or holdout")
     if cv == "holdout" and time is not None and repeats != 1:
         raise ParameterError("a holdout in the order of time has no repeats", remedy="leave repeats out")
-    if cv != "holdout" and validation is not None:
+    if cv != "holdout" and asked.validation is not None:
         remedy = 'use cv="holdout", or leave validation out'
         raise ParameterError("validation is the share of a holdout", remedy=remedy, option=("cv", "holdout"))
-    if not refit and (cv != "holdout" or repeats != 1):
+    if not asked.refit and (cv != "holdout" or repeats != 1):
         what = "without a refit the model is that of one holdout, and there are several splits"
         raise ParameterError(what, remedy="use cv='holdout' without repeats, or refit")
 
@@ -70,8 +74,8 @@ def splits_for(plan: Plan, rows: Rows, n_all: int) -> Sequence[tuple[Array, Arra
     if plan.cv == "holdout":
         return _holdouts(plan, rows, n_all, stratify)
     if plan.time is not None:
-        cv = TimeFolds(int(plan.cv))
-    elif plan.cv == "loo":
+        return _later(plan, splits_of(TimeFolds(int(plan.cv)), rows.X, rows.y), rows.groups)
+    if plan.cv == "loo":
         groups = 0 if rows.groups is None else np.unique(rows.groups).size
         cv = LeaveOneOut() if rows.groups is None else Folds(groups, stratify=False, random_state=plan.seed)
     elif plan.cv == "5x2":
@@ -79,6 +83,18 @@ def splits_for(plan: Plan, rows: Rows, n_all: int) -> Sequence[tuple[Array, Arra
     else:
         cv = Folds(int(plan.cv), repeats=plan.repeats, stratify=stratify, random_state=plan.seed)
     return splits_of(cv, rows.X, rows.y, groups=rows.groups)
+
+
+def _later(plan: Plan, splits: Sequence[tuple[Array, Array]], groups: Array | None) -> Sequence[tuple[Array, Array]]:
+    """Splits in the order of time; where new groups are asked for, without the later rows of groups trained on."""
+    if groups is None or plan.known_groups:
+        return splits
+    new = [(train, test[~np.isin(groups[test], groups[train])]) for train, test in splits]
+    kept = [(train, test) for train, test in new if test.size]
+    if not kept:
+        what = f"no fold has later rows of a {plan.group!r} that was not trained on"
+        raise DataError(what, remedy="pass known_groups to predict later rows of known groups")
+    return kept
 
 
 def _holdouts(plan: Plan, rows: Rows, n_all: int, stratify: bool) -> Sequence[tuple[Array, Array]]:
@@ -89,7 +105,8 @@ def _holdouts(plan: Plan, rows: Rows, n_all: int, stratify: bool) -> Sequence[tu
         )
         raise DataError(what, remedy="use a smaller share for validation or for the test set")
     if plan.time is not None:
-        return splits_of(TimeFolds(1, test_size=max(1, round(share * rows.n))), rows.X, rows.y)
+        part = TimeFolds(1, test_size=max(1, round(share * rows.n)))
+        return _later(plan, splits_of(part, rows.X, rows.y), rows.groups)
     seeds = np.random.SeedSequence(plan.seed).spawn(plan.repeats)
     parts = [Holdout(share, stratify=stratify, random_state=np.random.default_rng(seed)) for seed in seeds]
     return [pair for one in parts for pair in splits_of(one, rows.X, rows.y, groups=rows.groups)]

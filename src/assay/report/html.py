@@ -278,6 +278,7 @@ def _protocol(study: Study, told: dict[str, Any]) -> Part:
     settings = "with hyperparameters tuned inside each fold" if plan.tuned else "with defaults or built-in tuning"
     rows = [
         ("Task", f"{plan.task} of {plan.target}"),
+        ("Estimand", f"{called(plan.metric)} on {plan.population}"),
         ("Test rows", f"{study.n_test:,} of {len(study.rows) + study.n_test:,}, chosen by {ways[seal.by]}"),
         *([("Why so many", sentence(study.sealed.why))] if study.sealed.why else []),
         ("Sealed", f"{study.sealed.entry.created[:19]}, seal {seal.id}" + (", shared" if study.sealed.shared else "")),

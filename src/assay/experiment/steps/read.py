@@ -19,8 +19,7 @@ __all__ = ["read"]
 def read(source: Any, target: str, options: Options, context: Context) -> StudyState:
     """The first state of a study: the table, what its columns hold, and the plan."""
     context.emit(StepBegan("read", "reading the table"))
-    chosen = {name: getattr(options, name) for name in ("repeats", "validation", "refit", "time")}
-    refuse_protocol(options.cv, **chosen)
+    refuse_protocol(options)
     table, given, notes = read_parts(
         source,
         options.test,

@@ -55,6 +55,7 @@ def seal(state: StudyState, context: Context) -> StudyState:
     )
     train = asked.table.frame.iloc[sealed.train].reset_index(drop=True)
     test = (asked.table if asked.test is None else asked.test).frame.iloc[sealed.test].reset_index(drop=True)
+    test, left = _of_new_groups(plan, train, test)
     folds = folds_at_least(plan)
     if len(train) < max(4, 2 * folds):
         verb = "is" if len(train) == 1 else "are"
@@ -67,10 +68,26 @@ def seal(state: StudyState, context: Context) -> StudyState:
     rows = hashlib.sha256(np.sort(digests).astype("<u8").tobytes()).hexdigest()
     name = name_of(plan, sealed.seal.id, rows)
     vault = Vault(name).write(test)
-    state = replace(state, notes=(*state.notes, *sealed.notes))
+    state = replace(state, notes=(*state.notes, *sealed.notes, *left))
     parted = _store(state, context, Parted(name, sealed, train, len(test), vault, _hashes(rows, sealed.seal, vault)))
     write_beside(parted.folder / CONFIG, asked.config.encode())
     return replace(state, asked=None, parted=parted)  # from here on the test rows are in the vault alone
+
+
+def _of_new_groups(plan: Plan, train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """The test rows and, where new groups in the future are asked about, without later rows of known groups."""
+    if plan.group is None or plan.time is None or plan.known_groups:
+        return test, []
+    known = test[plan.group].isin(train[plan.group]).to_numpy()
+    if known.all():
+        what = f"every later row belongs to a {plan.group!r} that has earlier rows as well"
+        raise DataError(what, remedy="pass known_groups (--known-groups) to predict later rows of known groups")
+    if not known.any():
+        return test, []
+    groups = test.loc[known, plan.group].nunique()
+    told = f"{plural(int(known.sum()), 'later row')} of {plural(groups, 'group')} with earlier rows "
+    told += f"{'is' if known.sum() == 1 else 'are'} left out: the question is about new groups in the future"
+    return test.loc[~known].reset_index(drop=True), [told]
 
 
 def _hashes(rows: str, seal: Seal, vault: str) -> dict[str, str]:

@@ -152,7 +152,7 @@ def make_seal(
     | task      |         | "classification", "regression" | classes become strata                                     |
     | share     | "auto"  | "auto", (0, 1)                 | test rows; "auto": enough for `precision` (`size`)        |
     | precision | 5 points, 10% | a Precision              | what "auto" aims at                                       |
-    | group     | None    | a column                       | rows of one group stay together                           |
+    | group     | None    | a column                       | rows of one group stay together; with time, only counted  |
     | time      | None    | a column of numbers or dates   | the latest rows are test rows, equal times together       |
     | test      | None    | a Table or a data frame        | test rows made by someone else; not trained on if in both |
     | salt      | ""      | text                           | another salt, another split                               |
@@ -169,7 +169,7 @@ def make_seal(
     by, key = _way(group, time, test)
     content, given = Digests(_frame(table)), None if test is None else Digests(_frame(test))
     named = _content(table, content.frame, given) if columns is None else [str(name) for name in columns]
-    size = _size(content, by, key, target, task, share, precision)
+    size = _size(content, by, group, target, task, share, precision)
     return _make(content, given, by, key, named, target, task, size, salt)
 
 
@@ -269,7 +269,7 @@ def seal_rows(
     content, given = Digests(_frame(table)), None if test is None else Digests(_frame(test))
     named = _content(table, content.frame, given)
     digests = content.on(named)  # the long parts, before the lock is taken
-    size = _size(content, by, key, target, task, share, precision)
+    size = _size(content, by, group, target, task, share, precision)
     found = _recognised(ledger, content) if given is None else []
     with ledger.transaction() as writer:
         earlier = _known(writer, content if given is None else given)
@@ -341,26 +341,24 @@ def _frame(table: Any) -> Any:
 
 def _way(group: str | None, time: str | None, test: Any) -> tuple[str, str | None]:
     """What decides a row's side, and the column that holds it."""
-    if sum(way is not None for way in (group, time, test)) > 1:
-        raise SealError(
-            "group, time and a test file exclude each other: each determines the test rows", remedy="pass one of them"
-        )
+    if test is not None and (group is not None or time is not None):
+        raise SealError("a test file excludes group and time: each determines the test rows", remedy="pass one of them")
     if test is not None:
         return "file", None
-    return ("group", group) if group is not None else ("time", time) if time is not None else ("content", None)
+    return ("time", time) if time is not None else ("group", group) if group is not None else ("content", None)
 
 
 def _size(
-    content: Digests, by: str, key: str | None, target: str, task: str, share: float | str, precision: Precision
+    content: Digests, by: str, group: str | None, target: str, task: str, share: float | str, precision: Precision
 ) -> Size:
     """The share that is asked for, or with "auto" the one that gives the precision asked for."""
-    for name in (target, *(() if key is None else (key,))):
+    for name in (target, *(() if group is None else (group,))):
         column_of(content.frame, name)  # a sentence if it is missing
     if share != "auto":
         return Size(fraction(share, "test_size"), True, "")
     if by == "file" or len(content) < 2:
         return Size(0.5, True, "")
-    members = labels(column_of(content.frame, str(key)), str(key)) if by == "group" else None
+    members = None if group is None else labels(column_of(content.frame, group), group)
     y = labels(column_of(content.frame, target), target) if task == "classification" else np.zeros(len(content))
     return choose_size(y, task, precision, members)
 
