@@ -216,7 +216,7 @@ def test_a_constant_difference_is_a_row_with_a_reason_and_the_study_goes_on():
 
 
 def test_folds_without_a_positive_row_weigh_nothing_and_are_counted():
-    study = run(positives(120, 18), "y", learners=["logistic"], n_jobs=1, open_test=False)
+    study = run(positives(120, 18), "y", learners=["logistic"], n_jobs=1, open_test=False, test_size=0.5)
     found = study.leaderboard.results["logistic"]
     gone = np.isnan(found.fold_scores)
     assert gone.any()
@@ -245,7 +245,7 @@ def test_a_learner_that_cannot_be_refitted_gives_way_to_the_next():
 
 
 SERIOUS = {
-    "rare-class": (lambda: positives(120, 18), ["--learner", "logistic"]),
+    "rare-class": (lambda: positives(120, 18), ["--learner", "logistic", "--test-size", "0.5"]),
     "leak": (lambda: column_is_target(120), ["--learner", "logistic", "--cv", "3"]),
     "target-values": (lambda: noise(60).assign(y=1.5), ["--learner", "least squares", "--task", "regression"]),
 }

@@ -100,7 +100,7 @@ def test_the_test_rows_are_out_of_reach_until_the_set_is_opened(monkeypatch):
     study = Study(frame, "y", learners=LINES)
     study.finish(open_test=False)
     held = set(map(tuple, frame[["a", "b", "c"]].to_numpy())) - set(map(tuple, study.rows[["a", "b", "c"]].to_numpy()))
-    assert len(held) == study.n_test == 60
+    assert len(held) == study.n_test == 30
     assert study.table is None
     assert "still sealed" in study.verdict()
     with pytest.raises(AssertionError, match="before the test set"):
@@ -243,7 +243,7 @@ def test_what_is_wrong_is_said_before_the_seal(home):
     with pytest.raises(DataError, match="not number"):
         run(classes(), "y", task="regression")
     with pytest.raises(DataError, match="too few"):
-        run(numbers(30), "y", cv=10, learners=["least squares"])
+        run(numbers(24), "y", cv=10, learners=["least squares"])
     with pytest.raises(DataError, match="cannot create"):
         run(classes(), "y", learners=["logistic"], out="/proc/nowhere/out")
     assert assay.experiment.Ledger().entries("look") == []

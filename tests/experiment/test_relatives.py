@@ -151,7 +151,7 @@ def test_unrelated_tables_and_coarse_columns_are_no_relatives():
 
 
 def test_without_its_files_a_study_is_known_by_exact_content_alone():
-    study = run(table(), "y", learners=["least squares"])
+    study = run(table(), "y", learners=["least squares"], test_size=0.5)
     changed = table().rename(columns={"e": "E"})
     assert len(looks_at(Ledger(), changed)) == 1
     Vault("train", home() / "studies" / study.name).remove()

@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 from assay.errors import DataError, DataTypeError, ParameterError, SealError
 from assay.experiment.storage import Ledger
 from assay.experiment.test_set.digests import canonical, labels, uniform
+from assay.experiment.test_set.looks import record_look
 from assay.experiment.test_set.seal import Seal, known_seals, make_seal, row_digests, seal_rows, side
+from assay.experiment.test_set.size import Precision, choose_size
 from assay.experiment.test_set.vault import Vault
 from tests.naive.experiment import cell_content, stratum_threshold_counts
 
@@ -241,9 +243,49 @@ def test_the_threshold_is_the_nearest_that_twins_allow(numbers, share):
     assert abs(reached - wanted) == pytest.approx(stratum_threshold_counts(numbers, wanted / len(numbers)))
 
 
-def test_rules_of_thumb_for_the_size():
-    for n, wanted in ((100, 50), (2000, 400)):
-        assert make_seal(pd.DataFrame({"y": np.arange(n)}), "y", "regression")[0].n_test == wanted
+def test_the_size_follows_from_the_precision_asked_for():
+    for n, margin, wanted in ((100, None, 25), (400, None, 100), (5000, None, 481), (5000, 0.2, 121), (5000, 0.9, 30)):
+        frame = pd.DataFrame({"y": np.arange(n)})
+        assert make_seal(frame, "y", "regression", precision=Precision(margin))[0].n_test == wanted
+    assert make_seal(table(8000), "y", "classification")[0].n_test == 381
+
+
+@given(
+    st.integers(2, 20_000),
+    st.floats(0.01, 0.9),
+    st.floats(0.002, 0.5),
+    st.sampled_from([("regression", None), ("classification", "error"), ("classification", "auc")]),
+)
+def test_the_size_is_at_most_a_quarter_and_enough_unless_it_says_otherwise(n, margin, rare, question):
+    task, metric = question
+    y = np.arange(n) < max(1, round(rare * n))
+    size = choose_size(y, task, Precision(margin, metric=metric))
+    taken = round(size.share * n)
+    assert 1 <= taken <= max(1, n // 4)
+    smallest = 30 if metric != "auc" else max(30, int(np.ceil(15 * n / min(y.sum(), n - y.sum() or n))))
+    assert size.enough == (smallest <= max(1, n // 4))
+    assert ("too few to hold" in size.why) == (not size.enough)
+    if size.enough:
+        assert taken >= smallest
+        assert taken == min(n // 4, max(smallest, Precision(margin).units(task)))
+
+
+def test_groups_count_once_however_many_rows_they_have():
+    who = np.repeat(np.arange(400), np.tile([1, 9], 200))
+    frame = pd.DataFrame({"who": who, "x": np.arange(who.size), "y": np.arange(who.size)})
+    seal, _, test = make_seal(frame, "y", "regression", group="who")
+    assert np.unique(who[test]).size == 100
+    longer = pd.concat([frame, frame.assign(who=frame["who"] + 400, x=-1.0)], ignore_index=True)
+    assert np.array_equal(np.flatnonzero(side(seal, longer)[: who.size]), test)
+    giant = pd.DataFrame({"who": np.r_[np.zeros(1000), np.arange(200)], "y": np.arange(1200)})
+    assert len(make_seal(giant, "y", "regression", group="who")[2]) <= 600
+
+
+def test_the_reason_for_the_size_is_recorded(ledger):
+    first = seal_rows(ledger, table(), "y", "classification")
+    assert first.why.startswith("a quarter of 300 rows is the most that is set aside: 75 test rows give a rate to")
+    assert seal_rows(ledger, table(), "y", "classification").why == first.why
+    assert seal_rows(ledger, table(seed=9), "y", "classification", share=0.3).why == ""
 
 
 def test_twins_stay_together_and_order_dtype_and_index_do_not_matter():
@@ -364,7 +406,7 @@ def test_tables_that_cannot_be_parted():
     with pytest.raises(ParameterError, match="task"):
         make_seal(frame, "y", "clustering")
     with pytest.raises(SealError, match="pass one of them"):
-        make_seal(frame, "y", "classification", group="zip", time="date")
+        make_seal(frame, "y", "classification", group="zip", test=frame)
     assert len(make_seal(frame.iloc[:2], "short", "regression", share=0.01)[2]) == 1
 
 
@@ -405,7 +447,7 @@ def test_another_seal_over_the_same_rows_needs_a_reason(ledger):
     frame = table()
     first = seal_rows(ledger, frame, "y", "classification", share=0.5)
     assert seal_rows(ledger, frame, "y", "classification", share=0.5).shared
-    for other in ({"share": 0.3}, {"time": "date"}, {"group": "zip"}, {"test": frame.iloc[:100]}):
+    for other in ({"share": 0.3}, {"test": frame.iloc[:100]}):
         with pytest.raises(SealError, match=r"sealed as test rows on .* pass reseal with the reason"):
             seal_rows(ledger, frame.iloc[100:] if "test" in other else frame, "y", "classification", **other)
     second = seal_rows(ledger, frame, "y", "classification", reason="the first was made with the wrong target")
@@ -416,7 +458,7 @@ def test_another_seal_over_the_same_rows_needs_a_reason(ledger):
     assert ledger.entries("seal")[1].body["reason"] == "the first was made with the wrong target"
     assert ledger.entries("seal")[1].body["after"] == [first.seal.id]
     assert seal_rows(ledger, frame, "y", "classification").seal.id == third.seal.id
-    assert [shared for _, _, shared in known_seals(ledger, frame)] == [150, 150, 150]
+    assert [shared for _, _, shared in known_seals(ledger, frame)] == [150, 75, 75]
 
 
 def test_a_test_file_is_recognised(ledger):
@@ -439,6 +481,23 @@ def test_other_tables_share_nothing(ledger):
         seal_rows(ledger, sealed, "y", "classification")
 
 
+def test_a_group_may_be_declared_until_somebody_looks(ledger):
+    frame = table().assign(who=np.arange(300) // 3)
+    first = seal_rows(ledger, frame, "y", "classification")
+    grouped = seal_rows(ledger, frame, "y", "classification", group="who")
+    assert (grouped.shared, grouped.seal.by) == (False, "group")
+    assert grouped.entry.body["reason"] == "'who' was declared as group before any look"
+    known = np.count_nonzero(np.isin(grouped.test, first.train))
+    assert known == grouped.entry.body["scored"] > 0
+    assert grouped.notes[0].startswith(f"{known} of the {len(grouped.test)} test rows were training rows before")
+    assert seal_rows(ledger, frame, "y", "classification", group="who").shared
+    other = table(seed=5).assign(who=np.arange(300) // 3)
+    opened = seal_rows(ledger, other, "y", "classification")
+    record_look(ledger, opened.seal, other.iloc[opened.test], np.zeros(len(opened.test)))
+    with pytest.raises(SealError, match="pass reseal with the reason"):
+        seal_rows(ledger, other, "y", "classification", group="who")
+
+
 def test_a_seal_survives_the_ledger(ledger):
     made = seal_rows(ledger, table(), "y", "classification")
     (back, entry, shared), *_ = known_seals(ledger, table())
@@ -446,7 +505,7 @@ def test_a_seal_survives_the_ledger(ledger):
     assert np.array_equal(back.digests, made.seal.digests)
     assert shared == len(made.test)
     assert entry.digest == made.entry.digest
-    assert "150 of 300 rows sealed by a hash" in str(back)
+    assert "75 of 300 rows sealed by a hash" in str(back)
     with pytest.raises(ValueError, match="read-only"):
         back.digests[0] = 0
 

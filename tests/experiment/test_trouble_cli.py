@@ -87,7 +87,7 @@ def intact(home: Path) -> None:
     """The study that was there before is still there, whole, and can be shown."""
     os.environ["ASSAY_HOME"] = str(home)
     assert call("verify", study_of(home)).exit_code == 0
-    assert json.loads(call("show", study_of(home), "--json").stdout)["test"]["rmse"]["n"] == 45
+    assert json.loads(call("show", study_of(home), "--json").stdout)["test"]["rmse"]["n"] == 22
 
 
 def mount(folder: Path, *options: str) -> bool:

@@ -61,7 +61,7 @@ def _home(tmp_path_factory):
 
 
 def hostile(n=160, classes=False):
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(abs(n - 160))  # other numbers for each size: known rows would be recognised
     frame = pd.DataFrame(rng.normal(size=(n, len(EVIL))), columns=EVIL)
     frame["group of <b>"] = rng.choice(["<i>a</i>", "$b", "{{c}}"], n)
     signal = frame[EVIL[0]] + frame[EVIL[3]] + 0.5 * (frame["group of <b>"] == "$b")

@@ -21,6 +21,7 @@ from assay import interrupts
 from assay.cli import out
 from assay.errors import ReportWarning
 from assay.experiment.events import Event, FoldDone, LearnerBegan
+from assay.experiment.options import declared
 
 __all__ = [
     "Live",
@@ -87,10 +88,11 @@ class Live:
     def expect(self, study: Any) -> None:
         """Take the declared cost of every learner on the study's training rows."""
         from assay.experiment.panel import panel
+        from assay.experiment.protocol import number_of_splits
 
         plan = study.plan
         shape = (len(study.rows), len(plan.features))
-        folds = plan.cv * plan.repeats
+        folds = number_of_splits(plan, len(study.rows))
         for learner in panel(plan.task, plan.panel, plan.learners):
             fits = learner.fits(plan.tuned, plan.exchangeable)
             self.work[learner.name] = folds * fits * (float(learner.cost(*shape)) + OVERHEAD)
@@ -193,8 +195,10 @@ def begin(args: Sequence[str]) -> None:
     _typed[:] = args
 
 
-def again(name: str, value: str, *, table: str = "", target: str = "") -> str:
+def again(name: str, *values: str, table: str = "", target: str = "") -> str:
     """The command that was typed with one more option, to be pasted; of a study read again, its run.
+
+    An option that can be given several times is added to those that were typed, any other takes their place.
 
     >>> begin(["run", "houses.csv", "-t", "price"])
     >>> again("reseal", "the reason")
@@ -205,12 +209,16 @@ def again(name: str, value: str, *, table: str = "", target: str = "") -> str:
     >>> begin(["run", "houses.csv", "--metric", "recall", "-t", "price"])
     >>> again("metric", "f1")
     'assay run houses.csv -t price --metric f1'
+    >>> begin(["run", "houses.csv", "-t", "price", "--drop", "tax"])
+    >>> again("drop", "fee", "zip code")
+    "assay run houses.csv -t price --drop tax --drop fee --drop 'zip code'"
     """
     typed = ["run", table, "--target", target] if table and _typed[:1] != ["run"] else _typed
     flag = f"--{name.replace('_', '-')}"
+    many = flag in {about.flag or f"--{one}" for one, about in declared().items() if about.many}
     kept = [
         word
         for before, word in zip(["", *typed], typed, strict=False)
-        if flag not in (before, word) and not word.startswith(f"{flag}=")
+        if many or (flag not in (before, word) and not word.startswith(f"{flag}="))
     ]
-    return shlex.join(["assay", *kept, flag, value])
+    return shlex.join(["assay", *kept, *(word for value in values for word in (flag, value))])

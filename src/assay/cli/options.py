@@ -94,7 +94,7 @@ def _parameter(name: str, hint: Any, default: Any, about: Declared) -> inspect.P
         autocompletion=(lambda: list(about.choices)) if completion is None else completion,
     )
     kind: Any = list[str] if about.many else _typed(hint, default, about)
-    typed = None if about.many else False if default is True else default  # the only flag says no
+    typed = None if about.many else False if default is True else default  # a flag turns its option round
     hinted = Annotated[kind | None, info] if typed is None else Annotated[kind, info]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=typed, annotation=hinted)
 
@@ -111,13 +111,14 @@ def _typed(hint: Any, default: Any, about: Declared) -> type:
 def options_of(ctx: typer.Context, given: dict[str, Any]) -> dict[str, Any]:
     """The options that were typed, as `Study` takes them."""
     about = {one.name: one.metadata["declared"] for one in fields(Options)}
+    usual = {one.name: one.default for one in fields(Options)}
     typed = {}
     for name, value in given.items():
         source = ctx.get_parameter_source(name)
         if source is None or source.name == "DEFAULT":
             continue
         if isinstance(value, bool):
-            value = not value
+            value = not usual[name]
         elif about[name].parse is not None:
             value = about[name].parse(value)
         typed[name] = tuple(value) if isinstance(value, list) else value

@@ -10,15 +10,13 @@ from typing import Any
 from assay.cli import live, out
 from assay.experiment.checks.tails import CODE as ERROR_TAIL
 from assay.experiment.panel import BASELINE
-from assay.experiment.wording import MEANING, apart, called, figure, limits, roughly
+from assay.experiment.wording import MEANING, apart, called, figure, limits, missing_cells, roughly
 from assay.metrics.tails import MILDER
 from assay.numbers import fmt
 from assay.results import format_n
 
 __all__ = ["AFTER", "columns", "files", "final", "verdict"]
 
-OPTIONS = {"groups": "group", "time": "time"}
-"""Checks whose remedy is an option with a column."""
 SHOWN = 12
 """Columns listed one by one; of a wider table only those that are not numeric."""
 
@@ -83,19 +81,27 @@ def columns(table: Any, target: str, explain: bool = False) -> None:
     """The kind of each column."""
     height, width = table.frame.shape
     out.heading(f"{table.name}: {out.count(height, 'row')}, {out.count(width, 'column')}, target {target!r}")
-    missing = dict(zip(table.frame.columns, table.frame.isna().to_numpy().sum(axis=0), strict=True))
     kinds = table.kinds
     few = explain or width <= SHOWN
     shown = [name for name in kinds if few or name == target or kinds[name] != "number"][: 60 if explain else SHOWN]
-    gaps = any(missing.values())
+    gaps = table.missing
     titles = {"column": "left", "kind": "left", **({"missing": "right"} if gaps else {}), "reason": "left"}
-    rows = [(name, kinds[name], *([missing[name] or ""] if gaps else []), table.reasons[name]) for name in shown]
+    rows = [(name, kinds[name], *([missing_cells(gaps, name)] if gaps else []), table.reasons[name]) for name in shown]
     out.table(titles, rows, cut=60)
     if len(shown) < width:
         rest = Counter(kinds[name] for name in kinds if name not in set(shown))
         told = ", ".join(f"{number:,} {kind}" for kind, number in rest.most_common())
         out.lines([f"and {out.count(width - len(shown), 'more column')} ({told})"])
-    _explain("columns", explain, "Where a kind is wrong, set it: --kind COLUMN=category")
+        others = [f"{name} {missing_cells(gaps, name)}" for name in gaps if name not in set(shown)]
+        if others:
+            more = "" if len(others) <= SHOWN else f" and {len(others) - SHOWN:,} more"
+            out.lines([f"missing cells: {', '.join(others[:SHOWN])}{more}"])
+    _explain(
+        "columns",
+        explain,
+        "Where a kind is wrong, set it: --kind COLUMN=category. "
+        "Where a text is wrongly read as missing, or not, say which texts are: --missing COLUMN=TEXT,TEXT",
+    )
 
 
 def seal(study: Any, explain: bool = False) -> None:
@@ -111,6 +117,8 @@ def seal(study: Any, explain: bool = False) -> None:
     since = f", the same rows as on {study.sealed.entry.created[:10]}" if study.sealed.shared else ""
     told = f"{study.n_test:,} of {n:,} rows are sealed as test rows: {how}{since}."
     out.lines([f"{told} {len(study.rows):,} rows are left for training."])
+    if study.sealed.why:
+        out.lines([_sentence(study.sealed.why)])
     out.lines(f"note: {note}" for note in study.notes)
     _explain("seal", explain, f"{study.sealed}.")
 
@@ -123,20 +131,20 @@ def checks(study: Any, explain: bool = False) -> None:
     passed = sum(check.status == "passed" for check in rest)
     out.heading(f"Checks: {out.count(len(found), 'finding') if found else 'nothing found'}, {passed} passed")
     for check in found:
-        _tell_check(study, check, option=OPTIONS.get(check.code))
+        _tell_check(study, check, check.option)
     others = ", ".join(f"{check.code} ({check.status})" for check in rest)
     _explain("checks", explain, f"Nothing found: {others}.")
 
 
-def _tell_check(study: Any, check: Any, option: str | None) -> None:
+def _tell_check(study: Any, check: Any, option: tuple[str, tuple[str, ...]] | None) -> None:
     """A finding, its remedy and, where the remedy is an option, the command to paste."""
     out.lines([f"{check.severity}: {check.title} [{check.code}]. {_sentence(check.detail)}"])
     if check.remedy:
         out.lines([f"Remedy: {check.remedy}."], indent=4)
-    value = MILDER.get(study.plan.metric) if option == "metric" else (*check.columns, "COLUMN")[0]
-    if option is not None and value is not None:
+    if option is not None:
+        name, values = option
         plan = study.plan
-        out.command(live.again(option, value, table=plan.source, target=plan.target), indent=4)
+        out.command(live.again(name, *values, table=plan.source, target=plan.target), indent=4)
 
 
 def leaderboard(study: Any, explain: bool = False) -> None:
@@ -227,7 +235,8 @@ def selection(study: Any, explain: bool = False) -> None:
     out.lines([chosen.why])
     for check in study.checks.found:
         if check.code == ERROR_TAIL:  # of the training rows, and before the look: only now may it change the metric
-            _tell_check(study, check, option=None if study.wishes.open_test else "metric")
+            milder = None if study.wishes.open_test else MILDER.get(study.plan.metric)
+            _tell_check(study, check, None if milder is None else ("metric", (milder,)))
     order = "Order of simplicity: " + ", ".join(study.plan.learners) + "."
     warned = (f"Warning from its fit to all training rows: {words}" for words in study.warned)
     _explain("selection", explain, order, *warned)

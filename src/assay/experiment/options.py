@@ -23,6 +23,7 @@ __all__ = [
     "JUDGING",
     "OUTPUT",
     "PANELS",
+    "PROTOCOLS",
     "QUESTION",
     "TASKS",
     "TEST",
@@ -31,9 +32,11 @@ __all__ = [
     "config_text",
     "declared",
     "duration",
+    "folds_of",
     "kinds_of",
     "read_config",
     "share",
+    "texts_of",
     "with_options",
 ]
 
@@ -41,6 +44,7 @@ QUESTION, JUDGING, TEST, OUTPUT = "Data and task", "Evaluation", "The test set",
 TASKS = ("regression", "classification")
 PANELS = ("quick", "standard", "thorough")
 RULES = ("one-se", "best")
+PROTOCOLS = ("holdout", "loo", "5x2")
 CORRECTIONS = ("max-t", "holm", "bonferroni", "sidak", "hochberg", "bh", "by")
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -103,6 +107,15 @@ def duration(text: str) -> float:
     return sum(float(number) * UNITS[unit or "s"] for number, unit in parts)
 
 
+def folds_of(text: str) -> int | str:
+    """The number of folds, or the name of another protocol.
+
+    >>> folds_of("5"), folds_of("loo")
+    (5, 'loo')
+    """
+    return int(text) if text.strip().isdecimal() else text
+
+
 def kinds_of(pairs: Sequence[str]) -> dict[str, str]:
     """COL=KIND pairs; a column's name may hold = itself.
 
@@ -116,6 +129,19 @@ def kinds_of(pairs: Sequence[str]) -> dict[str, str]:
             raise ParameterError(f"--kind {pair!r} is not COL=KIND", remedy="write it as --kind zip=category")
         kinds[name] = kind
     return kinds
+
+
+def texts_of(rules: Sequence[str]) -> dict[str, list[str]]:
+    """TEXT,TEXT for every column ("*"), or COL=TEXT,TEXT for one.
+
+    >>> texts_of(["-,unknown", "basement=", "wall=None"])
+    {'*': ['-', 'unknown'], 'basement': [], 'wall': ['None']}
+    """
+    found: dict[str, list[str]] = {}
+    for rule in rules:
+        name, sign, texts = rule.rpartition("=")
+        found.setdefault(name if sign else "*", []).extend(text for text in texts.split(",") if text)
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +158,18 @@ class Options:
         flag="--kind",
         many=True,
         parse=kinds_of,
+    )
+    missing: Mapping[str, Sequence[str]] | None = _option(
+        None,
+        "Texts read as missing beside empty cells, separated by commas, in all columns or in one (COL= for none).",
+        QUESTION,
+        "[COL=]TEXTS",
+        range='column, or "*" for all -> texts',
+        many=True,
+        parse=texts_of,
+    )
+    drop: Sequence[str] = _option(
+        (), "Leave this column out; it still tells rows apart.", QUESTION, "COL", range="columns", many=True
     )
     panel: str = _option("quick", "quick, standard or thorough.", JUDGING, "PANEL", choices=PANELS)
     learners: Sequence[str] = _option(
@@ -150,13 +188,36 @@ class Options:
         "METRIC",
         range="a metric",
     )
-    cv: int = _option(10, "Number of folds.", JUDGING, "K", least=2)
-    repeats: int = _option(1, "Repeats of the cross-validation, each with new folds.", JUDGING, "R", least=1)
+    cv: int | str = _option(
+        10,
+        "Number of folds, holdout, loo (leave one out) or 5x2.",
+        JUDGING,
+        "K",
+        range='from 2 on, "holdout", "loo", "5x2"',
+        parse=folds_of,
+    )
+    repeats: int = _option(1, "Repeats of folds or holdouts, each with new ones.", JUDGING, "R", least=1)
+    validation: float | None = _option(
+        None, "Share of all rows that --cv holdout validates on (default: 0.2).", JUDGING, "SHARE", range="(0, 1)"
+    )
+    refit: bool = _option(
+        True,
+        "Keep the model fitted without the validation rows of a holdout.",
+        JUDGING,
+        range="True, False",
+        flag="--no-refit",
+    )
     group: str | None = _option(
         None, "Never split rows with the same value in this column.", JUDGING, "COL", range="a column"
     )
     time: str | None = _option(
         None, "Train on earlier rows, test on later ones, by this column.", JUDGING, "COL", range="a column"
+    )
+    known_groups: bool = _option(
+        False,
+        "With --group and --time: also predict later rows of groups seen before.",
+        JUDGING,
+        range="True, False",
     )
     select: str = _option(
         "one-se", "one-se (simplest within one standard error of the best) or best.", JUDGING, "RULE", choices=RULES
@@ -167,6 +228,13 @@ class Options:
     )
     test_size: float | str = _option(
         "auto", "Fraction of rows in the test set, or auto.", TEST, "SHARE", range='"auto", (0, 1)', parse=share
+    )
+    margin: float | None = _option(
+        None,
+        "Precision that --test-size auto aims at (default: 0.05 for rates, 0.1 of the figure in regression).",
+        TEST,
+        "M",
+        range="(0, 1)",
     )
     test: Any = _option(None, "A separate file with the test rows.", TEST, "FILE", range="a file or a data frame")
     looks: int = _option(1, "Planned looks at the test set; more looks mean wider intervals.", TEST, "K", least=1)
@@ -222,8 +290,14 @@ class Options:
             if about.least is not None and not _is_whole(value, about.least):
                 remedy = f"pass a whole number of at least {about.least}"
                 raise ParameterError(f"{name} = {value!r} is out of range", remedy=remedy)
-        if isinstance(self.level, bool) or not isinstance(self.level, int | float) or not 0 < self.level < 1:
-            raise ParameterError(f"level = {self.level!r} is out of range", remedy="pass a number between 0 and 1")
+        if self.cv not in PROTOCOLS and not _is_whole(self.cv, 2):
+            remedy = f"pass a whole number of at least 2, or one of {', '.join(PROTOCOLS)}"
+            raise ParameterError(f"cv = {self.cv!r} is out of range", remedy=remedy)
+        shares = [name for name in ("margin", "validation") if getattr(self, name) is not None]
+        for name in ("level", *shares):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+                raise ParameterError(f"{name} = {value!r} is out of range", remedy="pass a number between 0 and 1")
         if self.n_jobs is not None and (not _is_whole(abs(self.n_jobs) if _is_int(self.n_jobs) else self.n_jobs, 1)):
             raise ParameterError(
                 f"n_jobs = {self.n_jobs!r} is out of range", remedy="pass None or a non-zero whole number"

@@ -42,11 +42,15 @@ class Plan:
     |--------------------|------------------------------------------------------------------------------------------|
     | target, task       | what is predicted, "regression" or "classification"                                      |
     | kinds              | the kind of every column                                                                 |
+    | drop               | columns that are not learned from                                                        |
+    | gaps               | by column, where they are not the usual ones: the texts that are read as missing         |
     | panel, learners    | the panel, and the names of its learners                                                 |
     | metric             | the primary metric, which carries the level and decides                                  |
     | also               | secondary metrics                                                                        |
-    | cv, repeats        | folds and how often they are dealt                                                       |
+    | cv, repeats        | folds, or another protocol, and how often they are dealt                                 |
+    | validation, refit  | a holdout's share of all rows, and whether the model is fitted to these rows as well     |
     | group, time        | columns whose rows stay together, or whose order is kept                                 |
+    | known_groups       | with both: whether later rows of groups seen before are predicted as well                |
     | looks, level       | planned looks at the test set, and the level they share                                  |
     | select, correction | the rule of selection, the correction for the number of pairs                            |
     | seed               | of folds and learners                                                                    |
@@ -59,10 +63,15 @@ class Plan:
     learners: tuple[str, ...]
     metric: str
     also: tuple[str, ...]
-    cv: int = 10
+    drop: tuple[str, ...] = ()
+    gaps: Mapping[str, list[str]] = field(default_factory=dict)
+    cv: int | str = 10
     repeats: int = 1
+    validation: float | None = None
+    refit: bool = True
     group: str | None = None
     time: str | None = None
+    known_groups: bool = False
     looks: int = 1
     level: float = 0.95
     select: str = "one-se"
@@ -76,33 +85,53 @@ class Plan:
         return self.group is None and self.time is None
 
     @property
+    def population(self) -> str:
+        """The rows that the figure of the test set is about: its estimand.
+
+        >>> Plan("y", "regression", {}, "quick", (), "rmse", (), group="patient", time="day").population
+        "later rows (by 'day') of new groups (by 'patient')"
+        """
+        if self.group is None:
+            return "new rows like the test rows" if self.time is None else f"later rows (by {self.time!r})"
+        if self.time is None:
+            return f"rows of new groups like the test groups (by {self.group})"
+        which = "known and new groups" if self.known_groups else "new groups"
+        return f"later rows (by {self.time!r}) of {which} (by {self.group!r})"
+
+    @property
     def tuned(self) -> bool:
         """Whether learners search their spaces: `quick` takes defaults and what learners tune by themselves."""
         return self.panel != "quick"
 
     @property
     def features(self) -> list[str]:
-        """The columns that may be used: all but the target and the groups."""
-        return [name for name in self.kinds if name not in (self.target, self.group)]
+        """The columns that may be used: all but the target, the groups and what is to be left out."""
+        return [name for name in self.kinds if name not in (self.target, self.group, *self.drop)]
 
     @classmethod
     def asked(cls) -> list[str]:
         """The fields that are options of the user's, as they are."""
-        own = {one.name for one in fields(Options)} - {"task", "kinds", "learners", "metric"}
+        own = {one.name for one in fields(Options)} - {"task", "kinds", "learners", "metric", "drop"}
         return [one.name for one in fields(cls) if one.name in own]
 
     def state(self) -> dict[str, Any]:
         """The plan in JSON types; kinds as pairs, for their order is the order of the columns and JSON has none."""
-        told = asdict(self)
+        told: dict[str, Any] = asdict(self)
         pairs = [[name, kind] for name, kind in self.kinds.items()]
-        return {**told, "kinds": pairs, "learners": list(self.learners), "also": list(self.also)}
+        return {
+            **told,
+            "kinds": pairs,
+            "learners": list(self.learners),
+            "also": list(self.also),
+            "drop": list(self.drop),
+        }
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Plan:
         """The plan that `state` describes."""
-        told = {item.name: state[item.name] for item in fields(cls)}
-        kinds = dict(told["kinds"])
-        return cls(**{**told, "kinds": kinds, "learners": tuple(told["learners"]), "also": tuple(told["also"])})
+        told = {item.name: state[item.name] for item in fields(cls) if item.name in state}  # older ones have fewer
+        lists: dict[str, Any] = {name: tuple(told[name]) for name in ("learners", "also", "drop") if name in told}
+        return cls(**{**told, **lists, "kinds": dict(told["kinds"])})
 
 
 def name_of(plan: Plan, seal: str, rows: str) -> str:

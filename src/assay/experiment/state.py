@@ -84,6 +84,7 @@ class Asked:
     table: Table
     test: Table | None
     test_size: float | str
+    margin: float | None
     reseal: str | None
     config: str
 
@@ -141,6 +142,7 @@ class StudyState:
     |-------------|----------|----------------------------------------------------------------|
     | done        | all      | the last step that is done                                     |
     | plan, notes | read     | everything that decides the numbers; sentences about the table |
+    | missing     | read     | by column: the texts read as missing and how often             |
     | asked       | read     | the tables; gone after the seal                                |
     | parted      | seal     | the training rows and the name of the study                    |
     | checks      | check    | what is suspicious about the training rows                     |
@@ -155,6 +157,7 @@ class StudyState:
 
     plan: Plan
     notes: tuple[str, ...] = ()
+    missing: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     done: str = "read"
     asked: Asked | None = None
     parted: Parted | None = None

@@ -55,7 +55,7 @@ class Study:
     >>> frame["y"] = frame["a"] + rng.normal(size=120)
     >>> study = Study(frame, "y", learners=["least squares"])
     >>> study.seal().seal.n_test
-    60
+    30
     >>> study.select().name
     'least squares'
     >>> study.open().primary
@@ -237,6 +237,11 @@ class Study:
     def notes(self) -> tuple[str, ...]:
         """Sentences about the table."""
         return self._state.notes
+
+    @property
+    def missing(self) -> dict[str, dict[str, int]]:
+        """By column: the texts that were read as missing and in how many cells of the table, "" for empty cells."""
+        return {name: dict(texts) for name, texts in self._state.missing.items()}
 
     @property
     def name(self) -> str | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from assay import numbers
 from assay.metrics.definition import PERCENT
 from assay.metrics.tails import loss_words
 
-__all__ = ["MEANING", "apart", "called", "figure", "limits", "released", "roughly", "tail_notes"]
+__all__ = ["MEANING", "apart", "called", "figure", "limits", "missing_cells", "released", "roughly", "tail_notes"]
 
 CALLED = {
     "rmse": "typical error (rmse)",
@@ -72,6 +73,18 @@ def limits(metric: str, low: Any, high: Any) -> str:
     if _absent(low) or _absent(high):
         return ""
     return " to ".join(numbers.with_limits(math.nan, low, high, percent=metric in PERCENT)[1:])
+
+
+def missing_cells(missing: Mapping[str, Mapping[str, int]], name: str) -> str:
+    """How many cells of a column are missing and, where they are not all empty, what they hold.
+
+    >>> missing_cells({"age": {"": 2, "NA": 3}, "sex": {"": 1}}, "age"), missing_cells({"sex": {"": 1}}, "sex")
+    ("5 (3 'NA')", '1')
+    """
+    texts = missing.get(name, {})
+    held = ", ".join(f"{count:,} {text!r}" for text, count in texts.items() if text)
+    total = sum(texts.values())
+    return "" if not total else f"{total:,}" + (f" ({held})" if held else "")
 
 
 def apart(metric: str, value: float, low: float, high: float) -> tuple[str, str]:

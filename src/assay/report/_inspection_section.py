@@ -14,6 +14,7 @@ import pandas as pd
 
 from assay.evaluation import Dependence, Importance, partial_dependence, permutation_importance
 from assay.evaluation.learner import fit_rows
+from assay.experiment.protocol import number_of_splits
 from assay.report._embed import Part, picture, table_of
 from assay.report.draw import draw
 from assay.report.draw_experiment import plain
@@ -118,7 +119,8 @@ def _third(study: Study) -> tuple[Array, Array] | None:
     if plan.time is not None:
         inside, outside = (np.asarray(part) for part in data.splits[-1])
     else:
-        folds = data.splits[: max(1, round(min(plan.cv, len(data.splits)) / 3))]
+        once = number_of_splits(plan, data.rows.n) // plan.repeats if plan.cv != "5x2" else 2
+        folds = data.splits[: max(1, round(once / 3))]
         outside = np.unique(np.concatenate([test for _, test in folds]))
         inside = np.setdiff1d(np.arange(data.rows.n), outside)
     if outside.size < SEEN or inside.size < SEEN:

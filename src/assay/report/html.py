@@ -179,7 +179,7 @@ def _columns(study: Study) -> Part:
             name,
             roles.get(name, "left out" if plan.kinds[name] == "id" else ""),
             plan.kinds[name],
-            percent(missing) if (missing := float(rows[name].isna().mean())) else "none",
+            _missing(rows[name], study.missing.get(name, {})),
             _range(rows[name], plan.kinds[name]),
         )
         for name in shown
@@ -264,6 +264,13 @@ def _about(study: Study) -> list[tuple[str, str, str]]:
 # The protocol.
 
 
+def _missing(cells: pd.Series, texts: dict[str, int]) -> str:
+    """The share of missing cells, and what was read as missing beside empty ones."""
+    held = ", ".join(repr(text) for text in texts if text)
+    share = float(cells.isna().mean())
+    return (percent(share) if share else "none") + (f" ({held})" if held else "")
+
+
 def _protocol(study: Study, told: dict[str, Any]) -> Part:
     plan = study.plan
     assert study.sealed is not None
@@ -285,7 +292,9 @@ def _protocol(study: Study, told: dict[str, Any]) -> Part:
     settings = "with hyperparameters tuned inside each fold" if plan.tuned else "with defaults or built-in tuning"
     rows = [
         ("Task", f"{plan.task} of {plan.target}"),
+        ("Estimand", f"{called(plan.metric)} on {plan.population}"),
         ("Test rows", f"{study.n_test:,} of {len(study.rows) + study.n_test:,}, chosen by {ways[seal.by]}"),
+        *([("Why so many", sentence(study.sealed.why))] if study.sealed.why else []),
         ("Sealed", f"{study.sealed.entry.created[:19]}, seal {seal.id}" + (", shared" if study.sealed.shared else "")),
         ("Folds", f"{scheme}; preprocessing and tuning are fitted inside each fold"),
         ("Learners", f"{', '.join(plan.learners)} (simplest first), each {settings}"),

@@ -17,7 +17,7 @@ Hoeffding (1963), JASA 58, 13-30; Kaufman et al. (2012), Leakage in data mining,
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -146,6 +146,7 @@ def check_table(
     n_folds: int,
     group: str | None = None,
     time: str | None = None,
+    drop: Sequence[str] = (),
     level: float = 0.95,
     n_test: int | None = None,
     reasons: Mapping[str, str] | None = None,
@@ -161,6 +162,7 @@ def check_table(
     | n_folds   |         | whole number >= 2                    | folds of the cross-validation to come            |
     | group     | None    | a column name                        | the column that keeps rows together, if any      |
     | time      | None    | a column name                        | the column that orders rows, if any              |
+    | drop      | ()      | column names                         | left out; they may still tell of groups and time |
     | level     | 0.95    | (0, 1)                               | confidence of the claim                          |
     | n_test    | None    | whole number >= 0                    | sealed test rows; None: judged by training rows  |
     | reasons   | None    | column -> clause, as `Table.reasons` | why columns were taken for what they are         |
@@ -199,7 +201,8 @@ def check_table(
         raise DataError(what, remedy="use task='classification', or convert it")
     leave = frozenset(name for name in (target, group) if name is not None)
     facts = Facts(
-        columns=columns_of(rows, kinds, leave),
+        columns=columns_of(rows, {name: kind for name, kind in kinds.items() if name not in set(drop)}, leave),
+        dropped=columns_of(rows, {name: kinds[name] for name in drop}, leave),
         target=target_of(rows[target], target, task),
         absent=absent,
         n_folds=folds,

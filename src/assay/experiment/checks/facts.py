@@ -32,6 +32,7 @@ class Check:
     | detail   | what was seen, with figures                                              |
     | columns  | the columns concerned                                                    |
     | remedy   | what to do; empty where nothing was found                                |
+    | option   | the option of a study that does it, and its values; None: there is none   |
     | anchor   | where it is explained                                                    |
     """
 
@@ -42,6 +43,7 @@ class Check:
     detail: str
     columns: tuple[str, ...] = ()
     remedy: str = ""
+    option: tuple[str, tuple[str, ...]] | None = None
 
     @property
     def anchor(self) -> str:
@@ -62,6 +64,7 @@ class Facts:
     level: float
     n_test: int | None
     reasons: Mapping[str, str] = field(default_factory=dict)
+    dropped: Sequence[Column] = ()
 
     @property
     def n(self) -> int:

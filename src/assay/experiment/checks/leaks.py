@@ -37,13 +37,13 @@ def leak(facts: Facts) -> Check:
     if together:
         said = f"{listed(together)} together determine the target exactly, as a weighted sum"
         remedy = "the target is computed from these columns; drop those that are not known before the target"
-        return Check(code, title, "found", "serious", said, together, remedy)
+        return Check(code, title, "found", "serious", said, together, remedy, ("drop", together))
     if not found:
         best = "rank correlation 0.99 or R2 0.98" if facts.target.task == "regression" else "AUC 0.995 or skill 0.98"
         return passed(code, title, "serious", f"no column alone reaches {best}")
     said = "; ".join(f"{name!r} alone reaches {words}" for name, words in list(found.items())[:5])
     remedy = "check when each value becomes known; drop columns that are recorded after the target"
-    return Check(code, title, "found", "serious", said, tuple(found), remedy)
+    return Check(code, title, "found", "serious", said, tuple(found), remedy, ("drop", tuple(found)))
 
 
 def _leakage(column: Column, target: Target) -> str:
@@ -108,7 +108,7 @@ def leak_missing(facts: Facts) -> Check:
         f"missing values of {name!r} explain {size:.0%} of the target" for name, size in list(found.items())[:5]
     )
     remedy = "a value that is recorded only after the outcome is known leaks it; drop the column"
-    return Check(code, title, "found", "serious", said, tuple(found), remedy)
+    return Check(code, title, "found", "serious", said, tuple(found), remedy, ("drop", tuple(found)))
 
 
 def _missing_power(column: Column, target: Target) -> float:

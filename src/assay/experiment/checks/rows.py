@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -63,12 +62,19 @@ def ids(facts: Facts) -> Check:
             "info",
             said,
             tuple(known),
-            "set its kind if it is a measurement (--kind COLUMN=number)",
+            "if it is a measurement, set its kind",
+            ("kind", tuple(f"{name}={_measure(facts, name)}" for name in known[:1])),
         )
     how = verb(like, "differs in nearly every row but is", "differ in nearly every row but are")
     said = f"{listed(like)} {how} used as {_kinds(facts, like)}"
-    remedy = "a learner can only memorise such a column; set its kind to id, or drop it"
-    return Check(code, title, "found", "warning", said, (*like, *known), remedy)
+    remedy = "a learner can only memorise such a column; drop it"
+    return Check(code, title, "found", "warning", said, (*like, *known), remedy, ("drop", tuple(like)))
+
+
+def _measure(facts: Facts, name: str) -> str:
+    """The kind that an identifier would have if it measured something."""
+    column = next(one for one in facts.columns if one.name == name)
+    return "number" if column.ordered else "category"
 
 
 def _is_id(column: Column) -> bool:
@@ -98,9 +104,7 @@ def constant(facts: Facts) -> Check:
         return passed(code, title, "info", "every column varies")
     parts = [(same, "a single value"), (empty, "no values")]
     said = "; ".join(f"{listed(names)} {verb(names, 'has', 'have')} {what}" for names, what in parts if names)
-    return Check(
-        code, title, "found", "info", said, (*same, *empty), "constant columns are left out; drop them from the table"
-    )
+    return Check(code, title, "found", "info", said, (*same, *empty), "they are left out by themselves")
 
 
 def near_constant(facts: Facts) -> Check:
@@ -129,7 +133,8 @@ def duplicate_columns(facts: Facts) -> Check:
         return passed(code, title, "warning", "no two columns are copies, relabellings or changes of unit")
     said = "; ".join(listed(names) for names in sets[:4]) + " have the same information"
     remedy = "keep one of each: coefficients and importances are split among copies"
-    return Check(code, title, "found", "warning", said, tuple(name for names in sets for name in names), remedy)
+    every, copied = (tuple(name for names in sets for name in names[k:]) for k in (0, 1))
+    return Check(code, title, "found", "warning", said, every, remedy, ("drop", copied))
 
 
 # Rows.
@@ -146,7 +151,7 @@ def duplicate_rows(facts: Facts) -> Check:
         return passed(code, title, "warning", "every row is different")
     repeat = verb(extra, "repeats", "repeat")
     said = f"{plural(extra, 'row')} ({extra / facts.n:.1%}) {repeat} another row, target included"
-    remedy = "drop the copies, or keep them together with group="
+    remedy = "remove the copies from the table, or pass the column that they share as group"
     if _combinations(facts) < 100 * facts.n:
         return Check(code, title, "found", "info", said + ", as expected with so few distinct values")
     severity = "warning" if extra >= 0.01 * facts.n else "info"
@@ -209,7 +214,8 @@ def groups(facts: Facts) -> Check:
     if facts.group is not None:
         return idle(code, title, "serious", f"rows are kept together by {facts.group!r}")
     found, screen = {}, _screen(facts)
-    labels = sorted(filter(lambda one: _may_label(one, facts), facts.columns), key=lambda one: not _is_named(one))
+    every = [*facts.columns, *facts.dropped]  # rows of one source are alike, whether its label is used or not
+    labels = sorted(filter(lambda one: _may_label(one, facts), every), key=lambda one: not _is_named(one))
     for column in labels[:LABELS]:
         if (evidence := _repeats(column, facts, screen)) is not None:
             found[column.name] = evidence
@@ -217,9 +223,8 @@ def groups(facts: Facts) -> Check:
         return passed(code, title, "serious", "no column looks like a group label")
     first, why = next(iter(found.items()))
     said = f"{listed(found)}: {why}"
-    use = f"--group {shlex.quote(first)}"
-    remedy = f"if rows with the same {first!r} are alike, use {use}; otherwise scores are too optimistic"
-    return Check(code, title, "found", "serious", said, tuple(found), remedy)
+    remedy = f"if rows with the same {first!r} are alike, pass group={first!r}; otherwise scores are too optimistic"
+    return Check(code, title, "found", "serious", said, tuple(found), remedy, ("group", (first,)))
 
 
 def _may_label(column: Column, facts: Facts) -> bool:
@@ -291,7 +296,8 @@ def time_order(facts: Facts) -> Check:
     code, title = "time", "undeclared time order"
     if facts.time is not None:
         return idle(code, title, "warning", f"rows are split by {facts.time!r}")
-    dates = [column.name for column in facts.columns if column.kind == "date" and column.levels > 1]
+    every = [*facts.columns, *facts.dropped]
+    dates = [column.name for column in every if column.kind == "date" and column.levels > 1]
     at = np.arange(facts.n - 1)
     alike = _target_repeats(facts.target, at, at + 1) if facts.n >= 50 else 0.0
     parts = []
@@ -303,7 +309,8 @@ def time_order(facts: Facts) -> Check:
         return passed(code, title, "warning", "no dates, and neighbouring rows are no more similar than others")
     how = f"pass time={dates[0]!r}" if dates else "find the column that orders the rows and pass it as time"
     remedy = f"if the model will predict later rows, {how}; random folds let it learn from the future"
-    return Check(code, title, "found", "warning", "; ".join(parts), tuple(dates), remedy)
+    option = ("time", (dates[0],)) if dates else None
+    return Check(code, title, "found", "warning", "; ".join(parts), tuple(dates), remedy, option)
 
 
 def _is_sorted(codes: Array) -> bool:

@@ -108,8 +108,8 @@ def target_values(facts: Facts) -> Check:
     assert target.values is not None
     if kinds <= 10 and target.n >= 50 and (target.values == np.round(target.values)).all():
         said = f"only {kinds} distinct whole numbers"
-        remedy = "if they are labels or grades, use --task classification"
-        return Check(code, title, "found", "warning", said, (target.name,), remedy)
+        remedy = "if they are labels or grades, predict classes"
+        return Check(code, title, "found", "warning", said, (target.name,), remedy, ("task", ("classification",)))
     return passed(code, title, "warning", f"{kinds:,} distinct values")
 
 
@@ -125,7 +125,7 @@ def target_tail(facts: Facts) -> Check:
         return passed(code, title, "info", f"skewness {tilt:.2f}, excess kurtosis {heavy:.2f}")
     said = f"skewness {tilt:.2f}, excess kurtosis {heavy:.2f}: a few rows dominate every squared error"
     remedy = "consider the logarithm of a positive target, or --metric mae"
-    return Check(code, title, "found", "info", said, (facts.target.name,), remedy)
+    return Check(code, title, "found", "info", said, (facts.target.name,), remedy, ("metric", ("mae",)))
 
 
 def target_balance(facts: Facts) -> Check:

@@ -296,6 +296,10 @@ def _check_together(found: Mapping[str, Any]) -> None:
         first = next((step for _, step in getattr(model, "steps", ()) if isinstance(step, Columns)), None)
         known = first is None or set(first.feature_names_in_) == set(schema["features"])
         need(known, "its features differ from those of the model")
+        gaps = schema.get("gaps", {})
+        named = isinstance(gaps, dict) and all(isinstance(one, list) for one in gaps.values())
+        named = named and all(isinstance(text, str) for texts in gaps.values() for text in texts)
+        need(named and set(gaps) <= set(schema["features"]), "its texts for missing values are not named")
     if found["kinds"] is not None:
         need(isinstance(found["kinds"], dict) and _are_names(list(found["kinds"].values())), "its kinds are not named")
         if isinstance(schema, dict) and "features" in schema:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -16,6 +16,8 @@ from assay.evaluation import Conformal
 from assay.experiment.columns.encoders import level_codes
 from assay.experiment.model_file.file import load_model
 from assay.experiment.table import Table, read_table
+from assay.experiment.table.levels import MISSING
+from assay.experiment.table.table import EVERY
 from assay.results import Result
 from assay.words import listed, plural, printable
 
@@ -97,7 +99,7 @@ def predict_rows(model: Any, table: Any, *, level: float = 0.9, trust: Sequence[
         what = f"the model file {str(model)!r} does not say which columns and classes it was fitted to"
         raise StoreError(what, remedy="use the model file of a study, or load_model(...)['pipeline'].predict in Python")
     features = list(parts["schema"]["features"])
-    found = _read(table, dict(parts["kinds"]), features)
+    found = _read(table, dict(parts["kinds"]), features, parts["schema"].get("gaps", {}))
     frame, pipeline = found.frame[features], parts["pipeline"]
     out = _keys(found, dict(parts["kinds"]), parts["target"])
     out["prediction"] = pipeline.predict(frame)
@@ -143,9 +145,10 @@ def _coverage(which: str, what: str, n: int, level: float, where: str = "", neve
     )
 
 
-def _read(table: Any, kinds: dict[str, str], features: list[str]) -> Table:
-    """The table as the study read it: every column with the kind it had."""
-    found = read_table(table)
+def _read(table: Any, kinds: dict[str, str], features: list[str], gaps: Mapping[str, Any]) -> Table:
+    """The table as the study read it: every column with the kind it had, the same texts read as missing."""
+    usual = {EVERY: MISSING}
+    found = read_table(table, missing=usual)
     gone = [name for name in features if name not in found.frame.columns]
     if gone:
         more = "" if len(gone) == 1 else f" and {len(gone) - 1} more ({listed(gone[1:], SHOWN)})"
@@ -157,7 +160,7 @@ def _read(table: Any, kinds: dict[str, str], features: list[str]) -> Table:
         raise DataError(what, remedy=f"rename {low[near[0]]!r} if it is the same column" if near else remedy)
     wrong = {name: kind for name, kind in kinds.items() if found.kinds[name] != kind}
     try:
-        return read_table(table, kinds=wrong) if wrong else found
+        return read_table(table, kinds=wrong, missing={**usual, **gaps}) if wrong or gaps else found
     except DataError as error:
         raise DataError(error.what, remedy="correct that cell, or leave it empty") from error
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from assay.experiment.checks import check_table
 from assay.experiment.events import StepBegan
+from assay.experiment.protocol import folds_at_least
 from assay.experiment.state import Context, StudyState, made
 
 __all__ = ["check"]
@@ -20,9 +21,10 @@ def check(state: StudyState, context: Context) -> StudyState:
         dict(plan.kinds),
         plan.target,
         plan.task,
-        n_folds=plan.cv,
+        n_folds=folds_at_least(plan),
         group=plan.group,
         time=plan.time,
+        drop=plan.drop,
         level=plan.level,
         n_test=parted.n_test,
     )

@@ -24,6 +24,7 @@ from assay.experiment.events import FoldDone, LearnerBegan, LearnerFailed
 from assay.experiment.outcome import Leaderboard
 from assay.experiment.panel import Learner, assemble, panel
 from assay.experiment.plan import Plan
+from assay.experiment.protocol import splits_for
 from assay.experiment.state import Context, Parted, StudyState, TrainingData, made
 from assay.experiment.storage.journal import Journal
 from assay.experiment.test_set.seal import row_digests
@@ -31,7 +32,7 @@ from assay.experiment.warned import collected, tally, with_names
 from assay.metrics import get_metric
 from assay.metrics.definition import Metric
 from assay.numerics.threads import workers
-from assay.resampling import Folds, TimeFolds, scheme_of, splits_of
+from assay.resampling import scheme_of
 
 __all__ = ["estimator_of", "evaluate", "refit", "shares_of", "training_data", "validate_one"]
 
@@ -98,10 +99,7 @@ def training_data(plan: Plan, parted: Parted) -> TrainingData:
         raise DataError(
             "the training rows have only one class", remedy="check the target, or add rows of other classes"
         )
-    cv: Any = Folds(plan.cv, repeats=plan.repeats, stratify=plan.task == "classification", random_state=plan.seed)
-    if plan.time is not None:
-        cv = TimeFolds(plan.cv)
-    splits = splits_of(cv, rows.X, rows.y, groups=rows.groups)
+    splits = splits_for(plan, rows, rows.n + parted.n_test)
     _refuse_idle(plan, train, splits)
     metrics = tuple(get_metric(name) for name in (plan.metric, *plan.also))
     why = undefined_over(metrics[0], rows, splits, scheme_of(splits, rows.n))
@@ -256,12 +254,16 @@ def _validation(plan: Plan, data: TrainingData, learner: Learner, outcomes: list
 
 
 def refit(plan: Plan, data: TrainingData, name: str, n_jobs: int | None = None) -> Any:
-    """The named learner with its search, fitted to all training rows; what is left is the chosen pipeline."""
+    """The named learner with its search, fitted to all training rows; what is left is the chosen pipeline.
+
+    Without `plan.refit` the validation rows of the holdout are left out.
+    """
     learner = next(one for one in data.learners if one.name == name)
     threads = workers(-1 if n_jobs is None else n_jobs)
+    inside = None if plan.refit else data.splits[0][0]
     with with_names():
         try:
-            model = fit_rows(estimator_of(plan, data, learner, threads), data.rows)
+            model = fit_rows(estimator_of(plan, data, learner, threads), data.rows, inside)
         except Exception as error:
             raise blame(error, name, "the fit to all training rows") from error
     made = getattr(model, "best_estimator_", model)

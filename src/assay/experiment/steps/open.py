@@ -129,9 +129,6 @@ def _intervals(
     plan: Plan, data: TrainingData, name: str, test: pd.DataFrame, y: Array, predicted: dict[str, Array], look: Look
 ) -> dict[str, Interval]:
     """Each metric with its interval: the primary one at the level of the look, the others at that of the plan."""
-    where = "new rows like the test rows"
-    if plan.group is not None:
-        where = f"rows of new groups like the test groups (by {plan.group})"
     intervals: dict[str, Interval] = {}
     for metric in data.metrics:
         if metric.needs not in predicted:
@@ -145,7 +142,7 @@ def _intervals(
                 interval = grouped_interval(metric, y, values, test[plan.group], level=level, **options)
         except DataError as error:  # the look is taken; what it cannot tell is a result as well
             interval = _without_interval(metric, y, values, level, options, error.what)
-        intervals[metric.name] = replace(interval, estimand=f"{metric.name} of {name} on {where}")
+        intervals[metric.name] = replace(interval, estimand=f"{metric.name} of {name} on {plan.population}")
     return intervals
 
 

@@ -87,7 +87,10 @@ def write_model(
         "task": plan.task,
         "target": plan.target,
         "kinds": {name: plan.kinds[name] for name in plan.features},
-        "schema": {"features": plan.features},
+        "schema": {
+            "features": plan.features,
+            "gaps": {name: list(texts) for name, texts in plan.gaps.items() if name in plan.features},
+        },
         "metadata": {
             "study": made(state.parted).name,
             "version": __version__,

@@ -10,6 +10,7 @@ from assay.errors import DataError
 from assay.experiment.events import StepBegan
 from assay.experiment.options import Options, config_text
 from assay.experiment.plan import Plan, infer_task, learners_of, metrics_for
+from assay.experiment.protocol import refuse_protocol
 from assay.experiment.state import Asked, Context, StudyState
 from assay.experiment.table.question import read_parts
 
@@ -19,8 +20,16 @@ __all__ = ["read"]
 def read(source: Any, target: str, options: Options, context: Context) -> StudyState:
     """The first state of a study: the table, what its columns hold, and the plan."""
     context.emit(StepBegan("read", "reading the table"))
+    refuse_protocol(options)
     table, given, notes = read_parts(
-        source, options.test, target, kinds=options.kinds, group=options.group, time=options.time
+        source,
+        options.test,
+        target,
+        kinds=options.kinds,
+        group=options.group,
+        time=options.time,
+        drop=tuple(options.drop),
+        missing=options.missing,
     )
     y, kind = table.frame[target], table.kinds[target]
     task = infer_task(y, kind) if options.task == "auto" else options.task
@@ -36,8 +45,11 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
         learners=learners_of(task, options.panel, tuple(options.learners)),
         metric=primary,
         also=also,
+        gaps=dict(table.gaps),
+        drop=tuple(dict.fromkeys(options.drop)),
         source=str(source) if isinstance(source, str | Path) else "frame",
         **{name: getattr(options, name) for name in Plan.asked()},
     )
     config = config_text(None if plan.source == "frame" else plan.source, target, options)
-    return StudyState(plan, tuple(notes), asked=Asked(table, given, options.test_size, options.reseal, config))
+    asked = Asked(table, given, options.test_size, options.margin, options.reseal, config)
+    return StudyState(plan, tuple(notes), missing=dict(table.missing), asked=asked)

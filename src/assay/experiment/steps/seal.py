@@ -20,10 +20,12 @@ from assay.evaluation.learner import Rows, undefined
 from assay.experiment.events import StepBegan
 from assay.experiment.options import read_config
 from assay.experiment.plan import Plan, name_of
+from assay.experiment.protocol import folds_at_least
 from assay.experiment.state import Context, Parted, StudyState, made
 from assay.experiment.storage import canonical_json, home
 from assay.experiment.storage.files import write_beside
 from assay.experiment.test_set.seal import Seal, Sealed, row_digests, seal_rows
+from assay.experiment.test_set.size import Precision
 from assay.experiment.test_set.vault import Vault
 from assay.metrics import get_metric
 from assay.words import plural
@@ -45,6 +47,7 @@ def seal(state: StudyState, context: Context) -> StudyState:
         plan.target,
         plan.task,
         share=asked.test_size,
+        precision=Precision(asked.margin, plan.level, plan.metric),
         group=plan.group,
         time=plan.time,
         test=asked.test,
@@ -52,19 +55,39 @@ def seal(state: StudyState, context: Context) -> StudyState:
     )
     train = asked.table.frame.iloc[sealed.train].reset_index(drop=True)
     test = (asked.table if asked.test is None else asked.test).frame.iloc[sealed.test].reset_index(drop=True)
-    if len(train) < max(4, 2 * plan.cv):
+    test, left = _of_new_groups(plan, train, test)
+    folds = folds_at_least(plan)
+    if len(train) < max(4, 2 * folds):
         verb = "is" if len(train) == 1 else "are"
-        what = f"{plural(len(train), 'training row')} {verb} too few for {plural(plan.cv, 'fold')}"
+        what = f"{plural(len(train), 'training row')} {verb} too few for {plural(folds, 'fold')}"
         raise DataError(what, remedy="use fewer folds or more rows")
+    # In the order of their digests, so that a sum over shuffled rows ends in the same digit.
+    test = test.iloc[np.argsort(row_digests(test, sealed.seal.columns), kind="stable")].reset_index(drop=True)
     _refuse_unscorable(plan, train, test)
     digests = row_digests(train, sealed.seal.columns)
     rows = hashlib.sha256(np.sort(digests).astype("<u8").tobytes()).hexdigest()
     name = name_of(plan, sealed.seal.id, rows)
     vault = Vault(name).write(test)
-    state = replace(state, notes=(*state.notes, *sealed.notes))
+    state = replace(state, notes=(*state.notes, *sealed.notes, *left))
     parted = _store(state, context, Parted(name, sealed, train, len(test), vault, _hashes(rows, sealed.seal, vault)))
     write_beside(parted.folder / CONFIG, asked.config.encode())
     return replace(state, asked=None, parted=parted)  # from here on the test rows are in the vault alone
+
+
+def _of_new_groups(plan: Plan, train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """The test rows and, where new groups in the future are asked about, without later rows of known groups."""
+    if plan.group is None or plan.time is None or plan.known_groups:
+        return test, []
+    known = test[plan.group].isin(train[plan.group]).to_numpy()
+    if known.all():
+        what = f"every later row belongs to a {plan.group!r} that has earlier rows as well"
+        raise DataError(what, remedy="pass known_groups (--known-groups) to predict later rows of known groups")
+    if not known.any():
+        return test, []
+    groups = test.loc[known, plan.group].nunique()
+    told = f"{plural(int(known.sum()), 'later row')} of {plural(groups, 'group')} with earlier rows "
+    told += f"{'is' if known.sum() == 1 else 'are'} left out: the question is about new groups in the future"
+    return test.loc[~known].reset_index(drop=True), [told]
 
 
 def _hashes(rows: str, seal: Seal, vault: str) -> dict[str, str]:
@@ -85,6 +108,7 @@ def _store(state: StudyState, context: Context, parted: Parted) -> Parted:
         "n_train": len(parted.train),
         "n_test": parted.n_test,
         "notes": list(state.notes),
+        "missing": {name: dict(texts) for name, texts in state.missing.items()},
         "version": __version__,
     }
     write_beside(parted.folder / "study.json", canonical_json.encode(body).encode())
@@ -106,7 +130,8 @@ def load(name: str, context: Context) -> StudyState:
     train = Vault("train", home() / "studies" / name).read(body["train"])
     hashes = _hashes(body["rows"], found, body["vault"])
     parted = Parted(name, sealed, train, body["n_test"], body["vault"], hashes)
-    return StudyState(Plan.from_state(body["plan"]), tuple(body["notes"]), done="seal", parted=parted)
+    plan, missing = Plan.from_state(body["plan"]), body.get("missing", {})
+    return StudyState(plan, tuple(body["notes"]), missing, done="seal", parted=parted)
 
 
 def stored_wishes(name: str) -> dict[str, Any]:

@@ -32,7 +32,8 @@ def select(state: StudyState, context: Context) -> StudyState:
     while True:
         context.emit(StepBegan("select", "selecting"))
         chosen = _choose(state)
-        context.emit(StepBegan("select", f"fitting {chosen.name} to all training rows"))
+        which = "all training rows" if state.plan.refit else "the rows outside the holdout"
+        context.emit(StepBegan("select", f"fitting {chosen.name} to {which}"))
         try:
             with one_blas_thread(), collected() as warned:  # as in the folds: cores must not reach the last digit
                 model = refit(state.plan, made(state.training), chosen.name, context.n_jobs)

@@ -18,7 +18,7 @@ clean column of numbers, one encoding and a few passes over the levels for any o
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ import pyarrow.compute as pc
 from assay.errors import DataError, DataTypeError
 from assay.experiment.table.levels import (
     EXACT,
+    GAPS,
     ISO,
     MISSING,
     Labels,
@@ -57,11 +58,16 @@ _EARLIEST, _LATEST = np.datetime64("1678-01-01", "us"), np.datetime64("2262-01-0
 
 @dataclass(frozen=True)
 class Settled:
-    """A column in the form of its kind, and the clause that says why."""
+    """A column in the form of its kind, the clause that says why, and its missing cells by their text.
+
+    `gaps` are the texts that count as missing, where they are not the usual ones.
+    """
 
     kind: str
     values: Any
     reason: str
+    missing: dict[str, int] = field(default_factory=dict)
+    gaps: frozenset[str] | None = None
 
 
 @dataclass
@@ -78,21 +84,36 @@ class Cells:
     codes: str = ""
     doubt: str = ""
     remarks: tuple[str, ...] = ()
+    gaps: frozenset[str] | None = None
+    tokens: dict[str, int] = field(default_factory=dict)
 
     @property
     def at(self) -> str:
         return f"column {self.name!r} of {self.source.name}"
 
-    def note_gaps(self, tokens: list[str], count: int) -> None:
+    def note_gaps(self, tokens: dict[str, int]) -> None:
+        self.tokens |= tokens
         if tokens:
-            self.remarks += (f"{', '.join(map(repr, tokens))} read as missing in {plural(count, 'cell')}",)
+            count = plural(sum(tokens.values()), "cell")
+            self.remarks += (f"{', '.join(map(repr, tokens))} read as missing in {count}",)
 
 
-def settle(column: Any, name: str, source: Raw, wanted: str | None = None, *, target: bool = False) -> Settled:
-    """The kind of a column, or the one wanted, and its cells in that form."""
-    cells = _cells(column, name, source)
+def settle(
+    column: Any,
+    name: str,
+    source: Raw,
+    wanted: str | None = None,
+    *,
+    target: bool = False,
+    gaps: frozenset[str] | None = None,
+) -> Settled:
+    """The kind of a column, or the one wanted, and its cells in that form; `gaps` are read as missing."""
+    cells = _cells(column, name, source, gaps)
     kind, reason = _judge(cells, target) if wanted is None else (wanted, "as specified")
-    return Settled(kind, _as_kind(cells, kind), "; ".join([reason, *cells.remarks]))
+    values = _as_kind(cells, kind)
+    empty = int(np.asarray(pd.isna(values)).sum()) - sum(cells.tokens.values())
+    missing = {**({"": empty} if empty > 0 else {}), **cells.tokens}
+    return Settled(kind, values, "; ".join([reason, *cells.remarks]), missing, cells.gaps)
 
 
 def canonical(value: Any) -> str:
@@ -112,8 +133,8 @@ def canonical(value: Any) -> str:
 # What the cells are.
 
 
-def _cells(column: Any, name: str, source: Raw) -> Cells:
-    cells = Cells(name, source, len(column))
+def _cells(column: Any, name: str, source: Raw, gaps: frozenset[str] | None = None) -> Cells:
+    cells = Cells(name, source, len(column), gaps=gaps)
     kind = column.type
     if pa.types.is_dictionary(kind):
         column, cells.typed = column.cast(kind.value_type), "category"
@@ -165,6 +186,7 @@ def _floats(column: Any, cells: Cells) -> Array:
     infinite = np.isinf(values)
     if infinite.any():
         values = np.where(infinite, np.nan, values)
+        cells.tokens["infinity"] = int(infinite.sum())
         cells.remarks += (f"infinity read as missing in {plural(int(infinite.sum()), 'cell')}",)
     return values
 
@@ -191,14 +213,18 @@ def _from_text(column: Any, cells: Cells) -> None:
     if cells.source.text and cells.typed != "category" and _may_be_numbers(column):
         cells.numbers = cast_numbers(column)
         if cells.numbers is None:
-            cleaned, tokens, count = without_gaps(column)
+            cleaned, tokens = without_gaps(column, cells.gaps)
             cells.numbers = cast_numbers(cleaned)
             if cells.numbers is not None:
-                cells.note_gaps(tokens, count)
+                cells.note_gaps(tokens)
         if cells.numbers is not None:
             return
-    cells.labels, tokens, count = encode(column)
-    cells.note_gaps(tokens, count)
+    cells.labels, tokens, known = encode(column, cells.gaps)
+    cells.note_gaps(tokens)
+    kept = GAPS - known if cells.gaps is None else frozenset()
+    if kept:
+        cells.gaps = known
+        cells.remarks += (f"{', '.join(map(repr, sorted(kept)))} taken for a level",)
     if not cells.labels.levels:
         cells.typed = "missing"
         return

@@ -17,7 +17,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["MISSING", "Labels", "cast_numbers", "encode", "is_number", "read_dates", "read_numbers", "without_gaps"]
+__all__ = [
+    "GAPS",
+    "MISSING",
+    "Labels",
+    "cast_numbers",
+    "encode",
+    "is_number",
+    "read_dates",
+    "read_numbers",
+    "without_gaps",
+]
 
 Array = np.ndarray
 MISSING = (
@@ -67,8 +77,11 @@ class Labels:
         return np.asarray(np.append(values, gap)[self.codes])
 
 
-def encode(column: Any) -> tuple[Labels, list[str], int]:
-    """A column of text as labels without surrounding blanks; the gap tokens met in it, and in how many cells."""
+def encode(column: Any, gaps: frozenset[str] | None = None) -> tuple[Labels, dict[str, int], frozenset[str]]:
+    """A column of text as labels without surrounding blanks; the gap tokens met in it with their counts; all tokens.
+
+    Without `gaps` the usual tokens count as gaps, save those that look like a level of this column (`kept_levels`).
+    """
     if column.nbytes > 2**31 - 1:
         column = column.cast(pa.large_string())
     array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
@@ -77,19 +90,47 @@ def encode(column: Any) -> tuple[Labels, list[str], int]:
     codes = (indices.fill_null(-1) if indices.null_count else indices).to_numpy(zero_copy_only=False)
     levels = encoded.dictionary.to_pylist()
     trimmed = [level.strip() for level in levels]
-    gaps = _GAPS.intersection(trimmed)
-    if not gaps and trimmed == levels:
-        return Labels(codes, levels), [], 0
+    known = GAPS - kept_levels(trimmed) if gaps is None else gaps | {""}
+    met = known.intersection(trimmed)
+    if not met and trimmed == levels:
+        return Labels(codes, levels), {}, known
     place: dict[str, int] = {}
     for level in trimmed:
-        if level not in _GAPS:
+        if level not in known:
             place.setdefault(level, len(place))
     table = np.array([*(place.get(level, -1) for level in trimmed), -1], dtype=np.int64)
-    tokens = np.array([*(level in gaps and level != "" for level in trimmed), False], dtype=bool)
-    return Labels(table[codes], list(place)), sorted(gaps - {""}), int(tokens[codes].sum())
+    counts = np.bincount(codes[codes >= 0], minlength=len(levels))
+    tokens = {token: int(sum(counts[k] for k, level in enumerate(trimmed) if level == token)) for token in sorted(met)}
+    return Labels(table[codes], list(place)), {token: n for token, n in tokens.items() if token}, known
 
 
-_GAPS = frozenset(MISSING)
+GAPS = frozenset(MISSING)
+WORD = re.compile(r"[^\W\d_]+(?:[ -][^\W\d_]+)*")
+CODE = re.compile(r"[A-Z]{2}")
+FEW_LEVELS = 20
+"""Levels of a scale such as None, Partial, Full, at most."""
+
+
+def kept_levels(levels: list[str]) -> frozenset[str]:
+    """Tokens that are levels here: "None" among words that are capitalised alike, "NA" among two-letter codes.
+
+    >>> sorted(kept_levels(["Partial", "None", "Full"])), sorted(kept_levels(["EU", "NA", "SA", "AS"]))
+    (['None'], ['NA'])
+    >>> [sorted(kept_levels(levels)) for levels in (["red", "None", "blue"], ["Gd", "NA", "Ex"], ["1", "None"])]
+    [[], [], []]
+    """
+    if not {"None", "none", "NA"}.intersection(levels):
+        return frozenset()
+    others = {level for level in levels if level not in GAPS}
+    kept = set()
+    if 2 <= len(others) <= FEW_LEVELS and all(WORD.fullmatch(level) for level in others):
+        if "None" in levels and all(level[0].isupper() and not level.isupper() for level in others):
+            kept.add("None")
+        if "none" in levels and all(level.islower() for level in others):
+            kept.add("none")
+    if "NA" in levels and len(others) >= 3 and all(CODE.fullmatch(level) for level in others):
+        kept.add("NA")
+    return frozenset(kept)
 
 
 # Numbers.
@@ -130,13 +171,13 @@ def _cast_floats(column: Any) -> Array | None:
     return numbers
 
 
-def without_gaps(column: Any) -> tuple[Any, list[str], int]:
-    """The column without blanks around its cells and with gap tokens as gaps; the tokens, and in how many cells."""
+def without_gaps(column: Any, gaps: frozenset[str] | None = None) -> tuple[Any, dict[str, int]]:
+    """The column without blanks around its cells and with gap tokens as gaps; the tokens met with their counts."""
     trimmed = pc.utf8_trim_whitespace(column)
-    gap = pc.is_in(trimmed, value_set=_TOKENS)
+    gap = pc.is_in(trimmed, value_set=_TOKENS if gaps is None else pa.array(sorted(gaps | {""}), pa.string()))
     met = pc.value_counts(trimmed.filter(gap)).to_pylist()
     tokens = {entry["values"]: entry["counts"] for entry in met if entry["values"]}
-    return pc.if_else(gap, pa.scalar(None, pa.string()), trimmed), sorted(tokens), sum(tokens.values())
+    return pc.if_else(gap, pa.scalar(None, pa.string()), trimmed), dict(sorted(tokens.items()))
 
 
 def is_number(level: str) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from assay.errors import DataError
-from assay.experiment.table.kinds import ID_NAME
-from assay.experiment.table.table import Table, read_table
+from assay.experiment.table.kinds import ID_NAME, MISSING
+from assay.experiment.table.table import EVERY, Table, nearest, read_table
 from assay.words import plural
 
 __all__ = ["read_parts"]
@@ -22,6 +22,8 @@ def read_parts(
     kinds: Mapping[str, str] | None = None,
     group: str | None = None,
     time: str | None = None,
+    drop: tuple[str, ...] = (),
+    missing: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[Table, Table | None, list[str]]:
     """The table, the test rows that someone else made (None: there are none), and what should be known of both.
 
@@ -32,13 +34,15 @@ def read_parts(
     >>> len(table.frame), given, notes[-1]
     (2, None, '1 row without a target was left out')
     """
-    table = read_table(source, kinds=kinds, target=target)
-    given = None if test is None else read_table(test, kinds=kinds, target=target)
+    table = read_table(source, kinds=kinds, target=target, missing=missing)
+    rules = {EVERY: MISSING, **(missing or {}), **table.gaps}  # the test rows are read as the others were
+    given = None if test is None else read_table(test, kinds=kinds, target=target, missing=rules)
     notes = list(table.notes)
     table = _with_target(table, target, notes)
     given = None if given is None else _with_target(given, target, notes)
     _refuse_columns(table, given, group, time)
-    kept = _only_columns(table, target, group, time, kinds or {}, notes)
+    _refuse_dropped(table, target, time, drop)
+    kept = _only_columns(table, (target, group, time, *drop), time is not None, kinds or {}, notes)
     if kept:
         table = replace(table, kinds={**table.kinds, **kept})
         given = None if given is None else replace(given, kinds={**given.kinds, **kept})
@@ -46,17 +50,17 @@ def read_parts(
 
 
 def _only_columns(
-    table: Table, target: str, group: str | None, time: str | None, wanted: Mapping[str, str], notes: list[str]
+    table: Table, roles: tuple[str | None, ...], timed: bool, wanted: Mapping[str, str], notes: list[str]
 ) -> dict[str, str]:
     """Kinds of columns that look like row numbers, but are all there is to learn from: they are numbers then.
 
     Refused where nothing but identifiers is left.
     """
-    features = [name for name in table.frame.columns if name not in (target, group, time)]
+    features = [name for name in table.frame.columns if name not in roles]
     if any(table.kinds[name] != "id" and table.frame[name].nunique(dropna=False) > 1 for name in features):
         return {}
     ids = [name for name in features if table.kinds[name] == "id" and name not in wanted]
-    if not ids or time is not None:
+    if not ids or timed:
         return {}
     numbers = [name for name in ids if table.frame[name].dtype.kind in "iuf" and not ID_NAME.search(name)]
     if numbers:
@@ -84,7 +88,17 @@ def _with_target(table: Table, target: str, notes: list[str]) -> Table:
     if words not in notes:
         notes.append(words)
     frame = table.frame.loc[there].reset_index(drop=True)
-    return Table(frame, table.kinds, table.reasons, table.name, table.notes)
+    return replace(table, frame=frame)
+
+
+def _refuse_dropped(table: Table, target: str, time: str | None, drop: tuple[str, ...]) -> None:
+    for name in drop:
+        if name not in table.frame.columns:
+            raise DataError(f"cannot drop {name!r}: {table.name} has no such column", remedy=nearest(name, table.kinds))
+        if name == target:
+            raise DataError(f"the target {name!r} cannot be dropped", remedy="choose another column")
+    if not set(table.frame.columns) - {target, time, *drop}:
+        raise DataError("no column is left to learn from", remedy="drop fewer columns")
 
 
 def _refuse_columns(table: Table, test: Table | None, group: str | None, time: str | None) -> None:

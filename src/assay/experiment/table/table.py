@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
@@ -25,7 +25,10 @@ from assay.experiment.table.reading import Raw, read_source
 from assay.results import Result
 from assay.words import plural, printable
 
-__all__ = ["KINDS", "Table", "read_table"]
+__all__ = ["EVERY", "KINDS", "Table", "nearest", "read_table"]
+
+EVERY = "*"
+"""Stands for every column in the rules for missing values."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,6 +42,8 @@ class Table(Result):
     | reasons | by column: why, in a clause, and which cells were read as missing                                  |
     | name    | the name of the file, or "frame"                                                                   |
     | notes   | what was repaired or should be known: encoding, separator, names that were changed                 |
+    | missing | by column with missing cells: the texts that were read as missing and how often, "" for empty ones |
+    | gaps    | by column where they are not the usual ones: the texts that are read as missing                    |
 
     >>> import pandas as pd
     >>> print(read_table(pd.DataFrame({"size": [1.5, 2, None], "colour": ["red", "blue", "red"]})))
@@ -53,6 +58,8 @@ class Table(Result):
     reasons: dict[str, str]
     name: str = "frame"
     notes: tuple[str, ...] = ()
+    missing: dict[str, dict[str, int]] = field(default_factory=dict)
+    gaps: dict[str, list[str]] = field(default_factory=dict)
 
     def to_frame(self) -> pd.DataFrame:
         """One row per column: its kind, how many cells are missing, and why it was taken for that kind."""
@@ -87,7 +94,13 @@ def _tally(kinds: Mapping[str, str]) -> str:
     return ", ".join(f"{counts[kind]} {kind}" for kind in KINDS if counts[kind])
 
 
-def read_table(source: Any, *, kinds: Mapping[str, str] | None = None, target: str | None = None) -> Table:
+def read_table(
+    source: Any,
+    *,
+    kinds: Mapping[str, str] | None = None,
+    target: str | None = None,
+    missing: Mapping[str, Sequence[str]] | None = None,
+) -> Table:
     """Read a table and say what each column holds.
 
     | parameter | default | range                                      | meaning                                      |
@@ -95,6 +108,7 @@ def read_table(source: Any, *, kinds: Mapping[str, str] | None = None, target: s
     | source    |         | a path, or a pandas, polars, pyarrow table | where the table is                           |
     | kinds     | None    | column -> number, category, date, text, id | kinds that are known better than inferred    |
     | target    | None    | a column name                              | never taken for an id or text; must be there |
+    | missing   | None    | column -> texts                            | read as missing; "*": in every other column  |
 
     A wanted kind that a cell does not allow is refused with the column and the place of that cell. RFC 4180 (2005).
 
@@ -112,11 +126,13 @@ def read_table(source: Any, *, kinds: Mapping[str, str] | None = None, target: s
     if raw.rows == 0:
         raise DataError(f"{raw.name} has column names but no rows", remedy="pass a table with at least one row")
     names, notes = _names(raw)
-    for name in [*wanted, *([target] if target is not None else [])]:
+    rules = {str(name): frozenset(str(text).strip() for text in texts) for name, texts in (missing or {}).items()}
+    usual = rules.pop(EVERY, None)
+    for name in [*wanted, *([target] if target is not None else []), *rules]:
         if name not in names:
-            raise DataError(f"{raw.name} has no column {name!r}", remedy=_nearest(name, list(names)))
+            raise DataError(f"{raw.name} has no column {name!r}", remedy=nearest(name, list(names)))
     found = {
-        name: settle(column, name, raw, wanted.get(name), target=name == target)
+        name: settle(column, name, raw, wanted.get(name), target=name == target, gaps=rules.get(name, usual))
         for name, column in zip(names, raw.columns, strict=True)
     }
     frame = _frame({name: column.values for name, column in found.items()}, raw.rows)
@@ -124,7 +140,9 @@ def read_table(source: Any, *, kinds: Mapping[str, str] | None = None, target: s
         notes += _check_target(frame[target], target, raw)
     kinds_found = {name: column.kind for name, column in found.items()}
     reasons = {name: column.reason for name, column in found.items()}
-    return Table(frame, kinds_found, reasons, raw.name, tuple(notes))
+    texts = {name: column.missing for name, column in found.items() if column.missing}
+    gaps = {name: sorted(column.gaps) for name, column in found.items() if column.gaps is not None}
+    return Table(frame, kinds_found, reasons, raw.name, tuple(notes), texts, gaps)
 
 
 def _check_kinds(kinds: Mapping[str, str] | None) -> dict[str, str]:
@@ -137,7 +155,9 @@ def _check_kinds(kinds: Mapping[str, str] | None) -> dict[str, str]:
     return wanted
 
 
-def _nearest(name: str, names: list[str]) -> str:
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A remedy for an unknown name: the known one most like it, or the first few."""
+    names = list(known)
     close = get_close_matches(name, names[:2000], n=1, cutoff=0.6)
     if close:
         return f"did you mean {close[0]!r}?"

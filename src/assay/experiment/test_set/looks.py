@@ -214,7 +214,7 @@ def record_look(
     >>> from assay.experiment.test_set.seal import make_seal
     >>> ledger = Ledger(tempfile.mkdtemp() + "/ledger.db")
     >>> frame = pd.DataFrame({"x": range(8), "y": range(8)})
-    >>> seal, train, test = make_seal(frame, "y", "regression")
+    >>> seal, train, test = make_seal(frame, "y", "regression", share=0.5)
     >>> print(record_look(ledger, seal, frame.iloc[test], [0, 0, 0, 0]))
     look 1 of 1 planned at these test rows, with a 95% interval
     >>> record_look(ledger, seal, frame.iloc[test], [0, 0, 0, 0]).replay

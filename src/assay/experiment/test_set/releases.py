@@ -46,7 +46,7 @@ def release(
     >>> from assay.experiment.test_set.seal import make_seal
     >>> ledger = Ledger(tempfile.mkdtemp() + "/ledger.db")
     >>> frame = pd.DataFrame({"x": range(8), "y": range(8)})
-    >>> seal, train, test = make_seal(frame, "y", "regression")
+    >>> seal, train, test = make_seal(frame, "y", "regression", share=0.5)
     >>> look = record_look(ledger, seal, frame.iloc[test], [0, 0, 0, 0])
     >>> print(release(ledger, look, frame.iloc[test], [1, 0, 0, 0], loss="error"))
     mean error 0.25 (exact, a planned look, n = 4)

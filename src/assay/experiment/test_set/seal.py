@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from assay.checks import choice, freeze
+from assay.checks import choice, fraction, freeze
 from assay.errors import SealError
 from assay.experiment.storage.canonical_json import encode
 from assay.experiment.storage.ledger import Entry, Ledger, Transaction
@@ -38,8 +38,8 @@ from assay.experiment.test_set.digests import (
 )
 from assay.experiment.test_set.following import alike, changed, old_sides, sentences, whole_groups
 from assay.experiment.test_set.related_rows import KnownRows, Relative, relatives
+from assay.experiment.test_set.size import USUAL, Precision, Size, choose_size
 from assay.experiment.test_set.used_rows import used_rows, used_up
-from assay.resampling import Holdout
 from assay.results import Result
 
 __all__ = ["Seal", "Sealed", "known_seals", "make_seal", "row_digests", "seal_rows", "side"]
@@ -137,6 +137,7 @@ def make_seal(
     task: str,
     *,
     share: float | str = "auto",
+    precision: Precision = USUAL,
     group: str | None = None,
     time: str | None = None,
     test: Any = None,
@@ -150,8 +151,9 @@ def make_seal(
     | table     |         | a Table or a data frame        | the rows                                                  |
     | target    |         | a column                       | what is to be predicted                                   |
     | task      |         | "classification", "regression" | classes become strata                                     |
-    | share     | "auto"  | "auto", (0, 1)                 | test rows; "auto": a half, a fifth or a tenth (`Holdout`) |
-    | group     | None    | a column                       | rows of one group stay together                           |
+    | share     | "auto"  | "auto", (0, 1)                 | test rows; "auto": enough for `precision` (`size`)        |
+    | precision | 5 points, 10% | a Precision              | what "auto" aims at                                       |
+    | group     | None    | a column                       | rows of one group stay together; with time, only counted  |
     | time      | None    | a column of numbers or dates   | the latest rows are test rows, equal times together       |
     | test      | None    | a Table or a data frame        | test rows made by someone else; not trained on if in both |
     | salt      | ""      | text                           | another salt, another split                               |
@@ -168,7 +170,8 @@ def make_seal(
     by, key = _way(group, time, test)
     content, given = Digests(_frame(table)), None if test is None else Digests(_frame(test))
     named = _content(table, content.frame, given) if columns is None else [str(name) for name in columns]
-    return _make(content, given, by, key, named, target, task, share, salt)
+    size = _size(content, by, group, target, task, share, precision)
+    return _make(content, given, by, key, named, target, task, size, salt)
 
 
 def side(seal: Seal, frame: Any) -> Array:
@@ -195,6 +198,11 @@ class Sealed(Result):
     entry: Entry
     shared: bool
     notes: tuple[str, ...] = ()
+
+    @property
+    def why(self) -> str:
+        """How large the test set is and why, in a sentence; empty where a share or a file was given."""
+        return str(self.entry.body.get("why", ""))
 
     def to_frame(self) -> pd.DataFrame:
         """One row: the seal and the sizes of both parts."""
@@ -228,6 +236,7 @@ def seal_rows(
     task: str,
     *,
     share: float | str = "auto",
+    precision: Precision = USUAL,
     group: str | None = None,
     time: str | None = None,
     test: Any = None,
@@ -237,13 +246,14 @@ def seal_rows(
     """Seal the rows of a table and record it, or share the seal these rows already have.
 
     Rows that are test rows of an earlier seal of the same kind stay so; asking for another kind or share, or giving a
-    `reason`, makes a new seal with a new salt, and that is recorded with the reason. Without one it is refused.
+    `reason`, makes a new seal with a new salt, and that is recorded with the reason. Without one it is refused, unless
+    a group or a time is declared, as the checks advise, for rows whose test set nobody has looked at.
 
     | parameter                   | default | range            | meaning                                  |
     |-----------------------------|---------|------------------|------------------------------------------|
     | ledger                      |         | a Ledger         | where seals are recorded                 |
     | table, target, task         |         | see `make_seal`  | the rows and what is to be predicted     |
-    | share, group, time, test    | "auto", None | see `make_seal` | how they are parted                  |
+    | share, precision, group, time, test | | see `make_seal` | how they are parted                      |
     | reason                      | None    | text             | why these rows need another seal         |
     | study                       | None    | text             | the study that asks                      |
 
@@ -260,12 +270,16 @@ def seal_rows(
     content, given = Digests(_frame(table)), None if test is None else Digests(_frame(test))
     named = _content(table, content.frame, given)
     digests = content.on(named)  # the long parts, before the lock is taken
+    size = _size(content, by, group, target, task, share, precision)
     found = _recognised(ledger, content) if given is None else []
     with ledger.transaction() as writer:
         earlier = _known(writer, content if given is None else given)
         used, studies = used_rows(writer, KnownRows(writer, content if given is None else given), found)
         if given is not None and used.any():
             raise used_up(int(used.sum()), studies, "rows of the test file")
+        declared = reason is None and not found and _only_declared(writer, earlier, by, key)
+        if declared:
+            reason = f"{key!r} was declared as {by} before any look"
         if earlier and reason is None and not found:
             shared = _share(earlier, content, given, by, key, share)
             if given is not None or not used[shared.test].any():
@@ -273,12 +287,16 @@ def seal_rows(
             seal, train, rows = shared.seal, shared.train, shared.test
         else:
             salt = str(max(int(old.salt or 0) for old, _, _ in earlier) + 1) if earlier else ""
-            seal, train, rows = _make(content, given, by, key, named, target, task, share, salt)
+            seal, train, rows = _make(content, given, by, key, named, target, task, size, salt)
             if found and reason is None:
                 seal, train, rows = _follow(seal, content, found, share)
         if given is None and used[rows].any():
             seal, train, rows = _spare(seal, content, used, studies)
         body = {**seal.state(), "reason": reason, "after": [old.id for old, _, _ in earlier]}
+        if size.why and seal.follows is None:
+            body["why"] = size.why
+        if declared:
+            body["scored"] = int(np.count_nonzero(~_side(earlier[-1][0], content)[rows]))
         if given is None:  # the rows of a test file are compared when they are looked at
             body |= {"n_kept": seal.kept.size, "recognised": [one.state() for one in found]}
         blob = np.concatenate([seal.digests, seal.kept, *(one.pairs(digests) for one in found)])
@@ -351,13 +369,26 @@ def _frame(table: Any) -> Any:
 
 def _way(group: str | None, time: str | None, test: Any) -> tuple[str, str | None]:
     """What decides a row's side, and the column that holds it."""
-    if sum(way is not None for way in (group, time, test)) > 1:
-        raise SealError(
-            "group, time and a test file exclude each other: each determines the test rows", remedy="pass one of them"
-        )
+    if test is not None and (group is not None or time is not None):
+        raise SealError("a test file excludes group and time: each determines the test rows", remedy="pass one of them")
     if test is not None:
         return "file", None
-    return ("group", group) if group is not None else ("time", time) if time is not None else ("content", None)
+    return ("time", time) if time is not None else ("group", group) if group is not None else ("content", None)
+
+
+def _size(
+    content: Digests, by: str, group: str | None, target: str, task: str, share: float | str, precision: Precision
+) -> Size:
+    """The share that is asked for, or with "auto" the one that gives the precision asked for."""
+    for name in (target, *(() if group is None else (group,))):
+        column_of(content.frame, name)  # a sentence if it is missing
+    if share != "auto":
+        return Size(fraction(share, "test_size"), True, "")
+    if by == "file" or len(content) < 2:
+        return Size(0.5, True, "")
+    members = None if group is None else labels(column_of(content.frame, group), group)
+    y = labels(column_of(content.frame, target), target) if task == "classification" else np.zeros(len(content))
+    return choose_size(y, task, precision, members)
 
 
 def _make(
@@ -368,11 +399,9 @@ def _make(
     named: Sequence[str],
     target: str,
     task: str,
-    share: float | str,
+    size: Size,
     salt: str,
 ) -> tuple[Seal, Array, Array]:
-    for name in (target, *(() if key is None else (key,))):
-        column_of(content.frame, name)  # a sentence if it is missing
     digests = content.on(named)
     blank: dict[str, Any] = {"by": by, "key": key, "salt": salt, "columns": tuple(sorted(named)), "stratum": None}
     blank |= {"id": "", "thresholds": {}, "cut": None, "n_test": 0, "rows": "", "digests": digests[:0]}
@@ -383,12 +412,13 @@ def _make(
         raise SealError(
             f"a table with {n} row{'' if n == 1 else 's'} cannot be split", remedy="give it at least two rows"
         )
-    seal = Seal(**{**blank, "share": Holdout(share).share(n), "n": n})
+    seal = Seal(**{**blank, "share": size.share, "n": n})
     if by == "time":
         seal = replace(seal, cut=cut(content.frame, str(key), seal.share))
     else:
         seal = replace(seal, stratum=target if task == "classification" and by == "content" else None)
-        seal = replace(seal, thresholds=_thresholds(seal, content))
+        counted = by == "group" and bool(size.why)
+        seal = replace(seal, thresholds=_group_threshold(seal, content) if counted else _thresholds(seal, content))
     chosen = _side(seal, content)
     _refuse_one_sided(chosen, seal)
     return _finish(seal, digests, chosen), np.flatnonzero(~chosen), np.flatnonzero(chosen)
@@ -425,6 +455,16 @@ def _known(ledger: Ledger | Transaction, content: Digests) -> list[tuple[Seal, E
             if shared:
                 found.append((seal, entry, shared))
     return found
+
+
+def _only_declared(
+    ledger: Ledger | Transaction, earlier: list[tuple[Seal, Entry, int]], by: str, key: str | None
+) -> bool:
+    """Whether all that changes is that a group or a time is declared, and no earlier seal has been opened."""
+    if not earlier or by not in ("group", "time") or any(old.by != "content" for old, _, _ in earlier):
+        return False
+    ids = {old.id for old, _, _ in earlier}
+    return not any(look.body["seal"] in ids for look in ledger.entries(kind="look"))
 
 
 def _share(
@@ -508,6 +548,14 @@ def _strata(seal: Seal, frame: Any) -> tuple[Array, list[str]]:
         return np.zeros(len(column_of(frame, names_of(frame)[0])), dtype=np.intp), [ALL]
     codes, names = pd.factorize(labels(column_of(frame, seal.stratum), seal.stratum), sort=True)
     return codes, [str(name) for name in names]
+
+
+def _group_threshold(seal: Seal, content: Digests) -> dict[str, float]:
+    """The value with the wanted share of the groups below it, whatever their sizes; of the rows, if most would go."""
+    numbers = _hashed(seal, content)
+    groups = np.unique(numbers)
+    limit = threshold(groups, max(1, round(seal.share * groups.size)), seal.share, alone=True)
+    return {ALL: limit} if np.mean(numbers < limit) <= 0.5 else _thresholds(seal, content)
 
 
 def _thresholds(seal: Seal, content: Digests) -> dict[str, float]:

@@ -1,0 +1,112 @@
+"""How the training rows are split to evaluate learners: folds, a holdout, leave-one-out, five times two.
+
+    K          each row is tested once, by a model trained on the other K - 1 folds; `repeats` deals them anew
+    holdout    one validation part, the same for all learners; `repeats` draws others
+    loo        each row (each group, where rows come in groups) is tested by a model trained on all others
+    5x2        five times two halves (Dietterich 1998, Neural Computation 10)
+
+In the order of time the parts follow the rows they are predicted from. A holdout's share is one of the whole table:
+with a test set of 0.2 and `validation` 0.1, learners are trained on 70% of it. O(n log n) per repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from assay.errors import DataError, ParameterError
+from assay.experiment.options import Options
+from assay.resampling import FiveByTwo, Folds, Holdout, LeaveOneOut, TimeFolds, splits_of
+
+if TYPE_CHECKING:
+    from assay.evaluation.learner import Rows
+    from assay.experiment.plan import Plan
+
+__all__ = ["folds_at_least", "number_of_splits", "refuse_protocol", "splits_for"]
+
+Array = np.ndarray
+VALIDATION = 0.2
+"""The share of a holdout's validation part, unless one is given."""
+
+
+def refuse_protocol(asked: Options) -> None:
+    """Refuse options that contradict each other.
+
+    >>> refuse_protocol(Options(cv="loo", repeats=3))
+    Traceback (most recent call last):
+    ...
+    assay.errors.ParameterError: cv = 'loo' has no repeats; leave repeats out, or use folds
+    """
+    cv, repeats, time = asked.cv, asked.repeats, asked.time
+    if asked.known_groups and (asked.group is None or time is None):
+        raise ParameterError("known_groups needs a group and a time", remedy="pass both, or leave known_groups out")
+    if cv in ("loo", "5x2"):
+        if repeats != 1:
+            raise ParameterError(f"cv = {cv!r} has no repeats", remedy="leave repeats out, or use folds")
+        if time is not None:
+            raise ParameterError(f"cv = {cv!r} ignores the order of time", remedy="use a number of folds, or holdout")
+    if cv == "holdout" and time is not None and repeats != 1:
+        raise ParameterError("a holdout in the order of time has no repeats", remedy="leave repeats out")
+    if cv != "holdout" and asked.validation is not None:
+        remedy = 'use cv="holdout", or leave validation out'
+        raise ParameterError("validation is the share of a holdout", remedy=remedy, option=("cv", "holdout"))
+    if not asked.refit and (cv != "holdout" or repeats != 1):
+        what = "without a refit the model is that of one holdout, and there are several splits"
+        raise ParameterError(what, remedy="use cv='holdout' without repeats, or refit")
+
+
+def folds_at_least(plan: Plan) -> int:
+    """The number of parts that every class must fill: K, or two."""
+    return plan.cv if isinstance(plan.cv, int) else 2
+
+
+def number_of_splits(plan: Plan, n: int) -> int:
+    """How many times each learner is fitted, for n rows."""
+    return {"holdout": plan.repeats, "loo": n, "5x2": 10}.get(str(plan.cv), folds_at_least(plan) * plan.repeats)
+
+
+def splits_for(plan: Plan, rows: Rows, n_all: int) -> Sequence[tuple[Array, Array]]:
+    """The training and validation rows of each split; `n_all` counts the rows of the table, test rows included."""
+    stratify = plan.task == "classification"
+    cv: Any
+    if plan.cv == "holdout":
+        return _holdouts(plan, rows, n_all, stratify)
+    if plan.time is not None:
+        return _later(plan, splits_of(TimeFolds(int(plan.cv)), rows.X, rows.y), rows.groups)
+    if plan.cv == "loo":
+        groups = 0 if rows.groups is None else np.unique(rows.groups).size
+        cv = LeaveOneOut() if rows.groups is None else Folds(groups, stratify=False, random_state=plan.seed)
+    elif plan.cv == "5x2":
+        cv = FiveByTwo(stratify=stratify, random_state=plan.seed)
+    else:
+        cv = Folds(int(plan.cv), repeats=plan.repeats, stratify=stratify, random_state=plan.seed)
+    return splits_of(cv, rows.X, rows.y, groups=rows.groups)
+
+
+def _later(plan: Plan, splits: Sequence[tuple[Array, Array]], groups: Array | None) -> Sequence[tuple[Array, Array]]:
+    """Splits in the order of time; where new groups are asked for, without the later rows of groups trained on."""
+    if groups is None or plan.known_groups:
+        return splits
+    new = [(train, test[~np.isin(groups[test], groups[train])]) for train, test in splits]
+    kept = [(train, test) for train, test in new if test.size]
+    if not kept:
+        what = f"no fold has later rows of a {plan.group!r} that was not trained on"
+        raise DataError(what, remedy="pass known_groups to predict later rows of known groups")
+    return kept
+
+
+def _holdouts(plan: Plan, rows: Rows, n_all: int, stratify: bool) -> Sequence[tuple[Array, Array]]:
+    share = (VALIDATION if plan.validation is None else plan.validation) * n_all / rows.n
+    if share >= 1:
+        what = (
+            f"{share * rows.n:,.0f} validation rows are asked for, but there are {rows.n:,} rows without the test set"
+        )
+        raise DataError(what, remedy="use a smaller share for validation or for the test set")
+    if plan.time is not None:
+        part = TimeFolds(1, test_size=max(1, round(share * rows.n)))
+        return _later(plan, splits_of(part, rows.X, rows.y), rows.groups)
+    seeds = np.random.SeedSequence(plan.seed).spawn(plan.repeats)
+    parts = [Holdout(share, stratify=stratify, random_state=np.random.default_rng(seed)) for seed in seeds]
+    return [pair for one in parts for pair in splits_of(one, rows.X, rows.y, groups=rows.groups)]

@@ -1,0 +1,90 @@
+"""What is read as missing: listed by text, a level where it looks like one, and as the user says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import assay
+from assay.errors import DataError
+from assay.experiment.model_file.predict import predict_rows
+from assay.experiment.plan import Plan
+from assay.experiment.table import read_table
+from assay.experiment.table.levels import MISSING
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+
+
+def written(**columns):
+    pd.DataFrame(columns).to_csv("table.csv", index=False)
+    return "table.csv"
+
+
+def test_missing_texts_are_listed_for_every_column():
+    path = written(age=["1.5", "NA", "?", "", "4", "NA"], sex=["f", "m", "-", "f", "", "m"], y=list("abcabc"))
+    table = read_table(path)
+    assert table.missing == {"age": {"": 1, "?": 1, "NA": 2}, "sex": {"": 1, "-": 1}}
+    assert table.frame["age"].isna().sum() == 4
+    frame = pd.DataFrame({"x": [1.0, np.nan, np.inf]})
+    assert read_table(frame).missing == {"x": {"": 1, "infinity": 1}}
+
+
+@pytest.mark.parametrize(
+    ("cells", "missing"),
+    [
+        (["None", "Partial", "Full"], {}),
+        (["none", "mild", "severe"], {}),
+        (["None", "red", "blue"], {"None": 1}),
+        (["NA", "EU", "AS", "SA"], {}),
+        (["NA", "Gd", "Ex", "Po"], {"NA": 1}),
+        (["None", "1", "2"], {"None": 1}),
+        (["None", "2020-01-01", "2020-01-02"], {"None": 1}),
+        (["?", "Partial", "Full"], {"?": 1}),
+    ],
+)
+def test_a_token_is_a_level_where_the_others_make_that_plausible(cells, missing):
+    table = read_table(written(x=cells))
+    assert table.missing.get("x", {}) == missing
+    assert ("taken for a level" in table.reasons["x"]) == (not missing)
+    assert ("x" in table.gaps) == (not missing)
+
+
+def test_the_user_says_what_is_missing():
+    path = written(wall=["None", "Brick", "Stone", "-"], roof=["None", "-", "Flat", "Hip"])
+    assert read_table(path, missing={"*": ["None"]}).missing == {"wall": {"None": 1}, "roof": {"None": 1}}
+    table = read_table(path, missing={"wall": [], "roof": ["None"]})
+    assert table.missing == {"roof": {"None": 1}}
+    assert "-" in set(table.frame["wall"])
+    with pytest.raises(DataError, match="did you mean 'roof'"):
+        read_table(path, missing={"roofs": []})
+
+
+@given(st.lists(st.sampled_from([*MISSING, "a", "b", "Full", "7", "x y"]), min_size=1, max_size=30))
+def test_every_missing_cell_is_counted_once(cells):
+    frame = pd.DataFrame({"x": pd.Series(cells, dtype=object)})
+    table = read_table(frame)
+    assert sum(table.missing.get("x", {}).values()) == int(table.frame["x"].isna().sum())
+    for text, count in table.missing.get("x", {}).items():
+        assert text == "" or count == cells.count(text)
+
+
+def test_new_rows_are_read_as_the_training_rows_were(tmp_path):
+    rng = np.random.default_rng(0)
+    cover = rng.choice(["None", "Partial", "Full"], 160)
+    y = np.where(cover == "None", 5.0, 0.0) + rng.normal(size=160)
+    study = assay.run(written(cover=cover, x=rng.normal(size=160), y=y), "y", learners=["least squares"], cv=5)
+    assert "None" not in study.plan.gaps["cover"]
+    assert Plan.from_state(study.plan.state()) == study.plan
+    assert assay.Study.load(study.name).missing == study.missing == {}
+    study.save("model.assay")
+    alone = predict_rows("model.assay", pd.DataFrame({"cover": ["None", "None"], "x": [0.0, 1.0]}))
+    assert (alone.frame["prediction"] > 3).all()
+    told = assay.run("table.csv", "y", learners=["least squares"], cv=5, missing={"cover": ["None"]}, open_test=False)
+    assert told.summary()["missing"] == {"cover": {"None": int((cover == "None").sum())}}

@@ -1,0 +1,173 @@
+"""Protocols of resampling inside a study: folds, holdout, leave-one-out, five times two, in groups and in time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import assay
+from assay.errors import DataError, ParameterError
+from assay.evaluation.learner import Rows
+from assay.experiment.plan import Plan
+from assay.experiment.protocol import number_of_splits, splits_for
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+
+
+def numbers(n=200, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.normal(size=(n, 3)), columns=list("abc")).assign(who=np.arange(n) // 8, day=np.arange(n))
+    return frame.assign(y=frame["a"] + rng.normal(size=n))
+
+
+def plan_of(**more):
+    return Plan("y", "regression", {}, "quick", (), "rmse", (), **more)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "splits"),
+    [
+        ({"cv": "holdout"}, "holdout", 1),
+        ({"cv": "holdout", "repeats": 4}, "repeated holdout", 4),
+        ({"cv": "loo"}, "leave-one-out", 60),
+        ({"cv": "5x2"}, "5x2", 10),
+        ({"cv": 4, "repeats": 2}, "repeated k-fold", 8),
+        ({"cv": "holdout", "time": "day"}, "holdout", 1),
+        ({"cv": "holdout", "group": "who"}, "holdout", 1),
+    ],
+)
+def test_each_protocol_goes_through_the_whole_study(options, kind, splits, tmp_path):
+    frame = numbers(80).drop(columns=[name for name in ("who", "day") if name not in options.values()])
+    study = assay.run(frame, "y", learners=["least squares"], n_jobs=1, kinds={}, out=tmp_path / "out", **options)
+    result = study.leaderboard.results["least squares"]
+    assert result.scheme.kind == kind
+    assert len(result.splits) == splits == number_of_splits(study.plan, len(study.rows))
+    assert np.isfinite(result.interval().lower)
+    assert study.opened is not None
+    again = assay.Study.load(study.name).finish()
+    assert again.opened.look.replay
+    assert again.leaderboard.results["least squares"].estimate == result.estimate
+    assert str(result.scheme) in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_leave_one_group_out():
+    frame = numbers(160).drop(columns="day")
+    study = assay.Study(frame, "y", learners=["least squares"], n_jobs=1, cv="loo", group="who", open_test=False)
+    groups = study.data.rows.groups
+    assert len(study.data.splits) == np.unique(groups).size
+    assert all(np.unique(groups[test]).size == 1 for _, test in study.data.splits)
+
+
+def test_three_parts_by_shares_with_and_without_a_refit():
+    frame = numbers(1000).drop(columns=["who", "day"])
+    shares = {"test_size": 0.2, "cv": "holdout", "validation": 0.1, "open_test": False, "n_jobs": 1}
+    study = assay.Study(frame, "y", learners=["least squares"], **shares)
+    ((train, validation),) = study.data.splits
+    assert (len(train), len(validation), study.n_test) == (700, 100, 200)
+    rows = study.data.rows
+    kept = assay.Study(frame, "y", learners=["least squares"], refit=False, **shares)
+    for model, part in ((study.model, np.arange(800)), (kept.model, train)):
+        X = np.column_stack([np.ones(len(part)), rows.X.iloc[part]])
+        slopes = np.linalg.lstsq(X, rows.y[part], rcond=None)[0]
+        wanted = np.column_stack([np.ones(rows.n), rows.X]) @ slopes
+        assert np.allclose(model.predict(rows.X), wanted)
+
+
+@given(
+    st.integers(20, 120),
+    st.sampled_from(["holdout", "loo", "5x2", 2, 7]),
+    st.booleans(),
+    st.booleans(),
+    st.floats(0.1, 0.5),
+)
+def test_no_row_or_group_is_on_both_sides(n, cv, grouped, timed, share):
+    timed = timed and cv not in ("loo", "5x2") and not grouped
+    groups = np.arange(n) // 2 if grouped else None
+    plan = plan_of(cv=cv, time="t" if timed else None, validation=share if cv == "holdout" else None)
+    splits = splits_for(plan, Rows(np.zeros((n, 1)), np.zeros(n), None, None, groups), n)
+    for train, test in splits:
+        assert min(len(train), len(test)) > 0
+        assert not set(train) & set(test)
+        assert groups is None or not set(groups[train]) & set(groups[test])
+        assert not timed or train.max() < test.min()
+    if cv == "holdout" and not grouped:
+        assert abs(len(splits[0][1]) - share * n) <= 1
+    elif not timed and cv != "holdout":
+        tested = np.concatenate([test for _, test in splits])
+        assert (np.bincount(tested, minlength=n) == (5 if cv == "5x2" else 1)).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"cv": 1}, "at least 2, or one of holdout, loo, 5x2"),
+        ({"cv": "twice"}, "at least 2, or one of holdout, loo, 5x2"),
+        ({"cv": "loo", "repeats": 2}, "has no repeats"),
+        ({"cv": "5x2", "time": "day"}, "ignores the order of time"),
+        ({"cv": 5, "validation": 0.1}, "share of a holdout"),
+        ({"cv": 5, "refit": False}, "one holdout"),
+        ({"cv": "holdout", "validation": 1.5}, "between 0 and 1"),
+    ],
+)
+def test_protocols_that_contradict_themselves_are_refused(options, words):
+    with pytest.raises(ParameterError, match=words):
+        assay.Study(numbers(), "y", **options)
+
+
+def test_shares_that_leave_nothing_are_refused():
+    study = assay.Study(numbers(), "y", cv="holdout", validation=0.6, test_size=0.5, learners=["least squares"])
+    with pytest.raises(DataError, match="smaller share for validation"):
+        study.leaderboard  # noqa: B018
+
+
+# Groups in the order of time.
+
+
+def visits(n=240):
+    """Groups of six rows that start one after the other and overlap in time."""
+    rng = np.random.default_rng(1)
+    who = np.arange(n) // 6
+    day = who * 2.0 + np.tile(np.arange(6), n // 6) * 3
+    frame = pd.DataFrame({"who": who, "day": day, "a": rng.normal(size=n)})
+    return frame.assign(y=frame["a"] + rng.normal(size=n))
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_new_groups_in_the_future_unless_known_ones_are_asked_for(known, tmp_path):
+    frame = visits()
+    options = {"group": "who", "time": "day", "cv": 4, "n_jobs": 1, "known_groups": known, "out": tmp_path / "out"}
+    study = assay.run(frame, "y", learners=["least squares"], kinds={"who": "category"}, **options)
+    cut = study.sealed.seal.cut
+    later = frame[frame["day"] > cut]
+    fresh = ~later["who"].isin(frame.loc[frame["day"] <= cut, "who"])
+    assert study.rows["day"].max() <= cut
+    assert len(study.rows) == (frame["day"] <= cut).sum()
+    assert study.n_test == (len(later) if known else fresh.sum()) < len(frame)
+    told = [note for note in study.notes if "left out" in note]
+    assert told == [] if known else told[0].startswith(f"{(~fresh).sum()} later rows of ")
+    groups = study.data.rows.groups
+    shared = [set(groups[train]) & set(groups[test]) for train, test in study.data.splits]
+    assert any(shared) == known
+    which = "known and new groups" if known else "new groups"
+    estimand = f"later rows (by 'day') of {which} (by 'who')"
+    assert study.opened.intervals["rmse"].estimand == f"rmse of least squares on {estimand}"
+    assert which in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_known_groups_alone_say_nothing():
+    with pytest.raises(ParameterError, match="needs a group and a time"):
+        assay.Study(visits(), "y", known_groups=True, group="who")
+
+
+def test_later_rows_of_known_groups_only():
+    frame = visits().assign(who=lambda t: t["a"].rank().astype(int) % 4)
+    study = assay.Study(frame, "y", group="who", time="day", learners=["least squares"])
+    with pytest.raises(DataError, match="--known-groups"):
+        study.seal()

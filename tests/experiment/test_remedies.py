@@ -1,0 +1,88 @@
+"""Remedies of checks: each is a command that works when it is pasted; dropped columns are not learned from."""
+
+from __future__ import annotations
+
+import shlex
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import assay
+from assay.cli import app, live
+from assay.errors import DataError
+from assay.experiment.checks import check_table
+from assay.experiment.plan import Plan
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("ASSAY_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
+
+
+def invoke(*args):
+    live.begin(args)
+    return CliRunner().invoke(app, list(args))
+
+
+def visits(n=240):
+    rng = np.random.default_rng(0)
+    who = np.repeat(np.arange(n // 4), 4)
+    frame = pd.DataFrame({"patient": who, "age": rng.normal(60, 9, n // 4).round(1)[who], "dose": rng.normal(size=n)})
+    frame["outcome"] = (frame["age"] / 10 + frame["dose"] + rng.normal(size=n)).round(3)
+    return frame
+
+
+def commands(text):
+    return [line.strip() for line in text.splitlines() if line.strip().startswith("assay run")]
+
+
+@pytest.mark.parametrize(("flag", "column"), [("--group", "patient"), ("--drop", "refund_code")])
+def test_the_command_of_a_remedy_works_when_pasted(flag, column):
+    frame = visits()
+    if flag == "--drop":
+        frame = frame.drop(columns=["patient", "age"]).assign(refund_code=frame["outcome"] * 2 + 1)
+    frame.to_csv("visits.csv", index=False)
+    first = invoke("run", "visits.csv", "-t", "outcome", "--learner", "least squares", "--cv", "5")
+    assert first.exit_code == 1, first.output
+    (pasted,) = [line for line in commands(first.output) if flag in line]
+    assert pasted == f"assay run visits.csv -t outcome --learner 'least squares' --cv 5 {flag} {column}"
+    again = invoke(*shlex.split(pasted)[1:])
+    assert again.exit_code == 0, again.output
+    assert "serious" not in again.output
+    option = {"drop": [column]} if flag == "--drop" else {"group": column}
+    study = assay.Study("visits.csv", "outcome", learners=["least squares"], cv=5, **option)
+    assert column not in study.plan.features
+    assert study.seal().shared
+
+
+def test_a_dropped_column_still_tells_rows_and_groups_apart():
+    frame = visits()
+    kept = assay.Study(frame, "outcome", learners=["least squares"], open_test=False)
+    dropped = assay.Study(frame, "outcome", learners=["least squares"], drop=["dose", "patient"], open_test=False)
+    assert kept.seal().seal.id == dropped.seal().seal.id
+    assert dropped.plan.features == ["age"]
+    assert Plan.from_state(dropped.plan.state()) == dropped.plan
+    kinds = {"patient": "category", "age": "number", "dose": "number", "outcome": "number"}
+    found = check_table(frame, kinds, "outcome", "regression", n_folds=5, drop=["patient"])
+    assert found["groups"].option == ("group", ("patient",))
+    assert "patient" not in found["id"].columns
+
+
+def test_a_plan_without_newer_fields_is_read():
+    plan = assay.Study(visits(), "outcome", learners=["least squares"]).plan
+    state = plan.state()
+    del state["drop"]
+    assert Plan.from_state(state) == plan
+
+
+@pytest.mark.parametrize(
+    ("drop", "words"),
+    [(["dosis"], "did you mean 'dose'"), (["outcome"], "target"), (["patient", "age", "dose"], "drop fewer columns")],
+)
+def test_what_cannot_be_dropped(drop, words):
+    with pytest.raises(DataError, match=words):
+        assay.Study(visits(), "outcome", drop=drop)
