@@ -107,3 +107,50 @@ def test_learners_say_exactly_what_a_panel_runs():
     assert f"{forest} predictions: min_samples_leaf [1, 5]" in told
     assert "quick: LogisticRegression(inference=False, penalty='l2'). standard, thorough: the same, tuned: C [" in told
     assert "standard, thorough: SVCCV(Cs=[0.1, 1.0, 10.0, 100.0], probability=True)" in told
+
+
+def test_the_best_is_selected_and_the_readable_alternative_stands_beside_it():
+    lines = ["least squares", "lasso", "tree"]
+    study = Study(numbers(), "y", learners=lines, cv=4)
+    chosen = study.select()
+    assert chosen.name == chosen.best == study.leaderboard.order[0]
+    assert study.readable.is_best
+    assert study.readable.within
+    assert study.summary()["readable"]["name"] == chosen.name
+    assert "Readable alternative" in str(study)
+
+
+def _curved(n: int = 200) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(n, 2)), columns=list("ab"))
+    days = pd.date_range("2020-01-01", periods=n)
+    return frame.assign(t=days[rng.permutation(n)], y=frame["a"] ** 2 + rng.normal(size=n) / 9)
+
+
+@pytest.mark.parametrize("time", [None, "t"])
+def test_the_readable_one_is_taken_only_within_both_standard_errors(time):
+    options = {"learners": ["least squares", "nearest neighbours"], "cv": 4, "select": "readable", "time": time}
+    study = Study(_curved(), "y", **options)
+    chosen, found = study.select(), study.readable
+    assert (chosen.name, found.name, found.best) == ("nearest neighbours", "least squares", "nearest neighbours")
+    assert found.within is (None if time else False)
+    assert found.difference > min(found.std_error, found.best_error)
+    best, other = (study.leaderboard.results[name] for name in (found.best, found.name))
+    factor = 1 / 4 + best.scheme.ratio
+    gaps = other.pseudo_values - best.pseudo_values
+    assert found.difference == pytest.approx(gaps.mean())
+    assert found.std_error == pytest.approx(np.sqrt(factor * gaps.var(ddof=1)))
+    assert found.best_error == pytest.approx(np.sqrt(factor * best.pseudo_values.var(ddof=1)))
+    assert ("nothing is claimed" if time else "more than one standard error worse") in str(found)
+
+
+def test_a_plan_with_the_old_rule_is_read_as_readable():
+    plan = Study(numbers(), "y", learners=["lasso"]).plan
+    assert plan.select == "best"
+    assert type(plan).from_state({**plan.state(), "select": "one-se"}).select == "readable"
+
+
+def test_what_is_readable():
+    found = {one.name for task in ("regression", "classification") for one in learners(task) if one.readable}
+    lines = {"least squares", "lasso", "ridge", "elastic net", "logistic", "sparse logistic"}
+    assert found == {"baseline", "tree", "naive Bayes", "discriminant", "quadratic discriminant", *lines}

@@ -40,7 +40,7 @@ __all__ = [
 QUESTION, JUDGING, TEST, OUTPUT = "Data and task", "Evaluation", "The test set", "Execution and output"
 TASKS = ("regression", "classification")
 PANELS = ("quick", "standard", "thorough")
-RULES = ("one-se", "best")
+RULES = ("best", "readable")
 CORRECTIONS = ("max-t", "holm", "bonferroni", "sidak", "hochberg", "bh", "by")
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -159,7 +159,7 @@ class Options:
         None, "Train on earlier rows, test on later ones, by this column.", JUDGING, "COL", range="a column"
     )
     select: str = _option(
-        "one-se", "one-se (simplest within one standard error of the best) or best.", JUDGING, "RULE", choices=RULES
+        "best", "best, or readable: the best readable learner if it is about as good.", JUDGING, "RULE", choices=RULES
     )
     level: float = _option(0.95, "Confidence level of intervals and verdicts.", JUDGING, "LEVEL", range="(0, 1)")
     correction: str = _option(

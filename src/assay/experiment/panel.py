@@ -1,10 +1,10 @@
-"""The panel: every learner the engine can run, its tuning space, its cost, and its place in the order of simplicity.
+"""The panel: every learner the engine can run, its tuning space, its cost, and whether a reader can follow it.
 
 This is the one place that knows the families by name. A learner is declared once; the protocol puts its preprocessing
 in front of it and, unless it tunes itself, a search around it, so that all of it is fitted inside each fold.
 
-The order of simplicity is by how much of a model a reader can hold in mind: no features, a line, a shrunken or chosen
-line, one tree, neighbours, many trees, a network. Ties go to the learner declared first.
+A learner is readable if its fitted model can be written down and followed: a line (also shrunken or chosen), a
+discriminant, naive Bayes, one tree. The others are not ranked by complexity: a forest is not simpler than boosting.
 """
 
 from __future__ import annotations
@@ -43,11 +43,12 @@ class Learner:
     | space     | parameters to try, each with a few values; empty for learners that tune themselves or not at all |
     | judged    | how they are compared: "folds" inside the training rows, or "oob", by out-of-bag predictions     |
     | simple    | which parameter values are simpler, for ties: pairs (name, "low" or "high")                      |
-    | order     | its place in the order of simplicity, the simplest first                                         |
+    | order     | its place where learners are listed                                                              |
     | panels    | the panels it belongs to                                                                         |
     | cost      | multiply-adds of one fit, roughly, as a function of rows and columns                             |
     | memory    | bytes of one fit beyond the table, by columns and classes, where they grow faster than the table |
     | own       | whether it is ours (figures repeat to the bit) or another package's                              |
+    | readable  | whether its model can be written down and followed: a line, a discriminant, one tree             |
     """
 
     name: str
@@ -64,6 +65,7 @@ class Learner:
     own: bool = True
     judged: str = "folds"
     memory: Callable[[int, int], float] = lambda p, k: 0.0
+    readable: bool = False
 
     @property
     def candidates(self) -> int:
@@ -152,6 +154,7 @@ _BOTH = (
         lambda n, p: 12 * _trees(n, p),
         encode="native",
         scale=False,
+        readable=True,
     ),
     *_both(
         "nearest neighbours",
@@ -200,6 +203,7 @@ _REGRESSION = (
         0,
         _ALL,
         lambda n, p: n,
+        readable=True,
     ),
     Learner(
         "least squares",
@@ -210,6 +214,7 @@ _REGRESSION = (
         _ALL,
         lambda n, p: 4.0 * n * p * p,
         encode="treatment",
+        readable=True,
     ),
     Learner(
         "lasso",
@@ -219,6 +224,7 @@ _REGRESSION = (
         20,
         _ALL,
         lambda n, p: 6.0 * n * p * p,
+        readable=True,
     ),
     Learner(
         "ridge",
@@ -228,6 +234,7 @@ _REGRESSION = (
         30,
         _ALL,
         lambda n, p: 6.0 * n * p * p,
+        readable=True,
     ),
     Learner(
         "elastic net",
@@ -237,6 +244,7 @@ _REGRESSION = (
         35,
         _MORE,
         lambda n, p: 20.0 * n * p * p,
+        readable=True,
     ),
     Learner(
         "random forest",
@@ -274,6 +282,7 @@ _CLASSIFICATION = (
         0,
         _ALL,
         lambda n, p: n,
+        readable=True,
     ),
     Learner(
         "naive Bayes",
@@ -285,6 +294,7 @@ _CLASSIFICATION = (
         lambda n, p: 4.0 * n * p,
         encode="native",
         scale=False,
+        readable=True,
     ),
     Learner(
         "discriminant",
@@ -295,6 +305,7 @@ _CLASSIFICATION = (
         _ALL,
         lambda n, p: 4.0 * n * p * p,
         memory=_scatters,
+        readable=True,
     ),
     Learner(
         "logistic",
@@ -306,6 +317,7 @@ _CLASSIFICATION = (
         lambda n, p: 60.0 * n * p,
         {"C": [0.001, 0.01, 0.1, 1.0, 10.0, 100.0]},
         (("C", "low"),),
+        readable=True,
     ),
     Learner(
         "sparse logistic",
@@ -315,6 +327,7 @@ _CLASSIFICATION = (
         22,
         _MORE,
         lambda n, p: 600.0 * n * p,
+        readable=True,
     ),
     Learner(
         "quadratic discriminant",
@@ -325,6 +338,7 @@ _CLASSIFICATION = (
         _MOST,
         lambda n, p: 4.0 * n * p * p,
         memory=_scatters,
+        readable=True,
     ),
     Learner(
         "random forest",
@@ -353,7 +367,7 @@ _CLASSIFICATION = (
 
 
 def learners(task: str | None = None) -> list[Learner]:
-    """All learners of a task (or of both), the simplest first.
+    """All learners of a task (or of both), in the order of listing.
 
     >>> [learner.name for learner in learners("regression")][:3]
     ['baseline', 'least squares', 'lasso']
@@ -395,7 +409,7 @@ def panel(task: str, name: str = "quick", chosen: Sequence[str] = ()) -> list[Le
 
 
 def user_learner(path: str, task: str) -> Learner:
-    """Your own learner by `module:Class`; it gets the same preprocessing, no search, and the last place in the order.
+    """Your own learner by `module:Class`; it gets the same preprocessing, no search, and the last place in the list.
 
     | parameter | range                          | meaning                                     |
     |-----------|--------------------------------|---------------------------------------------|

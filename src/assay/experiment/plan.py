@@ -25,9 +25,10 @@ from assay.metrics.constant import constant_wins
 from assay.metrics.definition import METRICS
 from assay.metrics.scorer import class_options
 
-__all__ = ["RULES", "Plan", "infer_task", "learners_of", "metrics_for", "name_of", "usable_metrics"]
+__all__ = ["Plan", "infer_task", "learners_of", "metrics_for", "name_of", "usable_metrics"]
 
-RULES = {"one-se": "one_se", "best": "best"}
+RENAMED = {"one-se": "readable"}
+"""Rules of selection in plans of earlier versions, and what they are now."""
 FEW_CLASSES = 20
 """A target of whole numbers with at most this many values is taken for classes."""
 RARE = 0.2
@@ -65,7 +66,7 @@ class Plan:
     time: str | None = None
     looks: int = 1
     level: float = 0.95
-    select: str = "one-se"
+    select: str = "best"
     correction: str = "max-t"
     seed: int = 0
     source: str = field(default="frame", compare=False)
@@ -101,6 +102,7 @@ class Plan:
     def from_state(cls, state: Mapping[str, Any]) -> Plan:
         """The plan that `state` describes."""
         told = {item.name: state[item.name] for item in fields(cls)}
+        told["select"] = RENAMED.get(told["select"], told["select"])
         kinds = dict(told["kinds"])
         return cls(**{**told, "kinds": kinds, "learners": tuple(told["learners"]), "also": tuple(told["also"])})
 
@@ -208,5 +210,5 @@ def _works(metric: Any, task: str, target: Any) -> bool:
 
 
 def learners_of(task: str, name: str, chosen: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of the panel's learners, the simplest first."""
+    """The names of the panel's learners, in the order of listing."""
     return tuple(learner.name for learner in panel(task, name, chosen))
