@@ -12,12 +12,15 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import cross_val_predict
 from typer.testing import CliRunner
 
+from assay.base import groups_name
 from assay.cli import app
 from assay.errors import ParameterError
-from assay.experiment.panel import learners, panel
+from assay.experiment.model_file import load_model
+from assay.experiment.panel import assemble, learners, panel
 from assay.experiment.steps.evaluate import estimator_of, shares_of
 from assay.experiment.study import Study
 from assay.numerics.threads import cores
+from assay.resampling import TimeFolds
 from assay.trees import RandomForestClassifier
 
 
@@ -94,6 +97,8 @@ def test_the_quick_forest_is_as_good_as_the_default_one():
 def test_learners_say_exactly_what_a_panel_runs():
     for learner in learners():
         made = learner.make(0)
+        if learner.members:
+            continue
         assert learner.settings == {
             name: value
             for name, value in made.get_params(deep=False).items()
@@ -154,3 +159,39 @@ def test_what_is_readable():
     found = {one.name for task in ("regression", "classification") for one in learners(task) if one.readable}
     lines = {"least squares", "lasso", "ridge", "elastic net", "logistic", "sparse logistic"}
     assert found == {"baseline", "tree", "naive Bayes", "discriminant", "quadratic discriminant", *lines}
+
+
+@pytest.mark.parametrize("order", ["", "group", "time"])
+def test_what_is_held_out_inside_a_fit_respects_groups_and_time(order):
+    every = {one.name: one for one in learners("regression")}
+    options = {"tune": False, "metric": "mse", "shape": (300, 2), "order": order}
+    stopping = assemble(every["boosting"], {"a": "number"}, **options).named_steps["model"]
+    assert stopping.early_stopping == "cv"
+    assert isinstance(stopping.cv, TimeFolds) == (order == "time")
+    made = assemble(every["ensemble"], {"a": "number"}, **options)
+    assert [name for name, _ in made.estimators] == ["ridge", "random forest", "boosting", "support vectors"]
+    assert isinstance(made.cv, TimeFolds) == (order == "time")
+    assert groups_name(made) == "groups"
+    assert groups_name(assemble(every["boosting"], {"a": "number"}, **options)) == "model__groups"
+    tuned = assemble(every["boosting"], {"a": "number"}, **{**options, "tune": True})
+    assert isinstance(tuned.cv, TimeFolds) == (order == "time")
+    large = assemble(every["boosting"], {"a": "number"}, **{**options, "shape": (9_000, 2)}).named_steps["model"]
+    assert large.early_stopping == ("cv" if order == "time" else True)
+
+
+def test_a_dear_member_is_left_out_of_the_ensemble():
+    ensemble = next(one for one in learners("classification") if one.name == "ensemble")
+    made = assemble(ensemble, {"a": "number"}, tune=True, metric="error", shape=(20_000, 20))
+    assert "support vectors" not in [name for name, _ in made.estimators]
+
+
+def test_an_ensemble_is_saved_and_says_its_weights(tmp_path):
+    frame = numbers().assign(y=lambda one: np.where(one["a"] > 0, "yes", "no"))
+    study = Study(frame, "y", learners=["ensemble"], cv=2, n_jobs=2).finish(open_test=False)
+    assert study.select().name == "ensemble"
+    files = study.publish(tmp_path)
+    model = load_model(files["model"])["pipeline"]
+    features = frame[study.plan.features]
+    assert np.array_equal(model.predict_proba(features), study.model.predict_proba(features))
+    assert model.weights_.sum() == pytest.approx(1)
+    assert "Weights of the ensemble" in (tmp_path / "report.html").read_text()

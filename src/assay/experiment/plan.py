@@ -77,6 +77,11 @@ class Plan:
         return self.group is None and self.time is None
 
     @property
+    def order(self) -> str:
+        """What keeps rows from being left out one by one: "time", "group" or nothing."""
+        return "time" if self.time is not None else "" if self.group is None else "group"
+
+    @property
     def tuned(self) -> bool:
         """Whether learners search their spaces: `quick` takes defaults and what learners tune by themselves."""
         return self.panel != "quick"

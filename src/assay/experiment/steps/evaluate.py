@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import clone
 
 from assay.errors import AssayError, DataError, LearnerError, LedgerError
 from assay.evaluation.figures import undefined_over
@@ -54,11 +55,18 @@ def estimator_of(plan: Plan, data: TrainingData, learner: Learner, threads: int 
         metric=data.metrics[0],
         shape=(data.rows.n, len(kinds)),
         seed=plan.seed,
-        exchangeable=plan.exchangeable,
+        order=plan.order,
     )
     if learner.own and threads is not None:
-        made.set_params(**{name: threads for name in made.get_params() if name.endswith("model__n_jobs")})
+        _share(made, threads)
     return made
+
+
+def _share(model: Any, threads: int | None) -> None:
+    """So many threads for a learner, or for each member of an ensemble, one after the other."""
+    members = [one for _, one in getattr(model, "estimators", ())]
+    for one in (model, *members, *getattr(model, "estimators_", ())):
+        one.set_params(**{name: threads for name in one.get_params() if name.endswith("model__n_jobs")})
 
 
 def shares_of(plan: Plan, data: TrainingData, n_jobs: int | None) -> tuple[int, int]:
@@ -265,6 +273,13 @@ def refit(plan: Plan, data: TrainingData, name: str, n_jobs: int | None = None) 
         except Exception as error:
             raise blame(error, name, "the fit to all training rows") from error
     made = getattr(model, "best_estimator_", model)
-    if learner.own and "model__n_jobs" in made.get_params():
-        made.set_params(model__n_jobs=None)  # the cores of this machine are no part of the model
+    if learner.members:  # likewise of its members
+        made.estimators_ = [getattr(one, "best_estimator_", one) for one in made.estimators_]
+        chosen = dict(zip(np.array(made.names_)[made.weights_ > 0].tolist(), made.estimators_, strict=True))
+        made.estimators = [
+            (name, clone(chosen[name]) if name in chosen else getattr(one, "estimator", one))
+            for name, one in made.estimators
+        ]
+    if learner.own:
+        _share(made, None)  # the cores of this machine are no part of the model
     return made
