@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from importlib.util import find_spec
 from types import SimpleNamespace
 
 import numpy as np
@@ -195,3 +196,14 @@ def test_an_ensemble_is_saved_and_says_its_weights(tmp_path):
     assert np.array_equal(model.predict_proba(features), study.model.predict_proba(features))
     assert model.weights_.sum() == pytest.approx(1)
     assert "Weights of the ensemble" in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.parametrize("name", ["lightgbm", "xgboost", "catboost"])
+def test_boosting_of_other_packages_by_name(name):
+    if find_spec(name) is None:
+        with pytest.raises(ParameterError, match=f"is not installed; install it: pip install {name}"):
+            panel("regression", chosen=[name])
+        return
+    frame = numbers().assign(y=lambda one: np.where(one["a"] > 0, "yes", "no"))
+    board = Study(frame, "y", learners=[name], cv=2).leaderboard
+    assert board.results[name].estimate < board.results["baseline"].estimate

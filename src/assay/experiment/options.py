@@ -136,10 +136,10 @@ class Options:
     panel: str = _option("quick", "quick, standard or thorough.", JUDGING, "PANEL", choices=PANELS)
     learners: Sequence[str] = _option(
         (),
-        "Run this learner instead of a panel; module:Class for your own.",
+        "Run this learner instead of a panel, also lightgbm, xgboost or catboost; module:Class for your own.",
         JUDGING,
         "NAME",
-        range="names, or module:Class",
+        range="names, lightgbm, xgboost, catboost, or module:Class",
         flag="--learner",
         many=True,
     )

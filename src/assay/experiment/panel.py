@@ -14,6 +14,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module, invalidate_caches
 from typing import Any
 
@@ -25,6 +26,7 @@ from assay.errors import ParameterError
 from assay.evaluation import Ensemble, SearchCV
 from assay.experiment.columns import Columns
 from assay.experiment.options import PANELS, TASKS
+from assay.experiment.peers import PEERS, peer
 from assay.resampling import Folds, TimeFolds
 
 __all__ = ["BASELINE", "PANELS", "TASKS", "Learner", "assemble", "learners", "panel", "pipeline_of", "user_learner"]
@@ -458,11 +460,21 @@ def panel(task: str, name: str = "quick", chosen: Sequence[str] = ()) -> list[Le
             wanted.append(user_learner(one, task))
         elif one in every:
             wanted.append(every[one])
+        elif one in PEERS:
+            wanted.append(_peer(one, task))
         else:
-            known = ", ".join(repr(known) for known in every)
+            known = ", ".join(repr(known) for known in (*every, *PEERS))
             raise ParameterError(f"unknown learner {one!r} for {task}", remedy=f"choose among {known}")
     unique = {learner.name: learner for learner in wanted}
     return sorted(unique.values(), key=lambda learner: learner.order)
+
+
+def _peer(name: str, task: str) -> Learner:
+    """Boosting of another package, if it is installed."""
+    peer(name, task, 0)
+    about = f"gradient boosted trees of {PEERS[name][0]}, with its defaults"
+    order = 75 + list(PEERS).index(name)
+    return Learner(name, task, about, partial(peer, name, task), order, (), _boosting, scale=False, own=False)
 
 
 def user_learner(path: str, task: str) -> Learner:

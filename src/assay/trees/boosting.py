@@ -86,8 +86,8 @@ class GradientBoostingRegressor(RegressorMixin, Boosted):
     `l2_regularization` has no part in leaves that are medians, quantiles or Huber's centre, only in the choice of
     splits. Folds by number are in the order of the rows; pass KFold(5, shuffle=True) for sorted tables.
     `early_stopping=True` keeps the best number of trees. `fit` also takes `groups`, rows that are held out together.
-    With weights or loss="poisson", from 32,768 rows on, gradients and hessians enter the choice of splits with 12 bits each, as long as none is far above the
-    others; leaves are exact.
+    With weights or loss="poisson", from 32,768 rows on, gradients and hessians enter the choice of splits with 12 bits
+    each, as long as none is far above the others; leaves are exact.
 
     | fitted attribute     | meaning                                                                |
     |----------------------|------------------------------------------------------------------------|
