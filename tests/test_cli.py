@@ -38,8 +38,8 @@ COMMANDS = (
     *("run", "resume", "open", "demo", "predict", "convert", "history", "show", "report", "verify", "learners"),
     *("doctor", "finalize"),
 )
-OPTIONS = """target task panel learner metric cv repeats group time test-size test looks select level correction seed
-n-jobs time-budget no-open out kind reason despite json explain"""
+OPTIONS = """target task panel learner metric cost rate cv repeats group time test-size test looks select level
+correction seed n-jobs time-budget no-open out kind reason despite json explain"""
 COLUMNS_80 = {"COLUMNS": "80", "TERMINAL_WIDTH": "80"}
 
 

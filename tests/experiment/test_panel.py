@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from assay.base import groups_name
 from assay.cli import app
 from assay.errors import ParameterError
-from assay.experiment.model_file import load_model
+from assay.experiment.model_file import load_model, predict_table
 from assay.experiment.panel import assemble, learners, panel
 from assay.experiment.steps.evaluate import estimator_of, shares_of
 from assay.experiment.study import Study
@@ -207,3 +207,67 @@ def test_boosting_of_other_packages_by_name(name):
     frame = numbers().assign(y=lambda one: np.where(one["a"] > 0, "yes", "no"))
     board = Study(frame, "y", learners=[name], cv=2).leaderboard
     assert board.results[name].estimate < board.results["baseline"].estimate
+
+
+def _rare(n: int = 400) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(n, 2)), columns=list("ab"))
+    return frame.assign(y=np.where(frame["a"] + rng.normal(size=n) > 1.8, "fraud", "ok"))
+
+
+def test_a_rare_class_is_said_with_what_follows_from_it():
+    study = Study(_rare(), "y", learners=["logistic"])
+    assert study.plan.metric == "auc"
+    assert any("are 'fraud', so folds keep that share, and learners are judged by auc" in one for one in study.notes)
+
+
+def test_costs_choose_the_threshold_inside_every_fold_and_in_the_model_file(tmp_path):
+    study = Study(_rare(), "y", learners=["logistic"], cv=3, panel="standard", cost="missed=10 false=1")
+    assert (study.plan.metric, study.plan.labels) == ("risk", ("ok", "fraud"))
+    assert type(study.plan).from_state(study.plan.state()) == study.plan
+    found = study.leaderboard.results["logistic"]
+    said, y = found.out_of_fold("labels"), found.y
+    missed, false = ((y == "fraud") & (said == "ok")).sum(), ((y == "ok") & (said == "fraud")).sum()
+    assert found.estimate == pytest.approx((10 * missed + false) / y.size)
+    assert found.estimate < study.leaderboard.results["baseline"].estimate
+    study.finish()
+    assert study.opened.primary == "risk"
+    assert study.model.threshold_ < 0.5
+    assert study.summary()["threshold"] == study.model.threshold_
+    files = study.publish(tmp_path)
+    assert "A row is called &#x27;fraud&#x27; from" in (tmp_path / "report.html").read_text().replace("&#39;", "&#x27;")
+    rows = _rare().drop(columns="y")
+    told = predict_table(files["model"], rows)
+    called = told["probability of fraud"].to_numpy() >= study.model.threshold_
+    assert np.array_equal(told["prediction"] == "fraud", called)
+
+
+def test_a_stated_rate_is_kept_and_asked_metrics_decide():
+    options = {"learners": ["logistic"], "cv": 3, "metric": "log_loss"}
+    study = Study(_rare(), "y", rate=("sensitivity", 0.9), **options)
+    model = study.finish(open_test=False).model
+    assert study.plan.metric == "log_loss"
+    assert (model.rate, model.positive_) == (("sensitivity", 0.9), "fraud")
+    assert Study(_rare(), "y", cost={"missed": 3, "false": 1}, **options).plan.metric == "log_loss"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"cost": "missed=10"}, 'write it as "missed=10 false=1"'),
+        ({"cost": "missed=0 false=1"}, "both above 0"),
+        ({"rate": "sensitivity=2"}, "a share between 0 and 1"),
+        ({"rate": "recall"}, "with one of sensitivity"),
+        ({"cost": "missed=2 false=1", "rate": "sensitivity=0.9"}, "both cost and rate"),
+    ],
+)
+def test_costs_and_rates_that_cannot_be(options, words):
+    with pytest.raises(ParameterError, match=words):
+        Study(_rare(), "y", **options)
+
+
+def test_numbers_and_several_classes_have_no_threshold():
+    with pytest.raises(ParameterError, match="for classes"):
+        Study(numbers(), "y", cost="missed=2 false=1")
+    with pytest.raises(ParameterError, match="the target has 3 values"):
+        Study(numbers().assign(y=list("abc") * 40), "y", rate="precision=0.5")

@@ -10,7 +10,7 @@ from typing import Any
 from assay.cli import live, out
 from assay.experiment.checks.tails import CODE as ERROR_TAIL
 from assay.experiment.panel import BASELINE
-from assay.experiment.wording import MEANING, apart, called, figure, limits, roughly
+from assay.experiment.wording import MEANING, apart, called, figure, limits, roughly, threshold
 from assay.metrics.tails import MILDER
 from assay.numbers import fmt
 from assay.results import format_n
@@ -229,6 +229,7 @@ def selection(study: Any, explain: bool = False) -> None:
     out.lines([chosen.why])
     if study.readable is not None and chosen.rule != "readable":
         out.lines([f"Readable alternative: {study.readable}"])
+    out.lines(filter(None, [threshold(study.model, study.plan)]))
     for check in study.checks.found:
         if check.code == ERROR_TAIL:  # of the training rows, and before the look: only now may it change the metric
             _tell_check(study, check, option=None if study.wishes.open_test else "metric")

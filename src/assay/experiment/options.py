@@ -29,9 +29,11 @@ __all__ = [
     "Declared",
     "Options",
     "config_text",
+    "cost_of",
     "declared",
     "duration",
     "kinds_of",
+    "rate_of",
     "read_config",
     "share",
     "with_options",
@@ -118,6 +120,49 @@ def kinds_of(pairs: Sequence[str]) -> dict[str, str]:
     return kinds
 
 
+RATES = ("sensitivity", "specificity", "precision", "positive")
+
+
+def _pairs(given: Any) -> dict[str, float]:
+    """name=number pairs, however they are separated; a mapping or a pair as it is."""
+    if isinstance(given, str):
+        given = dict(part.partition("=")[::2] for part in re.split(r"[\s,]+", given.strip()))
+    elif not isinstance(given, Mapping):
+        given = dict([given])
+    return {str(name): float(value) for name, value in given.items()}
+
+
+def cost_of(given: Any) -> dict[str, float]:
+    """What a missed row of the rarer class and a false alarm cost.
+
+    >>> cost_of("missed=10 false=1")
+    {'missed': 10.0, 'false': 1.0}
+    """
+    try:
+        found = _pairs(given)
+    except (TypeError, ValueError):
+        found = {}
+    if set(found) != {"missed", "false"} or not all(0 < one < float("inf") for one in found.values()):
+        raise ParameterError(f"cost = {given!r} is not valid", remedy='write it as "missed=10 false=1", both above 0')
+    return {"missed": found["missed"], "false": found["false"]}
+
+
+def rate_of(given: Any) -> tuple[str, float]:
+    """A rate of the rarer class, and the share that it must reach.
+
+    >>> rate_of("sensitivity=0.9")
+    ('sensitivity', 0.9)
+    """
+    try:
+        ((name, value),) = _pairs(given).items()
+    except (TypeError, ValueError):
+        name, value = "", 0.0
+    if name not in RATES or not 0 < value < 1:
+        remedy = f'write it as "sensitivity=0.9", with one of {", ".join(RATES)} and a share between 0 and 1'
+        raise ParameterError(f"rate = {given!r} is not valid", remedy=remedy)
+    return name, value
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """What can be asked of a study; `declared` gives the sentences."""
@@ -152,6 +197,22 @@ class Options:
     )
     cv: int = _option(10, "Number of folds.", JUDGING, "K", least=2)
     repeats: int = _option(1, "Repeats of the cross-validation, each with new folds.", JUDGING, "R", least=1)
+    cost: Any = _option(
+        None,
+        'What errors in two classes cost, such as "missed=10 false=1": chooses the decision threshold.',
+        JUDGING,
+        "COSTS",
+        range='{"missed": 10, "false": 1}',
+        parse=str,
+    )
+    rate: Any = _option(
+        None,
+        'A rate that the decision threshold must keep, such as "sensitivity=0.9".',
+        JUDGING,
+        "RATE",
+        range='("sensitivity", 0.9); also "specificity", "precision", "positive"',
+        parse=str,
+    )
     group: str | None = _option(
         None, "Never split rows with the same value in this column.", JUDGING, "COL", range="a column"
     )
@@ -214,6 +275,10 @@ class Options:
     )
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "cost", None if self.cost is None else cost_of(self.cost))
+        object.__setattr__(self, "rate", None if self.rate is None else rate_of(self.rate))
+        if self.cost is not None and self.rate is not None:
+            raise ParameterError("both cost and rate are given", remedy="pass one of them")
         for name, about in declared().items():
             value = getattr(self, name)
             if about.choices and value not in about.choices:

@@ -23,7 +23,7 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.pipeline import Pipeline
 
 from assay.errors import ParameterError
-from assay.evaluation import Ensemble, SearchCV
+from assay.evaluation import Ensemble, SearchCV, ThresholdClassifier
 from assay.experiment.columns import Columns
 from assay.experiment.options import PANELS, TASKS
 from assay.experiment.peers import PEERS, peer
@@ -528,6 +528,7 @@ def assemble(
     seed: int = 0,
     inner: int = INNER,
     order: str = "",
+    threshold: Mapping[str, Any] | None = None,
 ) -> Any:
     """The learner as it enters a fold: preprocessing, the model, and around both a search where it has a space.
 
@@ -544,10 +545,14 @@ def assemble(
     | seed         | 0       | for learners that draw numbers, and for the inner folds                       |
     | inner        | 5       | inner folds                                                                   |
     | order        | ""      | "group" or "time" for rows that cannot be left out one by one                 |
+    | threshold    | None    | how a classifier's threshold is chosen, for `ThresholdClassifier` around it   |
 
     >>> assemble(learners("regression")[0], {"x": "number"}, tune=True, metric="mse", shape=(10, 1)).steps[0][0]
     'columns'
     """
+    if threshold:
+        plain = assemble(learner, kinds, tune=tune, metric=metric, shape=shape, seed=seed, inner=inner, order=order)
+        return ThresholdClassifier(plain, cv=_inner(inner, order), random_state=seed, **threshold)
     if learner.members:
         return _ensemble(learner, kinds, metric=metric, shape=shape, seed=seed, inner=inner, order=order)
     native = learner.encode == "native"  # such a learner sends missing values down its own branch

@@ -20,15 +20,18 @@ from assay.errors import DataError, DataTypeError, ParameterError
 from assay.experiment.options import Options
 from assay.experiment.panel import panel
 from assay.experiment.storage.canonical_json import encode
-from assay.metrics import SAME, load_all
+from assay.experiment.wording import called
+from assay.metrics import SAME, get_metric, load_all
 from assay.metrics.constant import constant_wins
-from assay.metrics.definition import METRICS
+from assay.metrics.definition import METRICS, Metric
 from assay.metrics.scorer import class_options
 
-__all__ = ["Plan", "infer_task", "learners_of", "metrics_for", "name_of", "usable_metrics"]
+__all__ = ["Plan", "infer_task", "labels_of", "learners_of", "metrics_for", "name_of", "rare_note", "usable_metrics"]
 
 RENAMED = {"one-se": "readable"}
 """Rules of selection in plans of earlier versions, and what they are now."""
+DECIDING = ("cost", "rate", "labels")
+"""Fields that plans without a decision threshold do not have."""
 FEW_CLASSES = 20
 """A target of whole numbers with at most this many values is taken for classes."""
 RARE = 0.2
@@ -51,6 +54,8 @@ class Plan:
     | looks, level       | planned looks at the test set, and the level they share                                  |
     | select, correction | the rule of selection, the correction for the number of pairs                            |
     | seed               | of folds and learners                                                                    |
+    | cost, rate         | what errors cost, or the rate to keep: how each classifier's threshold is chosen         |
+    | labels             | with them: the other class and the rarer one, which is missed or falsely alarmed of      |
     """
 
     target: str
@@ -69,6 +74,9 @@ class Plan:
     select: str = "best"
     correction: str = "max-t"
     seed: int = 0
+    cost: Mapping[str, float] | None = None
+    rate: tuple[str, float] | None = None
+    labels: tuple[Any, Any] | None = None
     source: str = field(default="frame", compare=False)
 
     @property
@@ -80,6 +88,20 @@ class Plan:
     def order(self) -> str:
         """What keeps rows from being left out one by one: "time", "group" or nothing."""
         return "time" if self.time is not None else "" if self.group is None else "group"
+
+    @property
+    def threshold(self) -> dict[str, Any]:
+        """How each classifier's decision threshold is chosen, as `ThresholdClassifier` takes it; empty if it is not."""
+        if self.labels is None:
+            return {}
+        return {"cost": self.cost, "rate": self.rate, "pos_label": self.labels[1]}
+
+    def measure(self, name: str) -> Metric:
+        """A metric by its name; the risk with the costs of the plan."""
+        if name != "risk" or self.cost is None or self.labels is None:
+            return get_metric(name)
+        table = [[0.0, self.cost["false"]], [self.cost["missed"], 0.0]]
+        return get_metric(name).bind(cost=table, labels=list(self.labels))
 
     @property
     def tuned(self) -> bool:
@@ -99,14 +121,16 @@ class Plan:
 
     def state(self) -> dict[str, Any]:
         """The plan in JSON types; kinds as pairs, for their order is the order of the columns and JSON has none."""
-        told = asdict(self)
+        told = {name: value for name, value in asdict(self).items() if name not in DECIDING or value is not None}
+        told |= {name: list(told[name]) for name in ("rate", "labels") if name in told}
         pairs = [[name, kind] for name, kind in self.kinds.items()]
         return {**told, "kinds": pairs, "learners": list(self.learners), "also": list(self.also)}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Plan:
         """The plan that `state` describes."""
-        told = {item.name: state[item.name] for item in fields(cls)}
+        told = {item.name: state[item.name] for item in fields(cls) if item.name in state or item.name not in DECIDING}
+        told |= {name: tuple(told[name]) for name in ("rate", "labels") if told.get(name) is not None}
         told["select"] = RENAMED.get(told["select"], told["select"])
         kinds = dict(told["kinds"])
         return cls(**{**told, "kinds": kinds, "learners": tuple(told["learners"]), "also": tuple(told["also"])})
@@ -134,6 +158,34 @@ def infer_task(target: pd.Series, kind: str) -> str:
     values = target.dropna().to_numpy()
     few = np.unique(values).size <= FEW_CLASSES
     return "classification" if few and bool(np.all(values == np.round(values))) else "regression"
+
+
+def labels_of(target: Any) -> tuple[Any, Any]:
+    """The more frequent of two classes and the rarer one; of classes equally frequent the greater counts as rarer.
+
+    >>> labels_of(["ok", "fraud", "ok"])
+    ('ok', 'fraud')
+    """
+    values = pd.Series(np.asarray(target)).dropna()
+    counts = values.value_counts().sort_index(ascending=False).sort_values(ascending=False, kind="stable")
+    if counts.size != 2:
+        what = f"cost and rate choose the threshold between two classes, but the target has {counts.size} values"
+        raise ParameterError(what, remedy="leave them out")
+    first, second = counts.index.tolist()
+    return (min(first, second), max(first, second)) if counts.iloc[0] == counts.iloc[1] else (first, second)
+
+
+def rare_note(target: Any, metric: str) -> str | None:
+    """How a rare one of two classes is taken account of, in a sentence; None where there is none."""
+    shares = pd.Series(np.asarray(target)).value_counts(normalize=True)
+    if shares.size != 2 or shares.min() >= RARE:
+        return None
+    share = f"{100 * shares.min():.2g}%"
+    return (
+        f"only {share} of the rows are {shares.idxmin()!r}, so folds keep that share, and learners are judged by "
+        f"{called(metric, short=True)}, not by the error rate, which is {share} for whoever always says "
+        f"{shares.idxmax()!r}"
+    )
 
 
 def metrics_for(task: str, target: Any, asked: str | None) -> tuple[str, tuple[str, ...]]:

@@ -135,6 +135,7 @@ def summary(state: StudyState, context: Context) -> dict[str, Any]:
         "selected": chosen.name,
         "why": chosen.why,
         "readable": None if fitted.readable is None else _readable(fitted.readable),
+        "threshold": getattr(fitted.model, "threshold_", None),
         "better_than_baseline": finding(state) in ("test-better", "folds-better"),
         "finding": finding(state),
         "verdict": verdict(state),

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from assay.experiment.panel import BASELINE
+from assay.experiment.panel import BASELINE, pipeline_of
 from assay.experiment.test_set.against_baseline import BETTER, UNCLEAR, WORSE, BaselineTest
-from assay.experiment.wording import apart, called, figure, roughly
+from assay.experiment.wording import apart, called, figure, roughly, threshold
 from assay.numbers import with_limits
 from assay.report._embed import Part, attempt, failure, picture, say, sentence, table_of
 from assay.report.draw_experiment import pictures_of
@@ -119,6 +119,7 @@ def selection_part(study: Study) -> Part:
     words = [f"Selected: {chosen.name}. {sentence(chosen.why)}"]
     if study.readable is not None and chosen.rule != "readable":
         words.append(f"Readable alternative: {study.readable}")
+    words += filter(None, [threshold(study.model, study.plan)])
     if study.beats_baseline(chosen.name):
         words.append(
             "In cross-validation it is shown to beat the baseline, which uses no features, at a confidence level that "
@@ -149,7 +150,8 @@ def selection_part(study: Study) -> Part:
 def _settings(study: Study) -> dict[str, Any]:
     """What the search of the final fit chose."""
     kept = study.leaderboard.settings.get(study.select().name) or [{}]
-    params = study.model.get_params()
+    pipe = pipeline_of(study.model)
+    params = {} if pipe is None else pipe.get_params()
     return {name.removeprefix("model__"): params[name] for name in kept[0] if name in params}
 
 

@@ -18,6 +18,7 @@ import pandas as pd
 from sklearn.base import clone
 
 from assay.errors import AssayError, DataError, LearnerError, LedgerError
+from assay.evaluation import Ensemble, ThresholdClassifier
 from assay.evaluation.figures import undefined_over
 from assay.evaluation.learner import Rows, blame, fit_fold, fit_rows, needs_of, rows_of, run
 from assay.evaluation.validation import Validation, validation_of
@@ -52,10 +53,11 @@ def estimator_of(plan: Plan, data: TrainingData, learner: Learner, threads: int 
         learner,
         kinds,
         tune=plan.tuned,
-        metric=data.metrics[0],
+        metric=get_metric("log_loss") if plan.threshold else data.metrics[0],  # thresholds come after the search
         shape=(data.rows.n, len(kinds)),
         seed=plan.seed,
         order=plan.order,
+        threshold=plan.threshold,
     )
     if learner.own and threads is not None:
         _share(made, threads)
@@ -63,10 +65,13 @@ def estimator_of(plan: Plan, data: TrainingData, learner: Learner, threads: int 
 
 
 def _share(model: Any, threads: int | None) -> None:
-    """So many threads for a learner, or for each member of an ensemble, one after the other."""
-    members = [one for _, one in getattr(model, "estimators", ())]
-    for one in (model, *members, *getattr(model, "estimators_", ())):
-        one.set_params(**{name: threads for name in one.get_params() if name.endswith("model__n_jobs")})
+    """So many threads for a learner and whatever it wraps; members of an ensemble are fitted one after the other."""
+    model.set_params(**{name: threads for name in model.get_params() if name.endswith("model__n_jobs")})
+    inside = [one for _, one in model.estimators] if isinstance(model, Ensemble) else []
+    inside += getattr(model, "estimators_", []) if isinstance(model, Ensemble) else []
+    inside += [getattr(model, name) for name in ("estimator", "estimator_") if hasattr(model, name)]
+    for one in inside:
+        _share(one, threads)
 
 
 def shares_of(plan: Plan, data: TrainingData, n_jobs: int | None) -> tuple[int, int]:
@@ -111,7 +116,7 @@ def training_data(plan: Plan, parted: Parted) -> TrainingData:
         cv = TimeFolds(plan.cv)
     splits = splits_of(cv, rows.X, rows.y, groups=rows.groups)
     _refuse_idle(plan, train, splits)
-    metrics = tuple(get_metric(name) for name in (plan.metric, *plan.also))
+    metrics = tuple(plan.measure(name) for name in (plan.metric, *plan.also))
     why = undefined_over(metrics[0], rows, splits, scheme_of(splits, rows.n))
     if why is not None:
         what = f"{plan.metric} is not defined on these {len(splits)} folds: {why.what}"
@@ -235,7 +240,8 @@ def _fold(estimator: Any, rows: Rows, splits: Any, needs: Mapping[str, Metric], 
     train, test = splits[k]
     with collected() as warned, with_names():
         predicted, model = fit_fold(estimator, rows, train, test, needs, label=name, where=f"fold {k}", spared=True)
-    chosen = {str(key): _plain(value) for key, value in getattr(model, "best_params_", {}).items()}
+    searched = model.estimator_ if isinstance(model, ThresholdClassifier) else model
+    chosen = {str(key): _plain(value) for key, value in getattr(searched, "best_params_", {}).items()}
     labels = {need: _portable(one, rows.classes) if need == "labels" else one for need, one in predicted.items()}
     return {"predictions": labels, "settings": chosen, "seconds": perf_counter() - start, "warnings": warned}
 
@@ -272,14 +278,23 @@ def refit(plan: Plan, data: TrainingData, name: str, n_jobs: int | None = None) 
             model = fit_rows(estimator_of(plan, data, learner, threads), data.rows)
         except Exception as error:
             raise blame(error, name, "the fit to all training rows") from error
-    made = getattr(model, "best_estimator_", model)
-    if learner.members:  # likewise of its members
-        made.estimators_ = [getattr(one, "best_estimator_", one) for one in made.estimators_]
-        chosen = dict(zip(np.array(made.names_)[made.weights_ > 0].tolist(), made.estimators_, strict=True))
-        made.estimators = [
-            (name, clone(chosen[name]) if name in chosen else getattr(one, "estimator", one))
-            for name, one in made.estimators
-        ]
+    made = _settled(model)
     if learner.own:
         _share(made, None)  # the cores of this machine are no part of the model
     return made
+
+
+def _settled(model: Any) -> Any:
+    """A fitted learner without its searches: the pipelines that they chose."""
+    model = getattr(model, "best_estimator_", model)
+    if isinstance(model, ThresholdClassifier):
+        model.estimator_ = _settled(model.estimator_)
+        model.estimator = clone(model.estimator_)
+    elif isinstance(model, Ensemble):
+        model.estimators_ = [_settled(one) for one in model.estimators_]
+        chosen = dict(zip(np.array(model.names_)[model.weights_ > 0].tolist(), model.estimators_, strict=True))
+        model.estimators = [
+            (name, clone(chosen[name]) if name in chosen else getattr(one, "estimator", one))
+            for name, one in model.estimators
+        ]
+    return model

@@ -6,10 +6,10 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from assay.errors import DataError
+from assay.errors import DataError, ParameterError
 from assay.experiment.events import StepBegan
 from assay.experiment.options import Options, config_text
-from assay.experiment.plan import Plan, infer_task, learners_of, metrics_for
+from assay.experiment.plan import Plan, infer_task, labels_of, learners_of, metrics_for, rare_note
 from assay.experiment.state import Asked, Context, StudyState
 from assay.experiment.table.question import read_parts
 
@@ -29,6 +29,15 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
         remedy = f"if it contains numbers, set its kind (--kind {shlex.quote(target)}=number); else predict classes"
         raise DataError(what, remedy=remedy, option=("task", "classification"))
     primary, also = metrics_for(task, y, options.metric)
+    labels = None
+    if options.cost is not None or options.rate is not None:
+        if task == "regression":
+            raise ParameterError("cost and rate are for classes, not for numbers", remedy="leave them out")
+        labels = labels_of(y)
+        if options.cost is not None and options.metric is None:
+            primary, also = "risk", (primary, *also)
+    elif task == "classification" and options.metric is None and (rare := rare_note(y, primary)):
+        notes = [*notes, rare]
     plan = Plan(
         target=target,
         task=task,
@@ -36,6 +45,7 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
         learners=learners_of(task, options.panel, tuple(options.learners)),
         metric=primary,
         also=also,
+        labels=labels,
         source=str(source) if isinstance(source, str | Path) else "frame",
         **{name: getattr(options, name) for name in Plan.asked()},
     )

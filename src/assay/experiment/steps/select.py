@@ -19,7 +19,6 @@ from assay.experiment.steps.compare import compare
 from assay.experiment.steps.evaluate import refit
 from assay.experiment.warned import collected
 from assay.inference import diagnose_tail
-from assay.metrics import get_metric
 from assay.metrics.tails import loss_behind
 from assay.numerics.threads import one_blas_thread
 
@@ -48,7 +47,7 @@ def select(state: StudyState, context: Context) -> StudyState:
 
 def _error_tail(state: StudyState, name: str) -> Check:
     """Whether a few training rows carry the figure: said now, while another metric may still be chosen."""
-    metric = get_metric(state.plan.metric)
+    metric = state.plan.measure(state.plan.metric)
     behind = loss_behind(metric)
     losses, weights = (None, None) if behind is None else made(state.leaderboard).results[name].row_losses(behind)
     return error_tail(metric, name, None if losses is None else diagnose_tail(losses, weights))
