@@ -20,6 +20,7 @@ from assay.experiment.model_file import load_model, predict_table
 from assay.experiment.panel import assemble, learners, panel
 from assay.experiment.steps.evaluate import estimator_of, shares_of
 from assay.experiment.study import Study
+from assay.metrics import get_metric
 from assay.numerics.threads import cores
 from assay.resampling import TimeFolds
 from assay.trees import RandomForestClassifier
@@ -271,3 +272,23 @@ def test_numbers_and_several_classes_have_no_threshold():
         Study(numbers(), "y", cost="missed=2 false=1")
     with pytest.raises(ParameterError, match="the target has 3 values"):
         Study(numbers().assign(y=list("abc") * 40), "y", rate="precision=0.5")
+
+
+def test_probabilities_of_a_rare_class_are_calibrated_where_that_helps(tmp_path):
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(800, 1))
+    y = np.where(a[:, 0] + rng.normal(size=800) > 1.8, "fraud", "ok")
+    copies = pd.DataFrame(a + 0.01 * rng.normal(size=(800, 6))).add_prefix("x").assign(y=y)
+    study = Study(copies, "y", learners=["naive Bayes", "logistic"], cv=3, metric="log_loss")
+    assert study.plan.calibrate
+    assert type(study.plan).from_state(study.plan.state()) == study.plan
+    naive = study.leaderboard.results["naive Bayes"]
+    plain = cross_val_predict(
+        naive.estimator.estimator, copies.drop(columns="y").loc[:399], y[:400], method="predict_proba"
+    )
+    assert naive.estimate < 0.8 * float(get_metric("log_loss")(y[:400], plain[:, 1]))
+    study.finish(open_test=False)
+    model = load_model(study.publish(tmp_path)["model"])["pipeline"]
+    features = copies[study.plan.features]
+    assert np.array_equal(model.predict_proba(features), study.model.predict_proba(features))
+    assert not Study(numbers().assign(y=["a", "b"] * 60), "y", learners=["logistic"]).plan.calibrate

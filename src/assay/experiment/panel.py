@@ -24,6 +24,7 @@ from sklearn.pipeline import Pipeline
 
 from assay.errors import ParameterError
 from assay.evaluation import Ensemble, SearchCV, ThresholdClassifier
+from assay.experiment.calibrated import CalibratedIfBetter
 from assay.experiment.columns import Columns
 from assay.experiment.options import PANELS, TASKS
 from assay.experiment.peers import PEERS, peer
@@ -399,7 +400,7 @@ _MEMBERS = {
 }
 _ALONE = {(one.task, one.name): one for one in (*_REGRESSION, *_CLASSIFICATION, *_BOTH)}
 AFFORDABLE = 5e10
-"""Multiply-adds that all inner fits of one member of an ensemble may cost; a dearer one is left out."""
+"""Multiply-adds that the inner fits of an ensemble's member, or of a calibration, may cost; else it is left out."""
 
 
 def _members(task: str, n: int, p: int) -> list[Learner]:
@@ -529,6 +530,7 @@ def assemble(
     inner: int = INNER,
     order: str = "",
     threshold: Mapping[str, Any] | None = None,
+    calibrate: bool = False,
 ) -> Any:
     """The learner as it enters a fold: preprocessing, the model, and around both a search where it has a space.
 
@@ -546,13 +548,17 @@ def assemble(
     | inner        | 5       | inner folds                                                                   |
     | order        | ""      | "group" or "time" for rows that cannot be left out one by one                 |
     | threshold    | None    | how a classifier's threshold is chosen, for `ThresholdClassifier` around it   |
+    | calibrate    | False   | whether its probabilities are calibrated where that lowers their log loss     |
 
     >>> assemble(learners("regression")[0], {"x": "number"}, tune=True, metric="mse", shape=(10, 1)).steps[0][0]
     'columns'
     """
-    if threshold:
-        plain = assemble(learner, kinds, tune=tune, metric=metric, shape=shape, seed=seed, inner=inner, order=order)
-        return ThresholdClassifier(plain, cv=_inner(inner, order), random_state=seed, **threshold)
+    if threshold or calibrate:
+        made = assemble(learner, kinds, tune=tune, metric=metric, shape=shape, seed=seed, inner=inner, order=order)
+        fits = learner.fits(tune, not order) * (inner + 1)
+        if calibrate and learner.name != BASELINE and fits * learner.cost(*shape) <= AFFORDABLE:
+            made = CalibratedIfBetter(made, cv=_inner(inner, order), random_state=seed)
+        return ThresholdClassifier(made, cv=_inner(inner, order), random_state=seed, **threshold) if threshold else made
     if learner.members:
         return _ensemble(learner, kinds, metric=metric, shape=shape, seed=seed, inner=inner, order=order)
     native = learner.encode == "native"  # such a learner sends missing values down its own branch

@@ -26,12 +26,22 @@ from assay.metrics.constant import constant_wins
 from assay.metrics.definition import METRICS, Metric
 from assay.metrics.scorer import class_options
 
-__all__ = ["Plan", "infer_task", "labels_of", "learners_of", "metrics_for", "name_of", "rare_note", "usable_metrics"]
+__all__ = [
+    "Plan",
+    "infer_task",
+    "is_rare",
+    "labels_of",
+    "learners_of",
+    "metrics_for",
+    "name_of",
+    "rare_note",
+    "usable_metrics",
+]
 
 RENAMED = {"one-se": "readable"}
 """Rules of selection in plans of earlier versions, and what they are now."""
-DECIDING = ("cost", "rate", "labels")
-"""Fields that plans without a decision threshold do not have."""
+DECIDING = ("cost", "rate", "labels", "calibrate")
+"""Fields that plans without a decision threshold or a rare class do not have."""
 FEW_CLASSES = 20
 """A target of whole numbers with at most this many values is taken for classes."""
 RARE = 0.2
@@ -55,6 +65,7 @@ class Plan:
     | select, correction | the rule of selection, the correction for the number of pairs                            |
     | seed               | of folds and learners                                                                    |
     | cost, rate         | what errors cost, or the rate to keep: how each classifier's threshold is chosen         |
+    | calibrate          | whether probabilities are calibrated where that lowers their log loss: with a rare class |
     | labels             | with them: the other class and the rarer one, which is missed or falsely alarmed of      |
     """
 
@@ -77,6 +88,7 @@ class Plan:
     cost: Mapping[str, float] | None = None
     rate: tuple[str, float] | None = None
     labels: tuple[Any, Any] | None = None
+    calibrate: bool | None = None
     source: str = field(default="frame", compare=False)
 
     @property
@@ -175,16 +187,24 @@ def labels_of(target: Any) -> tuple[Any, Any]:
     return (min(first, second), max(first, second)) if counts.iloc[0] == counts.iloc[1] else (first, second)
 
 
-def rare_note(target: Any, metric: str) -> str | None:
-    """How a rare one of two classes is taken account of, in a sentence; None where there is none."""
+def is_rare(target: Any) -> bool:
+    """Whether there are two classes, one of them rare.
+
+    >>> is_rare([0, 0, 0, 0, 0, 0, 1]), is_rare([0, 1, 1])
+    (True, False)
+    """
     shares = pd.Series(np.asarray(target)).value_counts(normalize=True)
-    if shares.size != 2 or shares.min() >= RARE:
-        return None
+    return bool(shares.size == 2 and shares.min() < RARE)
+
+
+def rare_note(target: Any, metric: str) -> str:
+    """How a rare one of two classes is taken account of, in a sentence."""
+    shares = pd.Series(np.asarray(target)).value_counts(normalize=True)
     share = f"{100 * shares.min():.2g}%"
     return (
         f"only {share} of the rows are {shares.idxmin()!r}, so folds keep that share, and learners are judged by "
         f"{called(metric, short=True)}, not by the error rate, which is {share} for whoever always says "
-        f"{shares.idxmax()!r}"
+        f"{shares.idxmax()!r}; probabilities are calibrated where that lowers their log loss on inner folds"
     )
 
 

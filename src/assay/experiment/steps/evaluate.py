@@ -22,6 +22,7 @@ from assay.evaluation import Ensemble, ThresholdClassifier
 from assay.evaluation.figures import undefined_over
 from assay.evaluation.learner import Rows, blame, fit_fold, fit_rows, needs_of, rows_of, run
 from assay.evaluation.validation import Validation, validation_of
+from assay.experiment.calibrated import CalibratedIfBetter
 from assay.experiment.events import FoldDone, LearnerBegan, LearnerFailed
 from assay.experiment.outcome import Leaderboard
 from assay.experiment.panel import Learner, assemble, panel
@@ -38,6 +39,8 @@ from assay.resampling import Folds, TimeFolds, scheme_of, splits_of
 __all__ = ["estimator_of", "evaluate", "refit", "shares_of", "training_data", "validate_one"]
 
 Array = np.ndarray
+AROUND = (ThresholdClassifier, CalibratedIfBetter)
+"""What stands around a classifier, its search included."""
 WORTH = 2e11
 """Multiply-adds of a panel from which worker processes win: each takes seconds to start and to load its kernels."""
 MEMORY = 4 << 30
@@ -58,6 +61,7 @@ def estimator_of(plan: Plan, data: TrainingData, learner: Learner, threads: int 
         seed=plan.seed,
         order=plan.order,
         threshold=plan.threshold,
+        calibrate=bool(plan.calibrate),
     )
     if learner.own and threads is not None:
         _share(made, threads)
@@ -240,7 +244,9 @@ def _fold(estimator: Any, rows: Rows, splits: Any, needs: Mapping[str, Metric], 
     train, test = splits[k]
     with collected() as warned, with_names():
         predicted, model = fit_fold(estimator, rows, train, test, needs, label=name, where=f"fold {k}", spared=True)
-    searched = model.estimator_ if isinstance(model, ThresholdClassifier) else model
+    searched = model
+    while isinstance(searched, AROUND):
+        searched = searched.estimator_
     chosen = {str(key): _plain(value) for key, value in getattr(searched, "best_params_", {}).items()}
     labels = {need: _portable(one, rows.classes) if need == "labels" else one for need, one in predicted.items()}
     return {"predictions": labels, "settings": chosen, "seconds": perf_counter() - start, "warnings": warned}
@@ -287,7 +293,7 @@ def refit(plan: Plan, data: TrainingData, name: str, n_jobs: int | None = None) 
 def _settled(model: Any) -> Any:
     """A fitted learner without its searches: the pipelines that they chose."""
     model = getattr(model, "best_estimator_", model)
-    if isinstance(model, ThresholdClassifier):
+    if isinstance(model, AROUND):
         model.estimator_ = _settled(model.estimator_)
         model.estimator = clone(model.estimator_)
     elif isinstance(model, Ensemble):

@@ -9,7 +9,7 @@ from typing import Any
 from assay.errors import DataError, ParameterError
 from assay.experiment.events import StepBegan
 from assay.experiment.options import Options, config_text
-from assay.experiment.plan import Plan, infer_task, labels_of, learners_of, metrics_for, rare_note
+from assay.experiment.plan import Plan, infer_task, is_rare, labels_of, learners_of, metrics_for, rare_note
 from assay.experiment.state import Asked, Context, StudyState
 from assay.experiment.table.question import read_parts
 
@@ -29,15 +29,15 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
         remedy = f"if it contains numbers, set its kind (--kind {shlex.quote(target)}=number); else predict classes"
         raise DataError(what, remedy=remedy, option=("task", "classification"))
     primary, also = metrics_for(task, y, options.metric)
-    labels = None
+    labels, rare = None, task == "classification" and is_rare(y)
     if options.cost is not None or options.rate is not None:
         if task == "regression":
             raise ParameterError("cost and rate are for classes, not for numbers", remedy="leave them out")
         labels = labels_of(y)
         if options.cost is not None and options.metric is None:
             primary, also = "risk", (primary, *also)
-    elif task == "classification" and options.metric is None and (rare := rare_note(y, primary)):
-        notes = [*notes, rare]
+    elif rare and options.metric is None:
+        notes = [*notes, rare_note(y, primary)]
     plan = Plan(
         target=target,
         task=task,
@@ -46,6 +46,7 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
         metric=primary,
         also=also,
         labels=labels,
+        calibrate=True if rare else None,
         source=str(source) if isinstance(source, str | Path) else "frame",
         **{name: getattr(options, name) for name in Plan.asked()},
     )
