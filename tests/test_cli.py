@@ -38,8 +38,8 @@ COMMANDS = (
     *("run", "resume", "open", "demo", "predict", "convert", "history", "show", "report", "verify", "learners"),
     *("doctor", "finalize"),
 )
-OPTIONS = """target task panel learner metric cv repeats group time test-size test looks select level correction seed
-n-jobs time-budget no-open out kind reason despite json explain"""
+OPTIONS = """target task panel learner metric cost rate cv repeats group time test-size test looks select level
+correction seed n-jobs time-budget no-open out kind reason despite json explain"""
 COLUMNS_80 = {"COLUMNS": "80", "TERMINAL_WIDTH": "80"}
 
 
@@ -178,7 +178,7 @@ def test_explain_adds_reasons_and_references(world):
     told = call(*world.args, "--explain").stdout
     assert "Nadeau and Bengio" in told
     assert "Breiman" in told
-    assert "Order of simplicity: baseline, least squares, tree." in " ".join(told.split())
+    assert "Readable learners here: least squares, tree." in " ".join(told.split())
 
 
 def test_kinds_and_wide_tables(world, tmp_path):
@@ -570,7 +570,7 @@ def test_a_model_file_of_an_earlier_version_is_written_anew(tmp_path):
     assert call("convert", str(old), str(tmp_path / "wrong.pkl")).exit_code == 2
 
 
-def test_learners_are_in_the_order_of_simplicity():
+def test_learners_are_in_the_order_of_listing():
     found = json.loads(call("learners", "--json", "--task", "regression").stdout)
     assert [one["order"] for one in found] == sorted(one["order"] for one in found)
     assert found[0]["learner"] == "baseline"

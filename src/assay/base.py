@@ -36,6 +36,7 @@ __all__ = [
     "array_like",
     "boolean",
     "check_target",
+    "groups_name",
     "instance_of",
     "integer",
     "jobs",
@@ -216,6 +217,15 @@ def weight_name(estimator: Any) -> str | None:
         inner = weight_name(steps[-1][1])
         return None if inner is None else f"{steps[-1][0]}__{inner}"
     return "sample_weight" if has_fit_parameter(estimator, "sample_weight") else None
+
+
+def groups_name(estimator: Any) -> str | None:
+    """What a learner that splits rows itself calls its groups in `fit`, as `weight_name`; None if it takes none."""
+    steps = getattr(estimator, "steps", None)
+    if steps:
+        inner = groups_name(steps[-1][1])
+        return None if inner is None else f"{steps[-1][0]}__{inner}"
+    return "groups" if has_fit_parameter(estimator, "groups") else None
 
 
 def refuse_not_finite(X: Any, names: Sequence[str] | None = None) -> None:

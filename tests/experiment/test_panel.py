@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from importlib.util import find_spec
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,12 +13,16 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import cross_val_predict
 from typer.testing import CliRunner
 
+from assay.base import groups_name
 from assay.cli import app
 from assay.errors import ParameterError
-from assay.experiment.panel import learners, panel
+from assay.experiment.model_file import load_model, predict_table
+from assay.experiment.panel import assemble, learners, panel
 from assay.experiment.steps.evaluate import estimator_of, shares_of
 from assay.experiment.study import Study
+from assay.metrics import get_metric
 from assay.numerics.threads import cores
+from assay.resampling import TimeFolds
 from assay.trees import RandomForestClassifier
 
 
@@ -94,6 +99,8 @@ def test_the_quick_forest_is_as_good_as_the_default_one():
 def test_learners_say_exactly_what_a_panel_runs():
     for learner in learners():
         made = learner.make(0)
+        if learner.members:
+            continue
         assert learner.settings == {
             name: value
             for name, value in made.get_params(deep=False).items()
@@ -107,3 +114,181 @@ def test_learners_say_exactly_what_a_panel_runs():
     assert f"{forest} predictions: min_samples_leaf [1, 5]" in told
     assert "quick: LogisticRegression(inference=False, penalty='l2'). standard, thorough: the same, tuned: C [" in told
     assert "standard, thorough: SVCCV(Cs=[0.1, 1.0, 10.0, 100.0], probability=True)" in told
+
+
+def test_the_best_is_selected_and_the_readable_alternative_stands_beside_it():
+    lines = ["least squares", "lasso", "tree"]
+    study = Study(numbers(), "y", learners=lines, cv=4)
+    chosen = study.select()
+    assert chosen.name == chosen.best == study.leaderboard.order[0]
+    assert study.readable.is_best
+    assert study.readable.within
+    assert study.summary()["readable"]["name"] == chosen.name
+    assert "Readable alternative" in str(study)
+
+
+def _curved(n: int = 200) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(n, 2)), columns=list("ab"))
+    days = pd.date_range("2020-01-01", periods=n)
+    return frame.assign(t=days[rng.permutation(n)], y=frame["a"] ** 2 + rng.normal(size=n) / 9)
+
+
+@pytest.mark.parametrize("time", [None, "t"])
+def test_the_readable_one_is_taken_only_within_both_standard_errors(time):
+    options = {"learners": ["least squares", "nearest neighbours"], "cv": 4, "select": "readable", "time": time}
+    study = Study(_curved(), "y", **options)
+    chosen, found = study.select(), study.readable
+    assert (chosen.name, found.name, found.best) == ("nearest neighbours", "least squares", "nearest neighbours")
+    assert found.within is (None if time else False)
+    assert found.difference > min(found.std_error, found.best_error)
+    best, other = (study.leaderboard.results[name] for name in (found.best, found.name))
+    factor = 1 / 4 + best.scheme.ratio
+    gaps = other.pseudo_values - best.pseudo_values
+    assert found.difference == pytest.approx(gaps.mean())
+    assert found.std_error == pytest.approx(np.sqrt(factor * gaps.var(ddof=1)))
+    assert found.best_error == pytest.approx(np.sqrt(factor * best.pseudo_values.var(ddof=1)))
+    assert ("nothing is claimed" if time else "more than one standard error worse") in str(found)
+
+
+def test_a_plan_with_the_old_rule_is_read_as_readable():
+    plan = Study(numbers(), "y", learners=["lasso"]).plan
+    assert plan.select == "best"
+    assert type(plan).from_state({**plan.state(), "select": "one-se"}).select == "readable"
+
+
+def test_what_is_readable():
+    found = {one.name for task in ("regression", "classification") for one in learners(task) if one.readable}
+    lines = {"least squares", "lasso", "ridge", "elastic net", "logistic", "sparse logistic"}
+    assert found == {"baseline", "tree", "naive Bayes", "discriminant", "quadratic discriminant", *lines}
+
+
+@pytest.mark.parametrize("order", ["", "group", "time"])
+def test_what_is_held_out_inside_a_fit_respects_groups_and_time(order):
+    every = {one.name: one for one in learners("regression")}
+    options = {"tune": False, "metric": "mse", "shape": (300, 2), "order": order}
+    stopping = assemble(every["boosting"], {"a": "number"}, **options).named_steps["model"]
+    assert stopping.early_stopping == "cv"
+    assert isinstance(stopping.cv, TimeFolds) == (order == "time")
+    made = assemble(every["ensemble"], {"a": "number"}, **options)
+    assert [name for name, _ in made.estimators] == ["ridge", "random forest", "boosting", "support vectors"]
+    assert isinstance(made.cv, TimeFolds) == (order == "time")
+    assert groups_name(made) == "groups"
+    assert groups_name(assemble(every["boosting"], {"a": "number"}, **options)) == "model__groups"
+    tuned = assemble(every["boosting"], {"a": "number"}, **{**options, "tune": True})
+    assert isinstance(tuned.cv, TimeFolds) == (order == "time")
+    large = assemble(every["boosting"], {"a": "number"}, **{**options, "shape": (9_000, 2)}).named_steps["model"]
+    assert large.early_stopping == ("cv" if order == "time" else True)
+
+
+def test_a_dear_member_is_left_out_of_the_ensemble():
+    ensemble = next(one for one in learners("classification") if one.name == "ensemble")
+    made = assemble(ensemble, {"a": "number"}, tune=True, metric="error", shape=(20_000, 20))
+    assert "support vectors" not in [name for name, _ in made.estimators]
+
+
+def test_an_ensemble_is_saved_and_says_its_weights(tmp_path):
+    frame = numbers().assign(y=lambda one: np.where(one["a"] > 0, "yes", "no"))
+    study = Study(frame, "y", learners=["ensemble"], cv=2, n_jobs=2).finish(open_test=False)
+    assert study.select().name == "ensemble"
+    files = study.publish(tmp_path)
+    model = load_model(files["model"])["pipeline"]
+    features = frame[study.plan.features]
+    assert np.array_equal(model.predict_proba(features), study.model.predict_proba(features))
+    assert model.weights_.sum() == pytest.approx(1)
+    assert "Weights of the ensemble" in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.parametrize("name", ["lightgbm", "xgboost", "catboost"])
+def test_boosting_of_other_packages_by_name(name):
+    if find_spec(name) is None:
+        with pytest.raises(ParameterError, match=f"is not installed; install it: pip install {name}"):
+            panel("regression", chosen=[name])
+        return
+    frame = numbers().assign(y=lambda one: np.where(one["a"] > 0, "yes", "no"))
+    board = Study(frame, "y", learners=[name], cv=2).leaderboard
+    assert board.results[name].estimate < board.results["baseline"].estimate
+
+
+def _rare(n: int = 400) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(n, 2)), columns=list("ab"))
+    return frame.assign(y=np.where(frame["a"] + rng.normal(size=n) > 1.8, "fraud", "ok"))
+
+
+def test_a_rare_class_is_said_with_what_follows_from_it():
+    study = Study(_rare(), "y", learners=["logistic"])
+    assert study.plan.metric == "auc"
+    assert any("are 'fraud', so folds keep that share, and learners are judged by auc" in one for one in study.notes)
+
+
+def test_costs_choose_the_threshold_inside_every_fold_and_in_the_model_file(tmp_path):
+    study = Study(_rare(), "y", learners=["logistic"], cv=3, panel="standard", cost="missed=10 false=1")
+    assert (study.plan.metric, study.plan.labels) == ("risk", ("ok", "fraud"))
+    assert type(study.plan).from_state(study.plan.state()) == study.plan
+    found = study.leaderboard.results["logistic"]
+    said, y = found.out_of_fold("labels"), found.y
+    missed, false = ((y == "fraud") & (said == "ok")).sum(), ((y == "ok") & (said == "fraud")).sum()
+    assert found.estimate == pytest.approx((10 * missed + false) / y.size)
+    assert found.estimate < study.leaderboard.results["baseline"].estimate
+    study.finish()
+    assert study.opened.primary == "risk"
+    assert study.model.threshold_ < 0.5
+    assert study.summary()["threshold"] == study.model.threshold_
+    files = study.publish(tmp_path)
+    assert "A row is called &#x27;fraud&#x27; from" in (tmp_path / "report.html").read_text().replace("&#39;", "&#x27;")
+    rows = _rare().drop(columns="y")
+    told = predict_table(files["model"], rows)
+    called = told["probability of fraud"].to_numpy() >= study.model.threshold_
+    assert np.array_equal(told["prediction"] == "fraud", called)
+
+
+def test_a_stated_rate_is_kept_and_asked_metrics_decide():
+    options = {"learners": ["logistic"], "cv": 3, "metric": "log_loss"}
+    study = Study(_rare(), "y", rate=("sensitivity", 0.9), **options)
+    model = study.finish(open_test=False).model
+    assert study.plan.metric == "log_loss"
+    assert (model.rate, model.positive_) == (("sensitivity", 0.9), "fraud")
+    assert Study(_rare(), "y", cost={"missed": 3, "false": 1}, **options).plan.metric == "log_loss"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"cost": "missed=10"}, 'write it as "missed=10 false=1"'),
+        ({"cost": "missed=0 false=1"}, "both above 0"),
+        ({"rate": "sensitivity=2"}, "a share between 0 and 1"),
+        ({"rate": "recall"}, "with one of sensitivity"),
+        ({"cost": "missed=2 false=1", "rate": "sensitivity=0.9"}, "both cost and rate"),
+    ],
+)
+def test_costs_and_rates_that_cannot_be(options, words):
+    with pytest.raises(ParameterError, match=words):
+        Study(_rare(), "y", **options)
+
+
+def test_numbers_and_several_classes_have_no_threshold():
+    with pytest.raises(ParameterError, match="for classes"):
+        Study(numbers(), "y", cost="missed=2 false=1")
+    with pytest.raises(ParameterError, match="the target has 3 values"):
+        Study(numbers().assign(y=list("abc") * 40), "y", rate="precision=0.5")
+
+
+def test_probabilities_of_a_rare_class_are_calibrated_where_that_helps(tmp_path):
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(800, 1))
+    y = np.where(a[:, 0] + rng.normal(size=800) > 1.8, "fraud", "ok")
+    copies = pd.DataFrame(a + 0.01 * rng.normal(size=(800, 6))).add_prefix("x").assign(y=y)
+    study = Study(copies, "y", learners=["naive Bayes", "logistic"], cv=3, metric="log_loss")
+    assert study.plan.calibrate
+    assert type(study.plan).from_state(study.plan.state()) == study.plan
+    naive = study.leaderboard.results["naive Bayes"]
+    plain = cross_val_predict(
+        naive.estimator.estimator, copies.drop(columns="y").loc[:399], y[:400], method="predict_proba"
+    )
+    assert naive.estimate < 0.8 * float(get_metric("log_loss")(y[:400], plain[:, 1]))
+    study.finish(open_test=False)
+    model = load_model(study.publish(tmp_path)["model"])["pipeline"]
+    features = copies[study.plan.features]
+    assert np.array_equal(model.predict_proba(features), study.model.predict_proba(features))
+    assert not Study(numbers().assign(y=["a", "b"] * 60), "y", learners=["logistic"]).plan.calibrate

@@ -78,7 +78,7 @@ def test_forests_are_tuned_out_of_bag_unless_rows_belong_together():
     forest = next(one for one in learners("regression") if one.name == "random forest")
     options = {"tune": True, "metric": "mse", "shape": (100, 3)}
     assert assemble(forest, {"a": "number"}, **options).cv == "oob"
-    assert assemble(forest, {"a": "number"}, exchangeable=False, **options).cv == 5
+    assert assemble(forest, {"a": "number"}, order="group", **options).cv == 5
     frame = numbers(seed=1).assign(site=np.arange(120) // 4)
     plain = Study(numbers(), "y", panel="standard", learners=["random forest"])
     grouped = Study(frame, "y", panel="standard", learners=["random forest"], group="site")

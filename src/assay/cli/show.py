@@ -218,7 +218,7 @@ def learners(
     ] = None,
     json_: Plain = False,
 ) -> None:
-    """List the learners of the panels, simplest first: what is tuned, and what a fit costs."""
+    """List the learners of the panels: what is tuned, and what a fit costs."""
     from assay.experiment.panel import TASKS
     from assay.experiment.panel import learners as declared
 
@@ -230,7 +230,7 @@ def learners(
         return
     titles = {"order": "right", "learner": "words", "cost": "right", "description, and what each panel runs": "left"}
     for part in TASKS if task is None else (task,):
-        out.heading(f"{part.capitalize()}, simplest first")
+        out.heading(f"{part.capitalize()}")
         rows = [
             (
                 one["order"],

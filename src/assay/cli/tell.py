@@ -10,7 +10,7 @@ from typing import Any
 from assay.cli import live, out
 from assay.experiment.checks.tails import CODE as ERROR_TAIL
 from assay.experiment.panel import BASELINE
-from assay.experiment.wording import MEANING, apart, called, figure, limits, missing_cells, roughly
+from assay.experiment.wording import MEANING, apart, called, figure, limits, missing_cells, roughly, threshold
 from assay.metrics.tails import MILDER
 from assay.numbers import fmt
 from assay.results import format_n
@@ -50,10 +50,12 @@ WHY = {
         "Nadeau and Bengio (2003); Hothorn, Bretz and Westfall (2008), Biometrical J. 50; Demsar (2006), JMLR 7, 1-30",
     ),
     "selection": (
-        "Among the learners whose difference from the best is within one standard error of that difference, the "
-        "simplest is selected: the more complex ones have not been shown to do better. The baseline, which uses no "
-        "features, is selected only if no learner is shown to beat it.",
-        "Breiman, Friedman, Olshen, Stone (1984), Classification and Regression Trees, 3.4.3",
+        "The learner with the best figure is selected; the baseline, which uses no features, only if its own is the "
+        "best. Beside it stands the best of the learners whose model can be written down and followed: a line, a "
+        "discriminant, naive Bayes, one tree. --select readable takes that one if its difference from the best is at "
+        "most one standard error of the difference and one of the best's own figure, so that an unstable learner "
+        "gains nothing by its instability.",
+        "Breiman, Friedman, Olshen, Stone (1984), Classification and Regression Trees, 3.4.3; Nadeau and Bengio (2003)",
     ),
     "test": (
         "The sealed rows are looked at once, by the selected model alone, and the look is recorded in the ledger "
@@ -233,11 +235,15 @@ def selection(study: Any, explain: bool = False) -> None:
     chosen = study.select()
     out.heading(f"Selected: {chosen.name}")
     out.lines([chosen.why])
+    if study.readable is not None and chosen.rule != "readable":
+        out.lines([f"Readable alternative: {study.readable}"])
+    out.lines(filter(None, [threshold(study.model, study.plan)]))
     for check in study.checks.found:
         if check.code == ERROR_TAIL:  # of the training rows, and before the look: only now may it change the metric
             milder = None if study.wishes.open_test else MILDER.get(study.plan.metric)
             _tell_check(study, check, None if milder is None else ("metric", (milder,)))
-    order = "Order of simplicity: " + ", ".join(study.plan.learners) + "."
+    names = [one.name for one in study.data.learners if one.readable and one.name != BASELINE]
+    order = f"Readable learners here: {', '.join(names) or 'none'}."
     warned = (f"Warning from its fit to all training rows: {words}" for words in study.warned)
     _explain("selection", explain, order, *warned)
 

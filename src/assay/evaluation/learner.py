@@ -17,9 +17,9 @@ import pandas as pd
 from joblib import Parallel, delayed
 from scipy import sparse
 from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted
 
-from assay.base import weight_name
+from assay.base import groups_name, weight_name
 from assay.checks import row_weights, with_shape
 from assay.errors import AssayError, DataError, DataTypeError, LearnerError, ParameterError
 from assay.interrupts import end_with_parent
@@ -238,8 +238,9 @@ def _extras(estimator: Any, rows: Rows) -> dict[str, Array]:
     """What else `fit` gets: weights, and groups where the learner splits rows itself (a tuned one)."""
     name = None if rows.weights is None else weight_name(estimator)
     more = {} if name is None or rows.weights is None else {name: rows.weights}
-    if rows.groups is not None and has_fit_parameter(estimator, "groups"):
-        more["groups"] = rows.groups
+    together = None if rows.groups is None else groups_name(estimator)
+    if together is not None and rows.groups is not None:
+        more[together] = rows.groups
     return more
 
 

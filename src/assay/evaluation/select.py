@@ -45,6 +45,7 @@ TITLES = {
     "best": "Selection of the best",
     "one_se": "Selection by the one-standard-error rule",
     "within": "Selection of the simplest within {percent:g}% of the best",
+    "readable": "Selection of a readable learner about as good as the best",
 }
 ROUNDING = 16 * np.finfo(float).eps
 """Differences of this share of the figures are rounding, not evidence."""

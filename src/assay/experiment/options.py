@@ -30,10 +30,12 @@ __all__ = [
     "Declared",
     "Options",
     "config_text",
+    "cost_of",
     "declared",
     "duration",
     "folds_of",
     "kinds_of",
+    "rate_of",
     "read_config",
     "share",
     "texts_of",
@@ -43,7 +45,7 @@ __all__ = [
 QUESTION, JUDGING, TEST, OUTPUT = "Data and task", "Evaluation", "The test set", "Execution and output"
 TASKS = ("regression", "classification")
 PANELS = ("quick", "standard", "thorough")
-RULES = ("one-se", "best")
+RULES = ("best", "readable")
 PROTOCOLS = ("holdout", "loo", "5x2")
 CORRECTIONS = ("max-t", "holm", "bonferroni", "sidak", "hochberg", "bh", "by")
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
@@ -144,6 +146,49 @@ def texts_of(rules: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
+RATES = ("sensitivity", "specificity", "precision", "positive")
+
+
+def _pairs(given: Any) -> dict[str, float]:
+    """name=number pairs, however they are separated; a mapping or a pair as it is."""
+    if isinstance(given, str):
+        given = dict(part.partition("=")[::2] for part in re.split(r"[\s,]+", given.strip()))
+    elif not isinstance(given, Mapping):
+        given = dict([given])
+    return {str(name): float(value) for name, value in given.items()}
+
+
+def cost_of(given: Any) -> dict[str, float]:
+    """What a missed row of the rarer class and a false alarm cost.
+
+    >>> cost_of("missed=10 false=1")
+    {'missed': 10.0, 'false': 1.0}
+    """
+    try:
+        found = _pairs(given)
+    except (TypeError, ValueError):
+        found = {}
+    if set(found) != {"missed", "false"} or not all(0 < one < float("inf") for one in found.values()):
+        raise ParameterError(f"cost = {given!r} is not valid", remedy='write it as "missed=10 false=1", both above 0')
+    return {"missed": found["missed"], "false": found["false"]}
+
+
+def rate_of(given: Any) -> tuple[str, float]:
+    """A rate of the rarer class, and the share that it must reach.
+
+    >>> rate_of("sensitivity=0.9")
+    ('sensitivity', 0.9)
+    """
+    try:
+        ((name, value),) = _pairs(given).items()
+    except (TypeError, ValueError):
+        name, value = "", 0.0
+    if name not in RATES or not 0 < value < 1:
+        remedy = f'write it as "sensitivity=0.9", with one of {", ".join(RATES)} and a share between 0 and 1'
+        raise ParameterError(f"rate = {given!r} is not valid", remedy=remedy)
+    return name, value
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """What can be asked of a study; `declared` gives the sentences."""
@@ -174,10 +219,10 @@ class Options:
     panel: str = _option("quick", "quick, standard or thorough.", JUDGING, "PANEL", choices=PANELS)
     learners: Sequence[str] = _option(
         (),
-        "Run this learner instead of a panel; module:Class for your own.",
+        "Run this learner instead of a panel, also lightgbm, xgboost or catboost; module:Class for your own.",
         JUDGING,
         "NAME",
-        range="names, or module:Class",
+        range="names, lightgbm, xgboost, catboost, or module:Class",
         flag="--learner",
         many=True,
     )
@@ -207,6 +252,22 @@ class Options:
         range="True, False",
         flag="--no-refit",
     )
+    cost: Any = _option(
+        None,
+        'What errors in two classes cost, such as "missed=10 false=1": chooses the decision threshold.',
+        JUDGING,
+        "COSTS",
+        range='{"missed": 10, "false": 1}',
+        parse=str,
+    )
+    rate: Any = _option(
+        None,
+        'A rate that the decision threshold must keep, such as "sensitivity=0.9".',
+        JUDGING,
+        "RATE",
+        range='("sensitivity", 0.9); also "specificity", "precision", "positive"',
+        parse=str,
+    )
     group: str | None = _option(
         None, "Never split rows with the same value in this column.", JUDGING, "COL", range="a column"
     )
@@ -220,7 +281,7 @@ class Options:
         range="True, False",
     )
     select: str = _option(
-        "one-se", "one-se (simplest within one standard error of the best) or best.", JUDGING, "RULE", choices=RULES
+        "best", "best, or readable: the best readable learner if it is about as good.", JUDGING, "RULE", choices=RULES
     )
     level: float = _option(0.95, "Confidence level of intervals and verdicts.", JUDGING, "LEVEL", range="(0, 1)")
     correction: str = _option(
@@ -282,6 +343,10 @@ class Options:
     )
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "cost", None if self.cost is None else cost_of(self.cost))
+        object.__setattr__(self, "rate", None if self.rate is None else rate_of(self.rate))
+        if self.cost is not None and self.rate is not None:
+            raise ParameterError("both cost and rate are given", remedy="pass one of them")
         for name, about in declared().items():
             value = getattr(self, name)
             if about.choices and value not in about.choices:

@@ -14,11 +14,11 @@ from assay.experiment.test_set.against_baseline import BaselineTest
 from assay.experiment.test_set.ladder import Release
 from assay.experiment.test_set.looks import Look
 from assay.inference import TailDiagnosis
-from assay.metrics.definition import PERCENT
+from assay.metrics.definition import PERCENT, Metric
 from assay.numbers import figure, fmt, with_limits
 from assay.results import Interval, Result, format_n
 
-__all__ = ["Leaderboard", "Opened"]
+__all__ = ["Alternative", "Leaderboard", "Opened"]
 
 Array = np.ndarray
 
@@ -91,6 +91,66 @@ class Leaderboard(Result):
             f"{100 * self.level:g}% intervals ({first.interval().method}) for the mean over training sets of this size."
         )
         return "\n".join([title, rule, *lines, rule, what])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Alternative(Result):
+    """The best of the readable learners, and what it would cost to take it instead of the best of all.
+
+    With d how much worse its figure is, and both standard errors corrected for training rows that folds share,
+
+        within  =  d <= min(SE of d, SE of the best's own figure)
+
+    The second limit is there because an unstable learner has differences of large standard error to every other one:
+    its instability alone must not make it about as good.
+
+    | field      | meaning                                                                                |
+    |------------|----------------------------------------------------------------------------------------|
+    | name, best | the readable learner, and the best of all; they may be the same                        |
+    | metric     | by which they are compared                                                             |
+    | figure     | of the readable learner, in print                                                      |
+    | difference | d, never negative                                                                      |
+    | std_error  | of d                                                                                   |
+    | best_error | the standard error of the best's own figure                                            |
+    | within     | whether it is about as good; None where nothing is claimed: on folds in the order of   |
+    |            | time, for which the correction does not hold, or without standard errors               |
+    """
+
+    name: str
+    best: str
+    metric: Metric
+    figure: str
+    difference: float
+    std_error: float
+    best_error: float
+    within: bool | None
+
+    @property
+    def is_best(self) -> bool:
+        """Whether nothing is better than it."""
+        return self.name == self.best
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row."""
+        names = ("best", "difference", "std_error", "best_error", "within")
+        row = {"metric": self.metric.name, **{name: getattr(self, name) for name in names}}
+        return pd.DataFrame([row], index=pd.Index([self.name], name="readable"))
+
+    def __str__(self) -> str:
+        if self.is_best:
+            return f"{self.name}, the best, is readable itself."
+        scale, unit = (100.0, " points") if self.metric.percent else (1.0, "")
+        told = f"{self.name}, {self.metric.name} {self.figure}, is the best of the readable learners"
+        gap = scale * self.difference
+        if not np.isfinite(self.std_error):
+            return f"{told}, {fmt(gap, 2)}{unit} worse than {self.best}; nothing is known of the error of that."
+        spread = scale * max(self.std_error, 0.0)
+        apart = with_limits(gap, gap - spread, gap + spread)[0]
+        errors = f"standard error {fmt(spread, 2)}, that of {self.best} itself {fmt(scale * self.best_error, 2)}"
+        said = f"{told}, {apart}{unit} worse than {self.best} ({errors})"
+        if self.within is None:
+            return f"{said}; on folds in the order of time these errors are a guide only, so nothing is claimed."
+        return f"{said}: {'about as good' if self.within else 'more than one standard error worse'}."
 
 
 @dataclass(frozen=True, eq=False, repr=False)

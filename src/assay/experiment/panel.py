@@ -1,10 +1,10 @@
-"""The panel: every learner the engine can run, its tuning space, its cost, and its place in the order of simplicity.
+"""The panel: every learner the engine can run, its tuning space, its cost, and whether a reader can follow it.
 
 This is the one place that knows the families by name. A learner is declared once; the protocol puts its preprocessing
 in front of it and, unless it tunes itself, a search around it, so that all of it is fitted inside each fold.
 
-The order of simplicity is by how much of a model a reader can hold in mind: no features, a line, a shrunken or chosen
-line, one tree, neighbours, many trees, a network. Ties go to the learner declared first.
+A learner is readable if its fitted model can be written down and followed: a line (also shrunken or chosen), a
+discriminant, naive Bayes, one tree. The others are not ranked by complexity: a forest is not simpler than boosting.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module, invalidate_caches
 from typing import Any
 
@@ -22,11 +23,14 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.pipeline import Pipeline
 
 from assay.errors import ParameterError
-from assay.evaluation import SearchCV
+from assay.evaluation import Ensemble, SearchCV, ThresholdClassifier
+from assay.experiment.calibrated import CalibratedIfBetter
 from assay.experiment.columns import Columns
 from assay.experiment.options import PANELS, TASKS
+from assay.experiment.peers import PEERS, peer
+from assay.resampling import Folds, TimeFolds
 
-__all__ = ["BASELINE", "PANELS", "TASKS", "Learner", "assemble", "learners", "panel", "user_learner"]
+__all__ = ["BASELINE", "PANELS", "TASKS", "Learner", "assemble", "learners", "panel", "pipeline_of", "user_learner"]
 
 BASELINE = "baseline"
 INNER = 5
@@ -43,11 +47,14 @@ class Learner:
     | space     | parameters to try, each with a few values; empty for learners that tune themselves or not at all |
     | judged    | how they are compared: "folds" inside the training rows, or "oob", by out-of-bag predictions     |
     | simple    | which parameter values are simpler, for ties: pairs (name, "low" or "high")                      |
-    | order     | its place in the order of simplicity, the simplest first                                         |
+    | order     | its place where learners are listed                                                              |
     | panels    | the panels it belongs to                                                                         |
     | cost      | multiply-adds of one fit, roughly, as a function of rows and columns                             |
     | memory    | bytes of one fit beyond the table, by columns and classes, where they grow faster than the table |
     | own       | whether it is ours (figures repeat to the bit) or another package's                              |
+    | sized     | settings that follow from the number of rows and their order: "", "group" or "time"              |
+    | members   | for an ensemble: learner -> whether its space is searched                                        |
+    | readable  | whether its model can be written down and followed: a line, a discriminant, one tree             |
     """
 
     name: str
@@ -64,6 +71,9 @@ class Learner:
     own: bool = True
     judged: str = "folds"
     memory: Callable[[int, int], float] = lambda p, k: 0.0
+    readable: bool = False
+    sized: Callable[[int, str], Mapping[str, Any]] = lambda n, order: {}
+    members: Mapping[str, bool] = field(default_factory=dict)
 
     @property
     def candidates(self) -> int:
@@ -74,6 +84,8 @@ class Learner:
     def settings(self) -> dict[str, Any]:
         """The parameters of its estimator that are not the class's defaults; the seed aside."""
         made = self.make(0)
+        if self.members:
+            return {"estimators": list(self.members)}
         usual = type(made)().get_params(deep=False)
         told = made.get_params(deep=False)
         return {name: value for name, value in told.items() if name != "random_state" and value != usual[name]}
@@ -107,6 +119,23 @@ def _lazy(module: str, name: str, **fixed: Any) -> Callable[[int], Any]:
 
 def _seeded(kind: Any, seed: int) -> dict[str, int]:
     return {"random_state": seed} if "random_state" in inspect.signature(kind).parameters else {}
+
+
+FEW_ROWS = 2_000
+"""Below it boosting chooses its number of trees by folds, which cost no training row; from it on by rows held out."""
+
+
+def _stopping(n: int, order: str) -> dict[str, Any]:
+    """How boosting finds its number of trees inside the rows of its fit; what is held out is later, or whole groups."""
+    if order == "time":
+        return {"early_stopping": "cv", "cv": TimeFolds(3), "n_estimators": 200}
+    if n >= FEW_ROWS:
+        return {"early_stopping": True, "n_estimators": 1000, "n_iter_no_change": 20}
+    return {"early_stopping": "cv", "cv": 5 if order == "group" else Folds(5), "n_estimators": 200}
+
+
+def _boosting(n: int, p: int) -> float:
+    return (1200 if n < FEW_ROWS else 300) * 8.0 * n * p + 1e8
 
 
 def _trees(n: int, p: int) -> float:
@@ -152,6 +181,7 @@ _BOTH = (
         lambda n, p: 12 * _trees(n, p),
         encode="native",
         scale=False,
+        readable=True,
     ),
     *_both(
         "nearest neighbours",
@@ -165,17 +195,18 @@ _BOTH = (
     ),
     *_both(
         "boosting",
-        "gradient boosted trees",
+        "gradient boosted trees, as many as lower the loss of rows that are held out inside the fit",
         "assay.trees",
         "GradientBoosting",
-        {},
+        {"early_stopping": "cv", "n_estimators": 200},
         70,
         _ALL,
-        lambda n, p: 100 * 8.0 * n * p + 1e8,
-        {"learning_rate": [0.05, 0.1], "max_leaf_nodes": [7, 31]},
-        (("max_leaf_nodes", "low"), ("learning_rate", "low")),
+        _boosting,
+        {"max_leaf_nodes": [7, 31]},
+        (("max_leaf_nodes", "low"),),
         "native",
         scale=False,
+        sized=_stopping,
     ),
     *_both(
         "neural network",
@@ -200,6 +231,7 @@ _REGRESSION = (
         0,
         _ALL,
         lambda n, p: n,
+        readable=True,
     ),
     Learner(
         "least squares",
@@ -210,6 +242,7 @@ _REGRESSION = (
         _ALL,
         lambda n, p: 4.0 * n * p * p,
         encode="treatment",
+        readable=True,
     ),
     Learner(
         "lasso",
@@ -219,6 +252,7 @@ _REGRESSION = (
         20,
         _ALL,
         lambda n, p: 6.0 * n * p * p,
+        readable=True,
     ),
     Learner(
         "ridge",
@@ -228,6 +262,7 @@ _REGRESSION = (
         30,
         _ALL,
         lambda n, p: 6.0 * n * p * p,
+        readable=True,
     ),
     Learner(
         "elastic net",
@@ -237,6 +272,7 @@ _REGRESSION = (
         35,
         _MORE,
         lambda n, p: 20.0 * n * p * p,
+        readable=True,
     ),
     Learner(
         "random forest",
@@ -274,6 +310,7 @@ _CLASSIFICATION = (
         0,
         _ALL,
         lambda n, p: n,
+        readable=True,
     ),
     Learner(
         "naive Bayes",
@@ -285,6 +322,7 @@ _CLASSIFICATION = (
         lambda n, p: 4.0 * n * p,
         encode="native",
         scale=False,
+        readable=True,
     ),
     Learner(
         "discriminant",
@@ -295,6 +333,7 @@ _CLASSIFICATION = (
         _ALL,
         lambda n, p: 4.0 * n * p * p,
         memory=_scatters,
+        readable=True,
     ),
     Learner(
         "logistic",
@@ -306,6 +345,7 @@ _CLASSIFICATION = (
         lambda n, p: 60.0 * n * p,
         {"C": [0.001, 0.01, 0.1, 1.0, 10.0, 100.0]},
         (("C", "low"),),
+        readable=True,
     ),
     Learner(
         "sparse logistic",
@@ -315,6 +355,7 @@ _CLASSIFICATION = (
         22,
         _MORE,
         lambda n, p: 600.0 * n * p,
+        readable=True,
     ),
     Learner(
         "quadratic discriminant",
@@ -325,6 +366,7 @@ _CLASSIFICATION = (
         _MOST,
         lambda n, p: 4.0 * n * p * p,
         memory=_scatters,
+        readable=True,
     ),
     Learner(
         "random forest",
@@ -352,13 +394,45 @@ _CLASSIFICATION = (
 )
 
 
+_MEMBERS = {
+    "regression": {"ridge": False, "random forest": False, "boosting": False, "support vectors": False},
+    "classification": {"logistic": True, "random forest": False, "boosting": False, "support vectors": False},
+}
+_ALONE = {(one.task, one.name): one for one in (*_REGRESSION, *_CLASSIFICATION, *_BOTH)}
+AFFORDABLE = 5e10
+"""Multiply-adds that the inner fits of an ensemble's member, or of a calibration, may cost; else it is left out."""
+
+
+def _members(task: str, n: int, p: int) -> list[Learner]:
+    """The members that are not too dear for such a table; where hardly one is left, all but the last."""
+    found = [_ALONE[task, name] for name in _MEMBERS[task]]
+    fits = {one.name: (INNER + 1) * one.fits(_MEMBERS[task][one.name], False) for one in found}
+    cheap = [one for one in found if fits[one.name] * one.cost(n, p) <= AFFORDABLE]
+    return cheap if len(cheap) > 1 else found[:3]
+
+
+def _together(task: str) -> Learner:
+    def make(seed: int) -> Any:
+        return Ensemble([(name, _ALONE[task, name].make(seed)) for name in _MEMBERS[task]], random_state=seed)
+
+    def cost(n: int, p: int) -> float:
+        parts = _members(task, n, p)
+        return (INNER + 1) * sum(one.fits(_MEMBERS[task][one.name], False) * one.cost(n, p) for one in parts)
+
+    about = "weighted mean of " + ", ".join(_MEMBERS[task]) + ", the weights fitted on inner folds"
+    return Learner("ensemble", task, about, make, 85, _MORE, cost, members=_MEMBERS[task])
+
+
+_ENSEMBLES = tuple(_together(task) for task in TASKS)
+
+
 def learners(task: str | None = None) -> list[Learner]:
-    """All learners of a task (or of both), the simplest first.
+    """All learners of a task (or of both), in the order of listing.
 
     >>> [learner.name for learner in learners("regression")][:3]
     ['baseline', 'least squares', 'lasso']
     """
-    every = sorted([*_REGRESSION, *_CLASSIFICATION, *_BOTH], key=lambda learner: learner.order)
+    every = sorted([*_REGRESSION, *_CLASSIFICATION, *_BOTH, *_ENSEMBLES], key=lambda learner: learner.order)
     return [learner for learner in every if task is None or learner.task == task]
 
 
@@ -387,15 +461,25 @@ def panel(task: str, name: str = "quick", chosen: Sequence[str] = ()) -> list[Le
             wanted.append(user_learner(one, task))
         elif one in every:
             wanted.append(every[one])
+        elif one in PEERS:
+            wanted.append(_peer(one, task))
         else:
-            known = ", ".join(repr(known) for known in every)
+            known = ", ".join(repr(known) for known in (*every, *PEERS))
             raise ParameterError(f"unknown learner {one!r} for {task}", remedy=f"choose among {known}")
     unique = {learner.name: learner for learner in wanted}
     return sorted(unique.values(), key=lambda learner: learner.order)
 
 
+def _peer(name: str, task: str) -> Learner:
+    """Boosting of another package, if it is installed."""
+    peer(name, task, 0)
+    about = f"gradient boosted trees of {PEERS[name][0]}, with its defaults"
+    order = 75 + list(PEERS).index(name)
+    return Learner(name, task, about, partial(peer, name, task), order, (), _boosting, scale=False, own=False)
+
+
 def user_learner(path: str, task: str) -> Learner:
-    """Your own learner by `module:Class`; it gets the same preprocessing, no search, and the last place in the order.
+    """Your own learner by `module:Class`; it gets the same preprocessing, no search, and the last place in the list.
 
     | parameter | range                          | meaning                                     |
     |-----------|--------------------------------|---------------------------------------------|
@@ -444,7 +528,9 @@ def assemble(
     shape: tuple[int, int],
     seed: int = 0,
     inner: int = INNER,
-    exchangeable: bool = True,
+    order: str = "",
+    threshold: Mapping[str, Any] | None = None,
+    calibrate: bool = False,
 ) -> Any:
     """The learner as it enters a fold: preprocessing, the model, and around both a search where it has a space.
 
@@ -460,17 +546,29 @@ def assemble(
     | shape        |         | rows and columns of the table                                                 |
     | seed         | 0       | for learners that draw numbers, and for the inner folds                       |
     | inner        | 5       | inner folds                                                                   |
-    | exchangeable | True    | False for rows in groups or in time, which cannot be left out one by one      |
+    | order        | ""      | "group" or "time" for rows that cannot be left out one by one                 |
+    | threshold    | None    | how a classifier's threshold is chosen, for `ThresholdClassifier` around it   |
+    | calibrate    | False   | whether its probabilities are calibrated where that lowers their log loss     |
 
     >>> assemble(learners("regression")[0], {"x": "number"}, tune=True, metric="mse", shape=(10, 1)).steps[0][0]
     'columns'
     """
+    if threshold or calibrate:
+        made = assemble(learner, kinds, tune=tune, metric=metric, shape=shape, seed=seed, inner=inner, order=order)
+        fits = learner.fits(tune, not order) * (inner + 1)
+        if calibrate and learner.name != BASELINE and fits * learner.cost(*shape) <= AFFORDABLE:
+            made = CalibratedIfBetter(made, cv=_inner(inner, order), random_state=seed)
+        return ThresholdClassifier(made, cv=_inner(inner, order), random_state=seed, **threshold) if threshold else made
+    if learner.members:
+        return _ensemble(learner, kinds, metric=metric, shape=shape, seed=seed, inner=inner, order=order)
     native = learner.encode == "native"  # such a learner sends missing values down its own branch
     columns = Columns(dict(kinds), scale=learner.scale, encode=learner.encode, impute=not native)
-    pipe = Pipeline([("columns", columns), ("model", learner.make(seed))])
+    model = learner.make(seed)
+    sized = learner.sized(shape[0], order)
+    pipe = Pipeline([("columns", columns), ("model", model.set_params(**sized) if sized else model)])
     if not tune or not learner.space:
         return pipe
-    bagged = exchangeable and learner.judged == "oob"
+    bagged = not order and learner.judged == "oob"
     allowed = int(max(2.0, BUDGET / ((1 if bagged else inner) * learner.cost(*shape))))
     space = {f"model__{name}": list(values) for name, values in learner.space.items()}
     simple = [(f"model__{name}", way) for name, way in learner.simple]
@@ -480,8 +578,54 @@ def assemble(
         space,
         method="random" if few else "grid",
         n_candidates=allowed if few else None,
-        cv="oob" if bagged else inner,
+        cv="oob" if bagged else _inner(inner, order),
         metric=metric,
         simplicity=simple,
         random_state=seed,
     )
+
+
+def pipeline_of(model: Any) -> Pipeline | None:
+    """The preprocessing and the model inside what a study fitted; None for an ensemble, which has several.
+
+    >>> pipeline_of(Ensemble([Pipeline([("model", DummyRegressor())])])) is None
+    True
+    """
+    while hasattr(model, "estimator_"):
+        model = model.estimator_
+    return model if isinstance(model, Pipeline) else None
+
+
+def _inner(inner: int, order: str) -> Any:
+    """The folds inside a fold; groups reach them through `fit`."""
+    return TimeFolds(inner) if order == "time" else inner
+
+
+def _ensemble(
+    learner: Learner,
+    kinds: Mapping[str, str],
+    *,
+    shape: tuple[int, int],
+    seed: int,
+    inner: int,
+    order: str,
+    metric: Any,
+) -> Any:
+    """Every affordable member with a preprocessing of its own, weighted on inner folds."""
+    members = [
+        (
+            one.name,
+            assemble(
+                one,
+                kinds,
+                tune=learner.members[one.name],
+                metric=metric,
+                shape=shape,
+                seed=seed,
+                inner=inner,
+                order=order,
+            ),
+        )
+        for one in _members(learner.task, *shape)
+    ]
+    return Ensemble(members, cv=_inner(inner, order), random_state=seed)

@@ -20,14 +20,28 @@ from assay.errors import DataError, DataTypeError, ParameterError
 from assay.experiment.options import Options
 from assay.experiment.panel import panel
 from assay.experiment.storage.canonical_json import encode
-from assay.metrics import SAME, load_all
+from assay.experiment.wording import called
+from assay.metrics import SAME, get_metric, load_all
 from assay.metrics.constant import constant_wins
-from assay.metrics.definition import METRICS
+from assay.metrics.definition import METRICS, Metric
 from assay.metrics.scorer import class_options
 
-__all__ = ["RULES", "Plan", "infer_task", "learners_of", "metrics_for", "name_of", "usable_metrics"]
+__all__ = [
+    "Plan",
+    "infer_task",
+    "is_rare",
+    "labels_of",
+    "learners_of",
+    "metrics_for",
+    "name_of",
+    "rare_note",
+    "usable_metrics",
+]
 
-RULES = {"one-se": "one_se", "best": "best"}
+RENAMED = {"one-se": "readable"}
+"""Rules of selection in plans of earlier versions, and what they are now."""
+DECIDING = ("cost", "rate", "labels", "calibrate")
+"""Fields that plans without a decision threshold or a rare class do not have."""
 FEW_CLASSES = 20
 """A target of whole numbers with at most this many values is taken for classes."""
 RARE = 0.2
@@ -54,6 +68,9 @@ class Plan:
     | looks, level       | planned looks at the test set, and the level they share                                  |
     | select, correction | the rule of selection, the correction for the number of pairs                            |
     | seed               | of folds and learners                                                                    |
+    | cost, rate         | what errors cost, or the rate to keep: how each classifier's threshold is chosen         |
+    | calibrate          | whether probabilities are calibrated where that lowers their log loss: with a rare class |
+    | labels             | with them: the other class and the rarer one, which is missed or falsely alarmed of      |
     """
 
     target: str
@@ -74,9 +91,13 @@ class Plan:
     known_groups: bool = False
     looks: int = 1
     level: float = 0.95
-    select: str = "one-se"
+    select: str = "best"
     correction: str = "max-t"
     seed: int = 0
+    cost: Mapping[str, float] | None = None
+    rate: tuple[str, float] | None = None
+    labels: tuple[Any, Any] | None = None
+    calibrate: bool | None = None
     source: str = field(default="frame", compare=False)
 
     @property
@@ -99,6 +120,25 @@ class Plan:
         return f"later rows (by {self.time!r}) of {which} (by {self.group!r})"
 
     @property
+    def order(self) -> str:
+        """What keeps rows from being left out one by one: "time", "group" or nothing."""
+        return "time" if self.time is not None else "" if self.group is None else "group"
+
+    @property
+    def threshold(self) -> dict[str, Any]:
+        """How each classifier's decision threshold is chosen, as `ThresholdClassifier` takes it; empty if it is not."""
+        if self.labels is None:
+            return {}
+        return {"cost": self.cost, "rate": self.rate, "pos_label": self.labels[1]}
+
+    def measure(self, name: str) -> Metric:
+        """A metric by its name; the risk with the costs of the plan."""
+        if name != "risk" or self.cost is None or self.labels is None:
+            return get_metric(name)
+        table = [[0.0, self.cost["false"]], [self.cost["missed"], 0.0]]
+        return get_metric(name).bind(cost=table, labels=list(self.labels))
+
+    @property
     def tuned(self) -> bool:
         """Whether learners search their spaces: `quick` takes defaults and what learners tune by themselves."""
         return self.panel != "quick"
@@ -116,7 +156,8 @@ class Plan:
 
     def state(self) -> dict[str, Any]:
         """The plan in JSON types; kinds as pairs, for their order is the order of the columns and JSON has none."""
-        told: dict[str, Any] = asdict(self)
+        told = {name: value for name, value in asdict(self).items() if name not in DECIDING or value is not None}
+        told |= {name: list(told[name]) for name in ("rate", "labels") if name in told}
         pairs = [[name, kind] for name, kind in self.kinds.items()]
         return {
             **told,
@@ -130,8 +171,10 @@ class Plan:
     def from_state(cls, state: Mapping[str, Any]) -> Plan:
         """The plan that `state` describes."""
         told = {item.name: state[item.name] for item in fields(cls) if item.name in state}  # older ones have fewer
-        lists: dict[str, Any] = {name: tuple(told[name]) for name in ("learners", "also", "drop") if name in told}
-        return cls(**{**told, **lists, "kinds": dict(told["kinds"])})
+        lists = ("learners", "also", "drop", "rate", "labels")
+        told |= {name: tuple(told[name]) for name in lists if told.get(name) is not None}
+        told["select"] = RENAMED.get(told["select"], told["select"])
+        return cls(**{**told, "kinds": dict(told["kinds"])})
 
 
 def name_of(plan: Plan, seal: str, rows: str) -> str:
@@ -156,6 +199,42 @@ def infer_task(target: pd.Series, kind: str) -> str:
     values = target.dropna().to_numpy()
     few = np.unique(values).size <= FEW_CLASSES
     return "classification" if few and bool(np.all(values == np.round(values))) else "regression"
+
+
+def labels_of(target: Any) -> tuple[Any, Any]:
+    """The more frequent of two classes and the rarer one; of classes equally frequent the greater counts as rarer.
+
+    >>> labels_of(["ok", "fraud", "ok"])
+    ('ok', 'fraud')
+    """
+    values = pd.Series(np.asarray(target)).dropna()
+    counts = values.value_counts().sort_index(ascending=False).sort_values(ascending=False, kind="stable")
+    if counts.size != 2:
+        what = f"cost and rate choose the threshold between two classes, but the target has {counts.size} values"
+        raise ParameterError(what, remedy="leave them out")
+    first, second = counts.index.tolist()
+    return (min(first, second), max(first, second)) if counts.iloc[0] == counts.iloc[1] else (first, second)
+
+
+def is_rare(target: Any) -> bool:
+    """Whether there are two classes, one of them rare.
+
+    >>> is_rare([0, 0, 0, 0, 0, 0, 1]), is_rare([0, 1, 1])
+    (True, False)
+    """
+    shares = pd.Series(np.asarray(target)).value_counts(normalize=True)
+    return bool(shares.size == 2 and shares.min() < RARE)
+
+
+def rare_note(target: Any, metric: str) -> str:
+    """How a rare one of two classes is taken account of, in a sentence."""
+    shares = pd.Series(np.asarray(target)).value_counts(normalize=True)
+    share = f"{100 * shares.min():.2g}%"
+    return (
+        f"only {share} of the rows are {shares.idxmin()!r}, so folds keep that share, and learners are judged by "
+        f"{called(metric, short=True)}, not by the error rate, which is {share} for whoever always says "
+        f"{shares.idxmax()!r}; probabilities are calibrated where that lowers their log loss on inner folds"
+    )
 
 
 def metrics_for(task: str, target: Any, asked: str | None) -> tuple[str, tuple[str, ...]]:
@@ -237,5 +316,5 @@ def _works(metric: Any, task: str, target: Any) -> bool:
 
 
 def learners_of(task: str, name: str, chosen: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of the panel's learners, the simplest first."""
+    """The names of the panel's learners, in the order of listing."""
     return tuple(learner.name for learner in panel(task, name, chosen))

@@ -13,6 +13,7 @@ import numpy as np
 
 from assay import __version__
 from assay.experiment.options import declared
+from assay.experiment.outcome import Alternative
 from assay.experiment.panel import BASELINE
 from assay.experiment.state import Context, StudyState, made
 from assay.experiment.test_set.vault import Vault
@@ -120,8 +121,8 @@ def _where(columns: tuple[str, ...]) -> str:
 
 def summary(state: StudyState, context: Context) -> dict[str, Any]:
     """The study in JSON types."""
-    plan = state.plan
-    chosen = made(state.fitted).selection
+    plan, fitted = state.plan, made(state.fitted)
+    chosen = fitted.selection
     board = made(state.leaderboard).to_frame().reset_index()
     pairs = state.comparisons
     opened = state.opened
@@ -134,6 +135,8 @@ def summary(state: StudyState, context: Context) -> dict[str, Any]:
         "test_size": made(state.parted).sealed.why,
         "selected": chosen.name,
         "why": chosen.why,
+        "readable": None if fitted.readable is None else _readable(fitted.readable),
+        "threshold": getattr(fitted.model, "threshold_", None),
         "better_than_baseline": finding(state) in ("test-better", "folds-better"),
         "finding": finding(state),
         "verdict": verdict(state),
@@ -165,6 +168,12 @@ def final_summary(made: Any) -> dict[str, Any]:
         "model": made.path,
         "sha256": made.checksum,
     }
+
+
+def _readable(found: Alternative) -> dict[str, Any]:
+    """The readable alternative; `within` is null where nothing is claimed."""
+    row = found.to_frame().iloc[0].to_dict()
+    return {"name": found.name, **_row(row), "words": str(found)}
 
 
 def _warnings(state: StudyState) -> dict[str, list[dict[str, Any]]]:

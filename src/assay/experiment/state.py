@@ -22,7 +22,7 @@ from assay.evaluation import Comparison, Selection
 from assay.evaluation.learner import Rows
 from assay.experiment.checks import Check, Checks
 from assay.experiment.events import Event, Listener, silent
-from assay.experiment.outcome import Leaderboard, Opened
+from assay.experiment.outcome import Alternative, Leaderboard, Opened
 from assay.experiment.panel import BASELINE, Learner
 from assay.experiment.plan import Plan
 from assay.experiment.storage import Ledger, home
@@ -119,11 +119,12 @@ class TrainingData:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """The selected learner, fitted to all training rows, and what it warned of."""
+    """The selected learner, fitted to all training rows, what it warned of, and the readable alternative."""
 
     selection: Selection
     model: Any
     warnings: tuple[str, ...] = ()
+    readable: Alternative | None = None
 
 
 @dataclass(frozen=True, eq=False)

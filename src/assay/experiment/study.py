@@ -22,7 +22,7 @@ from assay.experiment.checks import Check, Checks
 from assay.experiment.compiling import Compiling
 from assay.experiment.events import Listener, silent
 from assay.experiment.options import Options, with_options
-from assay.experiment.outcome import Leaderboard, Opened
+from assay.experiment.outcome import Alternative, Leaderboard, Opened
 from assay.experiment.plan import Plan
 from assay.experiment.state import Context, Parted, StudyState, TrainingData, made
 from assay.experiment.steps.finalize import Final, finalize
@@ -143,9 +143,9 @@ class Study:
         return self._reach("compare").beats_baseline(name)
 
     def select(self) -> Selection:
-        """The simplest learner within one standard error of the best, refitted to all training rows.
+        """The learner with the best figure, refitted to all training rows; with `select="readable"` a readable one.
 
-        The baseline may be chosen only if no learner is shown to beat it.
+        The baseline is chosen only if its own figure is the best.
         """
         return made(self._reach("select").fitted).selection
 
@@ -284,6 +284,11 @@ class Study:
         return None if self._state.fitted is None else self._state.fitted.selection
 
     @property
+    def readable(self) -> Alternative | None:
+        """The best of the readable learners and what it would cost to take it; None before, or where there is none."""
+        return None if self._state.fitted is None else self._state.fitted.readable
+
+    @property
     def warned(self) -> tuple[str, ...]:
         """What the selected learner warned of when it was fitted to all training rows."""
         return () if self._state.fitted is None else self._state.fitted.warnings
@@ -337,6 +342,7 @@ class Study:
         if self.selected is None:
             return f"Study {self.name} of {self.plan.target}, sealed"
         parts = [str(self.leaderboard), str(self.selected)]
+        parts += [] if self.readable is None else [f"Readable alternative: {self.readable}"]
         parts += [] if self.opened is None else [str(self.opened)]
         return "\n\n".join([f"Study {self.name}", *parts, self.verdict()])
 

@@ -10,7 +10,18 @@ from assay import numbers
 from assay.metrics.definition import PERCENT
 from assay.metrics.tails import loss_words
 
-__all__ = ["MEANING", "apart", "called", "figure", "limits", "missing_cells", "released", "roughly", "tail_notes"]
+__all__ = [
+    "MEANING",
+    "apart",
+    "called",
+    "figure",
+    "limits",
+    "missing_cells",
+    "released",
+    "roughly",
+    "tail_notes",
+    "threshold",
+]
 
 CALLED = {
     "rmse": "typical error (rmse)",
@@ -20,6 +31,7 @@ CALLED = {
     "p90_absolute_error": "error not exceeded by 90% of rows (p90)",
     "r2": "share of variance explained (r2)",
     "error": "error rate",
+    "risk": "mean cost of a decision (risk)",
     "accuracy": "share of correct predictions (accuracy)",
     "balanced_accuracy": "balanced accuracy",
     "auc": "ranking quality (auc)",
@@ -34,6 +46,7 @@ MEANING = {
     "p90_absolute_error": "90% of the errors are smaller; its interval holds for any distribution of errors",
     "r2": "share of the target's variance that the predictions explain; 0 is as good as the mean, 1 is perfect",
     "error": "the share of wrong predictions",
+    "risk": "what the decisions cost on average, by the costs of the plan",
     "accuracy": "the share of correct predictions",
     "balanced_accuracy": "the share of correct predictions, every class counting the same however rare it is",
     "auc": "how often a row of the class is ranked above a row of another class; 0.5 is chance, 1 is perfect",
@@ -51,6 +64,23 @@ def called(metric: str, short: bool = False) -> str:
     """
     plain = "error rate" if metric == "error" else metric.replace("_", " ")
     return plain if short else CALLED.get(metric, plain)
+
+
+def threshold(model: Any, plan: Any) -> str:
+    """Where a study's classifier decides, in a sentence; empty where it decides by the greatest probability.
+
+    >>> threshold(None, None)
+    ''
+    """
+    at = getattr(model, "threshold_", None)
+    if at is None:
+        return ""
+    why = (
+        f"missing one costs {plan.cost['missed']:g}, a false alarm {plan.cost['false']:g}"
+        if plan.cost
+        else f"{plan.rate[0]} of {plan.rate[1]:g} asked for"
+    )
+    return f"A row is called {model.positive_!r} from a probability of {at:.3g} on ({why}); inner folds chose that."
 
 
 def figure(metric: str, value: Any, lower: Any = math.nan, upper: Any = math.nan) -> str:

@@ -14,6 +14,7 @@ import pandas as pd
 
 from assay.evaluation import Dependence, Importance, partial_dependence, permutation_importance
 from assay.evaluation.learner import fit_rows
+from assay.experiment.panel import pipeline_of
 from assay.experiment.protocol import number_of_splits
 from assay.report._embed import Part, picture, table_of
 from assay.report.draw import draw
@@ -242,7 +243,10 @@ def _moving(study: Study, names: list[str]) -> list[Dependence]:
 
 def _burden(study: Study) -> int:
     """How dear a prediction is: five for hundreds of deep trees, ten where rows are compared with all training rows."""
-    model = study.model.named_steps["model"]
+    pipe = pipeline_of(study.model)
+    if pipe is None:
+        return 10
+    model = pipe.named_steps["model"]
     if hasattr(model, "n_samples_fit_") or hasattr(model, "support_vectors_"):
         return 10
     return 5 if hasattr(model, "estimators_") else 1

@@ -11,7 +11,7 @@ from sklearn.tree import export_text, plot_tree
 from threadpoolctl import threadpool_limits
 
 from assay.evaluation import Importance
-from assay.experiment.panel import BASELINE
+from assay.experiment.panel import BASELINE, pipeline_of
 from assay.report._embed import Part, attempt, picture, table_of
 from assay.report._inspection_section import dependence, importance
 from assay.report.draw_experiment import plain
@@ -56,7 +56,10 @@ def _parts(study: Study) -> list[Part]:
 
 
 def _coefficients(study: Study) -> Part | None:
-    model, columns = study.model.named_steps["model"], study.model.named_steps["columns"]
+    pipe = pipeline_of(study.model)
+    if pipe is None:
+        return _weights(study.model)
+    model, columns = pipe.named_steps["model"], pipe.named_steps["columns"]
     names = [str(name) for name in columns.get_feature_names_out()]
     scaled = (
         ("Numeric columns were scaled: a coefficient is the effect of one standard deviation.",)
@@ -136,15 +139,27 @@ def _counted(words: str, rows: int) -> str:
     return words if rows <= ROWS else f"{words} ({ROWS} of {rows})"
 
 
+def _weights(model: Any) -> Part | None:
+    """The members of an ensemble."""
+    if not hasattr(model, "weights_"):
+        return None
+    rows = [(name, f"{weight:.3f}") for name, weight in zip(model.names_, model.weights_, strict=True)]
+    words = ("The prediction is the mean of these learners' predictions with these weights, fitted on inner folds.",)
+    return Part("Weights", words, view=table_of("Weights of the ensemble", ("learner", "weight"), rows))
+
+
 # Trees.
 
 
 def _tree(study: Study) -> Part | None:
-    model = study.model.named_steps["model"]
+    pipe = pipeline_of(study.model)
+    if pipe is None:
+        return None
+    model = pipe.named_steps["model"]
     if isinstance(model, Tree):
         return _own_tree(model)
     if hasattr(model, "tree_") and hasattr(model, "get_n_leaves") and model.get_n_leaves() <= LEAVES:
-        return _other_tree(study)
+        return _other_tree(pipe)
     return None
 
 
@@ -164,9 +179,9 @@ def _own_tree(model: Tree) -> Part:
     return Part("The tree", words, image, caption, listing=str(model.export_text(max_depth=12)))
 
 
-def _other_tree(study: Study) -> Part:
+def _other_tree(pipe: Any) -> Part:
     """A tree of scikit-learn as a user-defined learner."""
-    model, columns = study.model.named_steps["model"], study.model.named_steps["columns"]
+    model, columns = pipe.named_steps["model"], pipe.named_steps["columns"]
     names = [plain(name, 24) for name in columns.get_feature_names_out()]
     classes = None if not hasattr(model, "classes_") else [plain(label, 16) for label in model.classes_.tolist()]
     depth = min(3, int(model.get_depth()))

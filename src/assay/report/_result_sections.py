@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from assay.experiment.panel import BASELINE
+from assay.experiment.panel import BASELINE, pipeline_of
 from assay.experiment.test_set.against_baseline import BETTER, UNCLEAR, WORSE, BaselineTest
-from assay.experiment.wording import apart, called, figure, roughly
+from assay.experiment.wording import apart, called, figure, roughly, threshold
 from assay.numbers import with_limits
 from assay.report._embed import Part, attempt, failure, picture, say, sentence, table_of
 from assay.report.draw_experiment import pictures_of
@@ -117,6 +117,9 @@ def comparisons_part(study: Study) -> Part:
 def selection_part(study: Study) -> Part:
     chosen = study.select()
     words = [f"Selected: {chosen.name}. {sentence(chosen.why)}"]
+    if study.readable is not None and chosen.rule != "readable":
+        words.append(f"Readable alternative: {study.readable}")
+    words += filter(None, [threshold(study.model, study.plan)])
     if study.beats_baseline(chosen.name):
         words.append(
             "In cross-validation it is shown to beat the baseline, which uses no features, at a confidence level that "
@@ -130,13 +133,13 @@ def selection_part(study: Study) -> Part:
             "Settings chosen on all training rows: " + ", ".join(f"{k} = {v}" for k, v in settings.items()) + "."
         )
     table = chosen.table
-    keep = [name for name in ("estimate", "std_error", "difference", "allowed", "within", "order") if name in table]
+    keep = [name for name in ("estimate", "std_error", "difference") if name in table]
     scale, unit = (100.0, " (points)") if chosen.metric.percent else (1.0, "")
-    lengths = ("std_error", "difference", "allowed")
+    lengths = ("std_error", "difference")
     cells = {key: [scale * value if key in lengths else value for value in table[key]] for key in keep}
     cells["estimate"] = [study.leaderboard.results[str(name)].figure() for name in table.index]
     view = table_of(
-        f"Difference of each learner from the best ({chosen.best}) and the difference allowed; simplest first",
+        f"Each learner's standard error and its difference from the best ({chosen.best}); readable ones first",
         ("learner", *(name.replace("_", " ") + (unit if name in lengths else "") for name in keep)),
         zip(map(str, table.index), *cells.values(), strict=True),
         [list(table.index).index(chosen.name)],
@@ -147,7 +150,8 @@ def selection_part(study: Study) -> Part:
 def _settings(study: Study) -> dict[str, Any]:
     """What the search of the final fit chose."""
     kept = study.leaderboard.settings.get(study.select().name) or [{}]
-    params = study.model.get_params()
+    pipe = pipeline_of(study.model)
+    params = {} if pipe is None else pipe.get_params()
     return {name.removeprefix("model__"): params[name] for name in kept[0] if name in params}
 
 

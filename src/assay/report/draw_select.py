@@ -37,7 +37,7 @@ def _dots(result: Selection, table: pd.DataFrame, ax: Axes | None, how: str) -> 
     at = np.arange(len(table))[::-1]
     with canvas(ax, (8.4, 1.4 + 0.3 * len(table))) as axes:
         within = table["within"].to_numpy(dtype=bool)
-        if result.rule == "best":
+        if result.rule in ("best", "readable"):
             within = np.ones(len(table), dtype=bool)
         for mask, colour, words in ((within, ACCENT, _words(result)), (~within, MUTED, "outside it")):
             if not mask.any():
@@ -99,7 +99,7 @@ def _logarithmic(x: np.ndarray) -> bool:
 
 def _words(chosen: Selection) -> str:
     """What the coloured candidates have in common, short enough for a legend."""
-    if chosen.rule == "best":
+    if chosen.rule in ("best", "readable"):
         return "one standard error"
     if chosen.rule == "within":
         return f"within {chosen.percent:g}% of the best"

@@ -286,8 +286,8 @@ def _protocol(study: Study, told: dict[str, Any]) -> Part:
         "one look" if plan.looks == 1 else f"{plan.looks} looks, with the error probability split equally among them"
     )
     rules = {
-        "one-se": "the simplest learner within one standard error of the best",
-        "best": "the learner with the best score",
+        "best": "the learner with the best figure",
+        "readable": "the best readable learner if within one standard error of the best, or else the best",
     }
     settings = "with hyperparameters tuned inside each fold" if plan.tuned else "with defaults or built-in tuning"
     rows = [
@@ -297,7 +297,7 @@ def _protocol(study: Study, told: dict[str, Any]) -> Part:
         *([("Why so many", sentence(study.sealed.why))] if study.sealed.why else []),
         ("Sealed", f"{study.sealed.entry.created[:19]}, seal {seal.id}" + (", shared" if study.sealed.shared else "")),
         ("Folds", f"{scheme}; preprocessing and tuning are fitted inside each fold"),
-        ("Learners", f"{', '.join(plan.learners)} (simplest first), each {settings}"),
+        ("Learners", f"{', '.join(plan.learners)}, each {settings}"),
         ("Main metric", f"{called(plan.metric)}; also reported: {', '.join(map(called, plan.also)) or 'none'}"),
         ("Confidence", f"{100 * plan.level:g}%, corrected for the number of pairs by {plan.correction}"),
         ("Selection", rules[plan.select]),

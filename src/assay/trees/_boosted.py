@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from assay.base import Constraint, boolean, integer, jobs, none, one_of, real, seed
 from assay.errors import ConvergenceWarning, DataError, DivergenceError, ParameterError
 from assay.numerics.seeds import seed_sequence
-from assay.resampling import cv_mean_and_error, folds, folds_constraint, one_standard_error
+from assay.resampling import Folds, Holdout, cv_mean_and_error, folds, folds_constraint, one_standard_error
 from assay.results import Curve
 from assay.state import Specs, facts, need, part, values
 from assay.trees._boost import BoostLimits
@@ -123,8 +123,9 @@ class Boosted(TableEstimator):
             self._check_parameters()
         return self._table(X, reset=not again)
 
-    def _boost(self, X: Array, y: Array, w: Array | None, loss: Loss, labels: Array | None) -> None:
+    def _boost(self, X: Array, y: Array, w: Array | None, loss: Loss, labels: Array | None, groups: Any = None) -> None:
         """Fit to a validated table, targets the loss understands, and weights; `labels` are classes or None."""
+        groups = None if groups is None else group_codes(groups, X.shape[0])
         n = X.shape[0]
         kept = np.arange(n) if w is None else np.flatnonzero(w)
         used = BoostingRows(X, y, NOTHING if w is None else w)
@@ -137,12 +138,12 @@ class Boosted(TableEstimator):
         plan = _counted(used, loss, self._plan(X.shape[1], used.weight / used.y.size))
         self.cv_curve_ = self.validation_score_ = None
         if self.early_stopping == "cv":
-            held = cross_validate(used, loss, plan, self._splits(X, y, kept, labels))
+            held = cross_validate(used, loss, plan, self._splits(X, y, kept, labels, groups))
             self._refuse_divergence(held.losses)
             self.cv_curve_, rounds = self._choose(held, loss)
             plan = replace(plan, rounds=rounds)
         if self.early_stopping is True:
-            chosen = self._held_out(kept.size, None if labels is None else labels[kept])
+            chosen = self._held_out(kept, labels, groups)
             plan = replace(plan, patience=int(self.n_iter_no_change), tol=float(self.tol))
             stages = boost(used.part(~chosen), loss, plan, watch=used.part(chosen), stages=before)
             self.validation_score_ = np.array(stages.watched)
@@ -226,11 +227,20 @@ class Boosted(TableEstimator):
             n_jobs=self.n_jobs,
         )
 
-    def _splits(self, X: Array, y: Array, kept: Array, labels: Array | None) -> list[tuple[Array, Array]]:
-        """The folds among the rows in use; a number means folds in the order of the rows, stratified for classes."""
-        by_class = labels is not None and isinstance(self.cv, int | np.integer)
-        cv = StratifiedKFold(int(self.cv)) if by_class else self.cv
-        pairs = folds(cv, X, y if labels is None else labels)
+    def _splits(
+        self, X: Array, y: Array, kept: Array, labels: Array | None, groups: Array | None
+    ) -> list[tuple[Array, Array]]:
+        """The folds among the rows in use; a number means folds in the order of the rows, stratified for classes.
+
+        A number of folds with groups deals the groups, into fewer folds where there are not so many.
+        """
+        cv = self.cv
+        if isinstance(cv, int | np.integer):
+            if groups is not None:
+                cv = Folds(max(2, min(int(cv), np.unique(groups).size)), stratify=labels is not None)
+            elif labels is not None:
+                cv = StratifiedKFold(int(cv))
+        pairs = folds(cv, X, y if labels is None else labels, groups)
         places = np.full(X.shape[0], -1)
         places[kept] = np.arange(kept.size)
         found = []
@@ -246,10 +256,17 @@ class Boosted(TableEstimator):
             found.append((sides[0], sides[1]))
         return found
 
-    def _held_out(self, n: int, labels: Array | None) -> Array:
-        """Which rows are held out for early stopping."""
+    def _held_out(self, kept: Array, labels: Array | None, groups: Array | None) -> Array:
+        """Which of the rows in use are held out for early stopping; groups stay whole."""
+        n, share = kept.size, float(self.validation_fraction)
         source = np.random.default_rng(np.random.SeedSequence(self._entropy, spawn_key=(HOLD_OUT,)))
-        chosen = share_of(n, float(self.validation_fraction), labels, source)
+        if groups is None:
+            chosen = share_of(n, share, None if labels is None else labels[kept], source)
+        else:
+            chosen = np.zeros(n, dtype=bool)
+            part = Holdout(share, stratify=labels is not None, random_state=source)
+            classes = None if labels is None else labels[kept]
+            chosen[next(iter(part.split(kept[:, None], classes, groups[kept])))[1]] = True
         if not chosen.any() or chosen.all():
             what = f"validation_fraction = {self.validation_fraction} of n_samples = {n} rows leaves one part empty"
             raise DataError(what, remedy="pass more rows or another fraction, or set early_stopping=False")
@@ -313,6 +330,14 @@ class Boosted(TableEstimator):
         """The share of each column in what all splits saved, in per cent, with names and a picture."""
         check_is_fitted(self)
         return influence_of(self.nodes_, self._feature_names(), type(self).__name__)
+
+
+def group_codes(groups: Any, n: int) -> Array:
+    """The group of each row as whole numbers."""
+    values = np.asarray(groups)
+    if values.shape != (n,):
+        raise DataError(f"groups has shape {values.shape} for {n} rows", remedy="pass one group per row")
+    return np.unique(values, return_inverse=True)[1]
 
 
 def _relative(rows: BoostingRows) -> BoostingRows:

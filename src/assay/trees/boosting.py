@@ -84,10 +84,10 @@ class GradientBoostingRegressor(RegressorMixin, Boosted):
     `min_samples_leaf` a row counts as its weight over the smallest one (over a quarter of the mean, if that is more):
     weights of 1, 2, 3 equal repetition as long as they are 4 at most on average and there is no penalty.
     `l2_regularization` has no part in leaves that are medians, quantiles or Huber's centre, only in the choice of
-    splits. Folds by number are in the order of the rows; pass KFold(5, shuffle=True) for
-    sorted tables. `early_stopping=True` keeps the best number of trees. With weights or loss="poisson", from 32,768
-    rows on, gradients and hessians enter the choice of splits with 12 bits each, as long as none is far above the
-    others; leaves are exact.
+    splits. Folds by number are in the order of the rows; pass KFold(5, shuffle=True) for sorted tables.
+    `early_stopping=True` keeps the best number of trees. `fit` also takes `groups`, rows that are held out together.
+    With weights or loss="poisson", from 32,768 rows on, gradients and hessians enter the choice of splits with 12 bits
+    each, as long as none is far above the others; leaves are exact.
 
     | fitted attribute     | meaning                                                                |
     |----------------------|------------------------------------------------------------------------|
@@ -186,15 +186,15 @@ class GradientBoostingRegressor(RegressorMixin, Boosted):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to a table X, numbers y and optional weights."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Fit to a table X, numbers y and optional weights; rows of a group are held out together (early stopping)."""
         X = self._opened(X)
         w = self._weights(sample_weight, X.shape[0])
         target = numeric_target(self, y, X.shape[0])
         self._refuse_other_names()
         loss = NUMBER_LOSSES[self.loss](self)
         loss.check(target if w is None else np.where(w > 0, target, 0.0))
-        self._boost(X, target, w, loss, None)
+        self._boost(X, target, w, loss, None, groups)
         return self
 
     def _refuse_other_names(self) -> None:
@@ -262,7 +262,7 @@ class GradientBoostingClassifier(ClassifierMixin, Boosted):
     `min_samples_leaf` a row counts as its weight over the smallest one (over a quarter of the mean, if that is more):
     weights of 1, 2, 3 equal repetition as long as they are 4 at most on average and there is no penalty.
     "balanced" gives every class the same total weight.
-    `early_stopping=True` keeps the best number of rounds.
+    `early_stopping=True` keeps the best number of rounds; `fit` also takes `groups`, rows that are held out together.
 
     | fitted attribute     | meaning                                                                   |
     |----------------------|---------------------------------------------------------------------------|
@@ -364,8 +364,8 @@ class GradientBoostingClassifier(ClassifierMixin, Boosted):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to a table X, classes y and optional weights."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Fit to a table X, classes y and optional weights; rows of a group are held out together (early stopping)."""
         known = self.classes_ if self._continues() else None
         X = self._opened(X)
         w = self._weights(sample_weight, X.shape[0])
@@ -383,7 +383,7 @@ class GradientBoostingClassifier(ClassifierMixin, Boosted):
         if self.class_weight is not None:
             factors = class_factors(self.class_weight, classes, codes, w)[codes]
             w = self._weights(factors if w is None else w * factors, codes.size)
-        self._boost(X, codes.astype(np.float64), w, CLASS_LOSSES[self.loss](classes.size), codes)
+        self._boost(X, codes.astype(np.float64), w, CLASS_LOSSES[self.loss](classes.size), codes, groups)
         return self
 
     def decision_function(self, X: Any) -> Array:

@@ -15,11 +15,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import clone
 
 from assay.errors import AssayError, DataError, LearnerError, LedgerError
+from assay.evaluation import Ensemble, ThresholdClassifier
 from assay.evaluation.figures import undefined_over
 from assay.evaluation.learner import Rows, blame, fit_fold, fit_rows, needs_of, rows_of, run
 from assay.evaluation.validation import Validation, validation_of
+from assay.experiment.calibrated import CalibratedIfBetter
 from assay.experiment.events import FoldDone, LearnerBegan, LearnerFailed
 from assay.experiment.outcome import Leaderboard
 from assay.experiment.panel import Learner, assemble, panel
@@ -37,6 +40,8 @@ from assay.resampling import scheme_of
 __all__ = ["estimator_of", "evaluate", "refit", "shares_of", "training_data", "validate_one"]
 
 Array = np.ndarray
+AROUND = (ThresholdClassifier, CalibratedIfBetter)
+"""What stands around a classifier, its search included."""
 WORTH = 2e11
 """Multiply-adds of a panel from which worker processes win: each takes seconds to start and to load its kernels."""
 MEMORY = 4 << 30
@@ -52,14 +57,26 @@ def estimator_of(plan: Plan, data: TrainingData, learner: Learner, threads: int 
         learner,
         kinds,
         tune=plan.tuned,
-        metric=data.metrics[0],
+        metric=get_metric("log_loss") if plan.threshold else data.metrics[0],  # thresholds come after the search
         shape=(data.rows.n, len(kinds)),
         seed=plan.seed,
-        exchangeable=plan.exchangeable,
+        order=plan.order,
+        threshold=plan.threshold,
+        calibrate=bool(plan.calibrate),
     )
     if learner.own and threads is not None:
-        made.set_params(**{name: threads for name in made.get_params() if name.endswith("model__n_jobs")})
+        _share(made, threads)
     return made
+
+
+def _share(model: Any, threads: int | None) -> None:
+    """So many threads for a learner and whatever it wraps; members of an ensemble are fitted one after the other."""
+    model.set_params(**{name: threads for name in model.get_params() if name.endswith("model__n_jobs")})
+    inside = [one for _, one in model.estimators] if isinstance(model, Ensemble) else []
+    inside += getattr(model, "estimators_", []) if isinstance(model, Ensemble) else []
+    inside += [getattr(model, name) for name in ("estimator", "estimator_") if hasattr(model, name)]
+    for one in inside:
+        _share(one, threads)
 
 
 def shares_of(plan: Plan, data: TrainingData, n_jobs: int | None) -> tuple[int, int]:
@@ -101,7 +118,7 @@ def training_data(plan: Plan, parted: Parted) -> TrainingData:
         )
     splits = splits_for(plan, rows, rows.n + parted.n_test)
     _refuse_idle(plan, train, splits)
-    metrics = tuple(get_metric(name) for name in (plan.metric, *plan.also))
+    metrics = tuple(plan.measure(name) for name in (plan.metric, *plan.also))
     why = undefined_over(metrics[0], rows, splits, scheme_of(splits, rows.n))
     if why is not None:
         what = f"{plan.metric} is not defined on these {len(splits)} folds: {why.what}"
@@ -225,7 +242,10 @@ def _fold(estimator: Any, rows: Rows, splits: Any, needs: Mapping[str, Metric], 
     train, test = splits[k]
     with collected() as warned, with_names():
         predicted, model = fit_fold(estimator, rows, train, test, needs, label=name, where=f"fold {k}", spared=True)
-    chosen = {str(key): _plain(value) for key, value in getattr(model, "best_params_", {}).items()}
+    searched = model
+    while isinstance(searched, AROUND):
+        searched = searched.estimator_
+    chosen = {str(key): _plain(value) for key, value in getattr(searched, "best_params_", {}).items()}
     labels = {need: _portable(one, rows.classes) if need == "labels" else one for need, one in predicted.items()}
     return {"predictions": labels, "settings": chosen, "seconds": perf_counter() - start, "warnings": warned}
 
@@ -266,7 +286,23 @@ def refit(plan: Plan, data: TrainingData, name: str, n_jobs: int | None = None) 
             model = fit_rows(estimator_of(plan, data, learner, threads), data.rows, inside)
         except Exception as error:
             raise blame(error, name, "the fit to all training rows") from error
-    made = getattr(model, "best_estimator_", model)
-    if learner.own and "model__n_jobs" in made.get_params():
-        made.set_params(model__n_jobs=None)  # the cores of this machine are no part of the model
+    made = _settled(model)
+    if learner.own:
+        _share(made, None)  # the cores of this machine are no part of the model
     return made
+
+
+def _settled(model: Any) -> Any:
+    """A fitted learner without its searches: the pipelines that they chose."""
+    model = getattr(model, "best_estimator_", model)
+    if isinstance(model, AROUND):
+        model.estimator_ = _settled(model.estimator_)
+        model.estimator = clone(model.estimator_)
+    elif isinstance(model, Ensemble):
+        model.estimators_ = [_settled(one) for one in model.estimators_]
+        chosen = dict(zip(np.array(model.names_)[model.weights_ > 0].tolist(), model.estimators_, strict=True))
+        model.estimators = [
+            (name, clone(chosen[name]) if name in chosen else getattr(one, "estimator", one))
+            for name, one in model.estimators
+        ]
+    return model

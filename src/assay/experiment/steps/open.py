@@ -65,7 +65,7 @@ def _open(state: StudyState, context: Context) -> Opened:
         context.ledger,
         parted.sealed.seal,
         test,
-        _coded(predicted[get_metric(plan.metric).needs], data.rows.classes),
+        _coded(predicted[plan.measure(plan.metric).needs], data.rows.classes),
         study=parted.name,
         looks=plan.looks,
         level=plan.level,
@@ -86,7 +86,7 @@ def _open(state: StudyState, context: Context) -> Opened:
     )
     notes += why
     if tail is not None:
-        notes += tuple(tail_notes(get_metric(plan.metric), tail))
+        notes += tuple(tail_notes(plan.measure(plan.metric), tail))
     answer = released if look.beyond else None
     return Opened(
         parted.name,
@@ -200,7 +200,7 @@ def _baseline(
 
 def _tail(plan: Plan, data: TrainingData, y: Array, predicted: dict[str, Array]) -> TailDiagnosis | None:
     """Whether a few test rows carry the primary figure."""
-    metric = get_metric(plan.metric)
+    metric = plan.measure(plan.metric)
     try:
         return tail_of(metric, y, predicted[metric.needs], **class_options(metric, data.rows.classes))
     except DataError:  # without losses there is no figure either, and its interval says so
@@ -234,7 +234,7 @@ def _climb(
     look: Look,
 ) -> Release:
     """What the Ladder says of the primary metric's losses, or of the plainest loss where it has none per row."""
-    classes, metric = data.rows.classes, get_metric(plan.metric)
+    classes, metric = data.rows.classes, plan.measure(plan.metric)
     judged = metric if metric.losses is not None else get_metric("mse" if classes is None else "error")
     losses = judged.per_row(y, predicted[judged.needs], **class_options(judged, classes))
     assert losses is not None

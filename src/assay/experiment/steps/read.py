@@ -6,10 +6,10 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from assay.errors import DataError
+from assay.errors import DataError, ParameterError
 from assay.experiment.events import StepBegan
 from assay.experiment.options import Options, config_text
-from assay.experiment.plan import Plan, infer_task, learners_of, metrics_for
+from assay.experiment.plan import Plan, infer_task, is_rare, labels_of, learners_of, metrics_for, rare_note
 from assay.experiment.protocol import refuse_protocol
 from assay.experiment.state import Asked, Context, StudyState
 from assay.experiment.table.question import read_parts
@@ -38,6 +38,15 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
         remedy = f"if it contains numbers, set its kind (--kind {shlex.quote(target)}=number); else predict classes"
         raise DataError(what, remedy=remedy, option=("task", "classification"))
     primary, also = metrics_for(task, y, options.metric)
+    labels, rare = None, task == "classification" and is_rare(y)
+    if options.cost is not None or options.rate is not None:
+        if task == "regression":
+            raise ParameterError("cost and rate are for classes, not for numbers", remedy="leave them out")
+        labels = labels_of(y)
+        if options.cost is not None and options.metric is None:
+            primary, also = "risk", (primary, *also)
+    elif rare and options.metric is None:
+        notes = [*notes, rare_note(y, primary)]
     plan = Plan(
         target=target,
         task=task,
@@ -47,6 +56,8 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
         also=also,
         gaps=dict(table.gaps),
         drop=tuple(dict.fromkeys(options.drop)),
+        labels=labels,
+        calibrate=True if rare else None,
         source=str(source) if isinstance(source, str | Path) else "frame",
         **{name: getattr(options, name) for name in Plan.asked()},
     )

@@ -27,7 +27,6 @@ from assay.experiment.storage.files import write_beside
 from assay.experiment.test_set.seal import Seal, Sealed, row_digests, seal_rows
 from assay.experiment.test_set.size import Precision
 from assay.experiment.test_set.vault import Vault
-from assay.metrics import get_metric
 from assay.words import plural
 
 __all__ = ["CONFIG", "load", "seal", "stored_wishes"]
@@ -157,7 +156,7 @@ def _refuse_unscorable(plan: Plan, train: pd.DataFrame, test: pd.DataFrame) -> N
             what = f"class {unseen[0]!r} occurs only in the test rows"
             raise DataError(what, remedy="merge it with another class, leave its rows out, or collect more rows")
         y = np.array(y.tolist())
-    why = undefined(get_metric(plan.metric), y, Rows(None, y, None, classes))
+    why = undefined(plan.measure(plan.metric), y, Rows(None, y, None, classes))
     if why is not None:
         what = f"{plan.metric} is not defined on the {len(test)} test rows: {why.what}"
         raise DataError(what, remedy="use another metric, or more rows")

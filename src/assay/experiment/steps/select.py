@@ -1,8 +1,10 @@
-"""Selecting: the simplest learner within one standard error of the best, refitted to all training rows."""
+"""Selecting: the learner with the best figure, or a readable one about as good, refitted to all training rows."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+
+import numpy as np
 
 from assay.errors import AssayError
 from assay.evaluation import Selection
@@ -10,14 +12,13 @@ from assay.evaluation import select as select_result
 from assay.experiment.checks.facts import Check
 from assay.experiment.checks.tails import error_tail
 from assay.experiment.events import LearnerFailed, StepBegan
+from assay.experiment.outcome import Alternative
 from assay.experiment.panel import BASELINE
-from assay.experiment.plan import RULES
 from assay.experiment.state import Context, Fitted, StudyState, made
 from assay.experiment.steps.compare import compare
 from assay.experiment.steps.evaluate import refit
 from assay.experiment.warned import collected
 from assay.inference import diagnose_tail
-from assay.metrics import get_metric
 from assay.metrics.tails import loss_behind
 from assay.numerics.threads import one_blas_thread
 
@@ -27,11 +28,11 @@ __all__ = ["select"]
 def select(state: StudyState, context: Context) -> StudyState:
     """Select and refit; a learner that cannot be fitted to all training rows has failed, and the next is selected.
 
-    The baseline may be chosen only if no learner is shown to beat it.
+    The baseline is chosen only if its own figure is the best.
     """
     while True:
         context.emit(StepBegan("select", "selecting"))
-        chosen = _choose(state)
+        chosen, readable = _choose(state)
         which = "all training rows" if state.plan.refit else "the rows outside the holdout"
         context.emit(StepBegan("select", f"fitting {chosen.name} to {which}"))
         try:
@@ -42,23 +43,47 @@ def select(state: StudyState, context: Context) -> StudyState:
             state = _without(state, context, chosen.name, error)
             continue
         checks = made(state.checks).joined(_error_tail(state, chosen.name))
-        return replace(state, checks=checks, fitted=Fitted(chosen, model, tuple(warned)))
+        return replace(state, checks=checks, fitted=Fitted(chosen, model, tuple(warned), readable))
 
 
 def _error_tail(state: StudyState, name: str) -> Check:
     """Whether a few training rows carry the figure: said now, while another metric may still be chosen."""
-    metric = get_metric(state.plan.metric)
+    metric = state.plan.measure(state.plan.metric)
     behind = loss_behind(metric)
     losses, weights = (None, None) if behind is None else made(state.leaderboard).results[name].row_losses(behind)
     return error_tail(metric, name, None if losses is None else diagnose_tail(losses, weights))
 
 
-def _choose(state: StudyState) -> Selection:
-    results = dict(made(state.leaderboard).results)
-    if any(state.beats_baseline(name) for name in results):
-        results.pop(BASELINE, None)
-    order = [name for name in state.plan.learners if name in results]
-    return select_result(results, rule=RULES[state.plan.select], simplicity=order)
+def _choose(state: StudyState) -> tuple[Selection, Alternative | None]:
+    """The best, ties going to the readable and then to the first listed; or its readable alternative, if asked for."""
+    results = made(state.leaderboard).results
+    readable = [one.name for one in made(state.training).learners if one.readable and one.name in results]
+    order = [*readable, *(name for name in results if name not in readable)]
+    chosen = select_result(results, rule="best", simplicity=order)
+    found = _alternative(state, order, [name for name in readable if name != BASELINE])
+    if state.plan.select == "readable" and found is not None and found.within and not found.is_best:
+        chosen = replace(chosen, name=found.name, rule="readable", why=str(found))
+    return chosen, found
+
+
+def _alternative(state: StudyState, order: list[str], readable: list[str]) -> Alternative | None:
+    """The best of the readable learners beside the best of all; None where there is none."""
+    results = made(state.leaderboard).results
+    if not readable:
+        return None
+    judged = select_result(results, simplicity=order)  # only for the standard errors of its table
+    table = judged.table
+    name = str(table.loc[readable, "difference"].idxmin())
+    d, error = float(table["difference"][name]), float(table["allowed"][name])
+    own = float(table["std_error"][judged.best])
+    limit = np.minimum(error, own)
+    within: bool | None = None if np.isnan(limit) else bool(d <= limit)
+    if name == judged.best:
+        within = True
+    elif state.plan.time is not None:
+        within = None
+    result = results[name]
+    return Alternative(name, judged.best, result.metric, result.figure(), d, error, own, within)
 
 
 def _without(state: StudyState, context: Context, name: str, error: AssayError) -> StudyState:
