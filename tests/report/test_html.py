@@ -61,7 +61,7 @@ def _home(tmp_path_factory):
 
 
 def hostile(n=160, classes=False):
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(n)  # another length, other rows: a study recognises those of an earlier one
     frame = pd.DataFrame(rng.normal(size=(n, len(EVIL))), columns=EVIL)
     frame["group of <b>"] = rng.choice(["<i>a</i>", "$b", "{{c}}"], n)
     signal = frame[EVIL[0]] + frame[EVIL[3]] + 0.5 * (frame["group of <b>"] == "$b")
@@ -218,7 +218,6 @@ def test_the_file_is_small_whole_and_the_same_again(regression, page, tmp_path):
 
 def test_a_sealed_study_says_so():
     frame = hostile(120)
-    frame[EVIL[0]] *= 2  # other rows, so that no seal is shared
     study = run(frame, "<u>target</u>", learners=["least squares"], cv=5, open_test=False)
     words = "".join(Reader(render(study)).text)
     assert "still sealed" in words
