@@ -42,7 +42,7 @@ def ledger(tmp_path):
 @pytest.fixture
 def sealed(ledger):
     frame = table()
-    made = seal_rows(ledger, frame, "y", "classification")
+    made = seal_rows(ledger, frame, "y", "classification", share=0.5)
     return made.seal, frame.iloc[made.test], frame.iloc[made.train]
 
 
@@ -234,7 +234,7 @@ def test_a_new_seal_over_opened_rows_still_counts(ledger, sealed):
     seal, test, _ = sealed
     record_look(ledger, seal, test, np.zeros(len(test)))
     frame = table()
-    again = seal_rows(ledger, frame.assign(more=2), "y", "classification", reason="a new idea")
+    again = seal_rows(ledger, frame.assign(more=2), "y", "classification", share=0.5, reason="a new idea")
     rows = frame.assign(more=2).iloc[again.test]
     with pytest.raises(SealError, match="look 2"):
         record_look(ledger, again.seal, rows, np.zeros(len(rows)))

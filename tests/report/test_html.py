@@ -218,7 +218,6 @@ def test_the_file_is_small_whole_and_the_same_again(regression, page, tmp_path):
 
 def test_a_sealed_study_says_so():
     frame = hostile(120)
-    frame[EVIL[0]] *= 2  # other rows, so that no seal is shared
     study = run(frame, "<u>target</u>", learners=["least squares"], cv=5, open_test=False)
     words = "".join(Reader(render(study)).text)
     assert "still sealed" in words

@@ -99,11 +99,14 @@ def finalize(state: StudyState, context: Context, folder: Path) -> Final:
         model = refit(state.plan, data, name, context.n_jobs)
     journal = Journal(parted.folder / "journal-final.db")
     validation = validate_one(state.plan, data, name, journal, replace(context, deadline=None))
-    record_used(context.ledger, parted.sealed.seal.columns, row_digests(every, parted.sealed.seal.columns), parted.name)
     tuned = (made(state.leaderboard).settings.get(name) or [{}])[0]
     before, after = (_settings(one, tuned) for one in (fitted.model, model))
     path, about = folder / FINAL, {"fitted_to": "training and test rows", "test_figure": OF_THE_RECIPE}
-    checksum = write_model(state, context, path, model, data.rows, validation, about)
+    part = path.with_stem(f"{path.stem}-part")  # a model that cannot be written uses no row; one in use is on record
+    checksum = write_model(state, context, part, model, data.rows, validation, about)
+    columns = parted.sealed.seal.columns
+    record_used(context.ledger, columns, row_digests(every, columns), parted.name)
+    part.replace(path)
     context.ledger.append("files", {"files": {"final model": checksum}}, parted.name)
     figure = opened.intervals.get(opened.primary)
     if figure is not None:

@@ -24,7 +24,7 @@ KIND = "final"
 
 
 def record_used(ledger: Ledger, columns: Sequence[str], digests: Array, study: str) -> None:
-    """Record the rows that a final model is fitted to, before it is written; once for the same rows."""
+    """Record the rows that a final model is fitted to, before it gets its name; once for the same rows."""
     rows = np.unique(digests).astype("<u8").tobytes()
     body = {"columns": list(columns), "n": int(digests.size)}
     if not any(entry.body == body and ledger.blob(entry) == rows for entry in ledger.entries(KIND, study)):
