@@ -246,7 +246,7 @@ def test_groups_are_recognised_by_what_follows_from_them():
     check = run(frame)["groups"]
     assert check.columns == ("who",)
     assert check.severity == "serious"
-    assert "--group who" in check.remedy
+    assert check.option == ("group", ("who",))
     assert run(frame, group="who")["groups"].status == "not applicable"
     # A label with a telling name needs less: targets that are alike are enough.
     frame = frame[["who", "visit", "y"]]
