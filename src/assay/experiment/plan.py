@@ -129,9 +129,10 @@ class Plan:
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Plan:
         """The plan that `state` describes."""
-        told = {item.name: state[item.name] for item in fields(cls) if item.name in state}  # older ones have fewer
-        lists = {name: tuple(told[name]) for name in ("learners", "also", "drop") if name in told}
-        return cls(**{**told, **lists, "kinds": dict(told["kinds"])})
+        told: dict[str, Any] = {item.name: state[item.name] for item in fields(cls) if item.name in state}
+        told["kinds"] = dict(told["kinds"])
+        told |= {name: tuple(told[name]) for name in ("learners", "also", "drop") if name in told}  # older: fewer
+        return cls(**told)
 
 
 def name_of(plan: Plan, seal: str, rows: str) -> str:
