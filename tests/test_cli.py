@@ -624,7 +624,7 @@ def test_demo_leaves_table_report_and_model(tmp_path, monkeypatch):
         (["run", "houses.csv", "-t", "price", "--learner", "magic"], 2, "magic"),
         (["run", "houses.csv", "-t", "price", "--learner", "no.such:Thing"], 2, "no.such:Thing"),
         (["run", "houses.csv", "-t", "price", "--cv", "1"], 2, "cv"),
-        (["run", "houses.csv", "-t", "price", "--cv", "many"], 2, "--cv"),
+        (["run", "houses.csv", "-t", "price", "--cv", "many"], 2, "holdout, loo, 5x2"),
         (["run", "houses.csv", "-t", "price", "--metric", "auc"], 2, "auc"),
         (["run", "houses.csv", "-t", "price", "--level", "95"], 2, "level"),
         (["run", "houses.csv", "-t", "price", "--time-budget", "soon"], 2, "soon"),

@@ -83,6 +83,7 @@ def test_new_rows_are_read_as_the_training_rows_were(tmp_path):
     assert "None" not in study.plan.gaps["cover"]
     assert Plan.from_state(study.plan.state()) == study.plan
     assert assay.Study.load(study.name).missing == study.missing == {}
+    assert "missing={'cover': [" in study.code()
     study.save("model.assay")
     alone = predict_rows("model.assay", pd.DataFrame({"cover": ["None", "None"], "x": [0.0, 1.0]}))
     assert (alone.frame["prediction"] > 3).all()

@@ -127,3 +127,13 @@ def test_a_learner_that_fails_is_reported(table):
     failed = [event for event in heard if isinstance(event, events.LearnerFailed)]
     assert [event.learner for event in failed] == ["sklearn.linear_model:LogisticRegression"]
     assert failed[0].reason
+
+
+def test_protocols_drops_and_missing_texts_survive_a_configuration_file(tmp_path):
+    more = {"margin": 0.1, "known_groups": True, "refit": False}
+    asked = Options(cv="loo", drop=("a", "b c"), missing={"*": ["-"], "x": []}, **more)
+    path = tmp_path / "assay.toml"
+    path.write_text(config_text("t.csv", "y", asked))
+    read = read_config(path)
+    assert (read.pop("table"), read.pop("target")) == ("t.csv", "y")
+    assert Options(**{**read, "drop": tuple(read["drop"])}) == asked

@@ -249,7 +249,7 @@ def _command() -> str:
 def code(state: StudyState) -> str:
     """A plain script that repeats the study."""
     plan, name = state.plan, made(state.parted).name
-    shown = {**plan.state(), "kinds": dict(plan.kinds)}
+    shown = {**plan.state(), "kinds": dict(plan.kinds), "missing": dict(plan.gaps) or None}
     given = [one for one in declared() if shown.get(one) is not None]
     lines = [f"    {one}={shown[one]!r}," for one in given]
     return "\n".join(
