@@ -241,6 +241,7 @@ def test_costs_choose_the_threshold_inside_every_fold_and_in_the_model_file(tmp_
     told = predict_table(files["model"], rows)
     called = told["probability of fraud"].to_numpy() >= study.model.threshold_
     assert np.array_equal(told["prediction"] == "fraud", called)
+    assert study.finalize(tmp_path).model.threshold_ == study.model.threshold_
 
 
 def test_a_stated_rate_is_kept_and_asked_metrics_decide():

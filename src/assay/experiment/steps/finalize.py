@@ -18,6 +18,7 @@ import pandas as pd
 
 from assay.errors import SealError
 from assay.experiment.events import StepBegan
+from assay.experiment.panel import pipeline_of
 from assay.experiment.state import Context, StudyState, made
 from assay.experiment.steps.evaluate import refit, training_data, validate_one
 from assay.experiment.steps.publish import write_model
@@ -97,6 +98,8 @@ def finalize(state: StudyState, context: Context, folder: Path) -> Final:
     data = training_data(state.plan, replace(parted, train=every))
     with one_blas_thread(), collected() as warned:
         model = refit(state.plan, data, name, context.n_jobs)
+    if state.plan.threshold:  # the one whose figure the test rows gave
+        model.threshold_ = fitted.model.threshold_
     journal = Journal(parted.folder / "journal-final.db")
     validation = validate_one(state.plan, data, name, journal, replace(context, deadline=None))
     tuned = (made(state.leaderboard).settings.get(name) or [{}])[0]
@@ -129,8 +132,11 @@ def finalize(state: StudyState, context: Context, folder: Path) -> Final:
 
 def _settings(model: Any, tuned: Mapping[str, Any]) -> dict[str, Any]:
     """What the search chose; of learners that tune themselves, what they found."""
-    params = model.get_params()
+    pipe = pipeline_of(model)
+    if pipe is None:
+        return {}
+    params = pipe.get_params()
     chosen = {one.removeprefix("model__"): params[one] for one in tuned if one in params}
-    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    last = pipe.steps[-1][1]
     own = {one: getattr(last, one, None) for one in ("alpha_", "l1_ratio_")}
     return chosen | {one: float(value) for one, value in own.items() if value is not None and np.ndim(value) == 0}

@@ -179,7 +179,7 @@ def _baseline(
             figures[metric.name] = found.estimate
     if chosen == BASELINE:
         return figures, None, ()
-    metric = get_metric(plan.metric)
+    metric = plan.measure(plan.metric)
     order = np.argsort(row_digests(test, made(state.parted).sealed.seal.columns), kind="stable")
     try:
         compared = against_baseline(
