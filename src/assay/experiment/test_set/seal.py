@@ -388,7 +388,9 @@ def _size(
         return Size(0.5, True, "")
     members = None if group is None else labels(column_of(content.frame, group), group)
     y = labels(column_of(content.frame, target), target) if task == "classification" else np.zeros(len(content))
-    return choose_size(y, task, precision, members)
+    size = choose_size(y, task, precision, members)
+    # Cut by time, rows of groups are dropped later on: a number of groups said here would not be the one tested.
+    return replace(size, why="") if by == "time" and group is not None else size
 
 
 def _make(
