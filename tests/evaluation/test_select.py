@@ -250,7 +250,7 @@ def test_a_selection_prints_pickles_and_is_drawn():
     assert "smaller is better" in said
     assert "the difference is 0.03, one standard error 0.14." in select(TABLE, paired=False).why
     assert "the difference is 0.025, 1% of the best is 0.042." in select(TABLE, rule="within", percent=1).why
-    assert select(TABLE, rule="best").why == "It has the smallest mean mse, 4.22, of 5."
+    assert select(TABLE, rule="best").why == "It has the smallest mse, 4.22, of 5."
     assert str(pickle.loads(pickle.dumps(chosen))) == said
     assert chosen.to_frame() is not chosen.table
     axes = chosen.plot()

@@ -56,7 +56,7 @@ def test_a_figure_has_one_form_everywhere(folder, table, target, learners, form)
     for said in (told, page, str(study.test), call("show", name), call("history")):
         assert test in said
 
-    best = re.search(r"\((?:rmse|error) (\S+?)\)", study.selected.why)[1]
+    best = re.search(r"smallest (?:rmse|error), (\S+?), of", study.selected.why)[1]
     assert re.fullmatch(form, best)
     order = study.leaderboard.order[0]
     assert re.search(rf"{order} +{re.escape(best)} ", told)

@@ -468,7 +468,7 @@ def test_early_stopping_stops_and_keeps_the_best():
     assert model.n_estimators_ < 100
     assert model.n_estimators_ == np.argmin(model.validation_score_) + 1 == model.validation_score_.size
     assert model.train_score_.size == model.n_estimators_ == model.nodes_.trees
-    held = model._held_out(300, None)
+    held = model._held_out(np.arange(300), None, None)
     assert held.sum() == 30
     assert_allclose(model.validation_score_[-1], np.mean((y[held] - model.predict(X[held])) ** 2))
     assert_array_equal(

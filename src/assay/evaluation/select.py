@@ -243,7 +243,7 @@ def _why(
         return "It is the only one."
     if rule == "best":
         word = "greatest" if panel.metric.greater_is_better else "smallest"
-        return f"It has the {word} {figure.replace(metric, f'mean {metric},')}, of {len(table)}."
+        return f"It has the {word} {figure.replace(metric, f'{metric},', 1)}, of {len(table)}."
     if rule == "one_se" and panel.units.shape[1] < 2:
         return f"It is the best ({figure}); a single validation set gives {metric} no standard error."
     said = f" Simplicity: {given}." if given else ""
