@@ -201,12 +201,18 @@ def _weighted(rng: np.random.Generator, n: int) -> tuple[Array, Array, None, Arr
 def designs() -> Iterator[Design]:
     """What an opponent would choose."""
     ranked = ("auc", "average_precision", "precision_at_k", "balanced_accuracy")
-    every = lambda _: _Ridge(0, 1e-9, 2 * P)  # noqa: E731  a name says no more
+
+    def every(_: Any) -> Any:
+        return _Ridge(0, 1e-9, 2 * P)
+
     yield Design("least squares on all columns", _numbers(), every, ("r2", "rmse"), 60)
     yield Design("4 positives in 40 rows, at most one per fold", _classes(0.1, exact=True), _Logistic, ranked, 40)
     yield Design("9 positives in 60 rows", _classes(0.15, exact=True), _Logistic, ranked, 60)
     yield Design("heavy ties, 20% positive", _ties, _Logistic, ranked, 60)
-    offset = lambda first: _Logistic(first, offsets=True)  # noqa: E731
+
+    def offset(first: Any) -> Any:
+        return _Logistic(first, offsets=True)
+
     yield Design("scores of each model shifted at random", _classes(0.3), offset, ("auc", "precision_at_k"), 60)
     yield Design("a guess without features, 15% positive", _classes(0.15), lambda _: DummyClassifier(), ranked, 60)
     yield Design("a guess without features, numbers", _numbers(), lambda _: DummyRegressor(), ("r2", "rmse"), 60)

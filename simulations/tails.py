@@ -46,8 +46,7 @@ class Design:
 
 
 def _law(name: str, law: object, mse: float) -> Design:
-    draw = lambda rng, size: law.rvs(size=size, random_state=rng)  # noqa: E731
-    return Design(name, draw, lambda x, n: law.cdf(x), lambda n: mse)
+    return Design(name, lambda rng, size: law.rvs(size=size, random_state=rng), lambda x, n: law.cdf(x), lambda n: mse)
 
 
 def _mixed(name: str, share: Callable[[int], float], factor: float) -> Design:

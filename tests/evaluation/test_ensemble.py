@@ -34,7 +34,10 @@ def test_the_weights_of_the_log_loss_are_best(seed):
     assert weights.sum() == pytest.approx(1)
     assert (weights >= 0).all()
     assert gap < 1e-5
-    loss = lambda w: -np.log(p @ w).mean()  # noqa: E731
+
+    def loss(w):
+        return -np.log(p @ w).mean()
+
     assert loss(weights) <= best_on_grid(loss, 3) + 1e-9
 
 
@@ -48,13 +51,19 @@ def test_the_weights_of_least_squares_are_best_and_repeat_rows_as_weights(seed):
     repeated, _ = _least_squares(np.repeat(y, times), np.repeat(predicted, times, axis=0), None)
     assert gap < 1e-5
     assert weights == pytest.approx(repeated, abs=1e-4)
-    loss = lambda w: np.average((y - predicted @ w) ** 2, weights=times)  # noqa: E731
+
+    def loss(w):
+        return np.average((y - predicted @ w) ** 2, weights=times)
+
     assert loss(weights) <= best_on_grid(loss, 3) + 1e-6
 
 
 def test_the_gap_bounds_what_is_left():
     centre = np.array([0.2, 0.5, 0.1])
-    loss = lambda w: (float((w - centre) @ (w - centre)), 2 * (w - centre))  # noqa: E731
+
+    def loss(w):
+        return float((w - centre) @ (w - centre)), 2 * (w - centre)
+
     weights, gap = simplex_weights(loss, 3)
     exact = centre + (1 - centre.sum()) / 3  # the projection on the plane, inside the simplex
     assert loss(weights)[0] - loss(exact)[0] <= gap + 1e-15
