@@ -149,3 +149,19 @@ def test_bad_input_gets_one_sentence():
         Ensemble([ScikitLinearSVC(), ScikitLinearSVC()]).fit(X, y)
     with pytest.raises(DataError, match="one class"):
         Ensemble([LogisticRegression()]).fit(X, np.zeros(len(X)))
+
+
+def test_a_state_that_lies_is_refused():
+    X, y = load_iris(return_X_y=True)
+    two = LinearDiscriminantAnalysis().fit(X[:100, :3], y[:100])
+    for lie in (
+        {"weights_": np.array([1.0, 1.0])},
+        {"estimators_": [LinearDiscriminantAnalysis(), LinearDiscriminantAnalysis()]},
+        {"estimators_": [LinearDiscriminantAnalysis().fit(X, y + 1)] * 2},
+        {"estimators_": [two, LinearDiscriminantAnalysis().fit(X, y)]},
+        {"estimators_": [Ridge().fit(X, y)] * 2},
+    ):
+        model = Ensemble([LinearDiscriminantAnalysis(), KNeighborsClassifier(7)], weights="equal").fit(X, y)
+        vars(model).update(lie)
+        with pytest.raises(ValueError, match=r"weights|fitted|classes|columns"):
+            to_state(model, refuse)

@@ -7,14 +7,33 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from assay.errors import DataError
 from assay.evaluation.learner import Rows, rows_of
-from assay.state import Stateful
+from assay.state import Stateful, need
 
-__all__ = ["Wrapper"]
+__all__ = ["Wrapper", "check_inside"]
+
+Array = np.ndarray
+
+
+def check_inside(model: Any, classes: Array | None) -> None:
+    """Raise `StateError` unless a model inside another one is fitted and speaks of the same classes (None: numbers)."""
+    fitted = hasattr(model, "predict") and getattr(model, "__sklearn_is_fitted__", lambda: True)()
+    try:
+        check_is_fitted(model)
+    except (NotFittedError, TypeError):
+        fitted = False
+    need(fitted, "a model inside it is not fitted")
+    own = getattr(model, "classes_", None)
+    if classes is None:
+        need(own is None, "a model of classes stands among models of numbers")
+    else:
+        known = isinstance(own, np.ndarray) and own.dtype.kind == classes.dtype.kind and np.isin(own, classes).all()
+        need(hasattr(model, "predict_proba") and known, "a model inside it has other classes or no probabilities")
 
 
 class Wrapper(MetaEstimatorMixin, Stateful, BaseEstimator):

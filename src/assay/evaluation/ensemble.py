@@ -21,12 +21,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.optimize import minimize
+from sklearn.base import is_classifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from assay.checks import numbers
 from assay.errors import AssayError, AssayWarning, DataError, DataTypeError, ParameterError
-from assay.evaluation._wrapper import Wrapper
+from assay.evaluation._wrapper import Wrapper, check_inside
 from assay.evaluation.learner import Rows, fit_fold, fit_rows, label_of, run
 from assay.metrics.definition import find
 from assay.resampling import splits_of
@@ -97,8 +98,11 @@ class Ensemble(Wrapper):
 
     def _check_state(self) -> None:
         need(len(self.estimators_) == np.count_nonzero(self.weights_) > 0, "as many models as weights are needed")
+        need(abs(self.weights_.sum() - 1.0) < 1e-9, "the weights do not sum to 1")
+        need(is_classifier(self) == hasattr(self, "classes_"), "classes and members contradict each other")
         for model in self.estimators_:
-            need(hasattr(model, "predict_proba" if hasattr(self, "classes_") else "predict"), "a member cannot predict")
+            check_inside(model, getattr(self, "classes_", None))
+        need(len({getattr(model, "n_features_in_", None) for model in self.estimators_}) == 1, "columns differ")
 
     def _inner(self) -> Any:
         return self._members()[0][1]
@@ -125,6 +129,7 @@ class Ensemble(Wrapper):
         # The one change of this object, made when nothing can fail any more.
         self.names_, self.weights_, self.gap_ = [name for name, _ in members], weights, gap
         self.estimators_ = fitted
+        self.__dict__.pop("classes_", None)
         if rows.classes is not None:
             self.classes_ = rows.classes
         return self

@@ -23,9 +23,8 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from assay.checks import choice, fraction, number
-from assay.constraints import real
 from assay.errors import DataError, DataTypeError, ParameterError
-from assay.evaluation._wrapper import Wrapper
+from assay.evaluation._wrapper import Wrapper, check_inside
 from assay.evaluation.learner import Rows, fit_fold, fit_rows, label_of, run
 from assay.metrics.definition import find
 from assay.metrics.inputs import positive_class
@@ -103,10 +102,11 @@ class ThresholdClassifier(Wrapper):
         self.n_jobs = n_jobs
 
     def _check_state(self) -> None:
-        need(hasattr(self.estimator_, "predict_proba"), "the classifier gives no probabilities")
+        check_inside(self.estimator_, self.classes_)
         need(np.array_equal(self.estimator_.classes_, self.classes_), "its classes differ")
         two = self.classes_.size == 2
-        need(two == (self.threshold_ is not None) and (not two or real(0.0).accepts(self.threshold_)), "no threshold")
+        need(two == isinstance(self.threshold_, float) and (not two or 0.0 <= self.threshold_ < 1.5), "no threshold")
+        need(self.positive_ is None or isinstance(self.positive_, str | int | float), "no positive class")
         need(two or hasattr(self, "cost_"), "several classes need costs")
         need(self.positive_ in self.classes_.tolist() or not two, "no positive class")
 

@@ -176,7 +176,7 @@ def _mcc(counts: Counts) -> Any:
     total = row.sum()
     t, p, c = row / total, col / total, tp.sum() / total
     product = (1 - (p * p).sum()) * (1 - (t * t).sum())
-    return (c - (t * p).sum()) / np.sqrt(product) if abs(product) > 1e-30 else 0.0 * c
+    return (c - (t * p).sum()) / np.sqrt(product) if abs(product) > 1e-14 else 0.0 * c
 
 
 def _mcc_limits(y_true: Any, y_pred: Any, *, sample_weight: Any, level: float) -> Interval:
