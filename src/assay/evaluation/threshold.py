@@ -105,7 +105,8 @@ class ThresholdClassifier(Wrapper):
         check_inside(self.estimator_, self.classes_)
         need(np.array_equal(self.estimator_.classes_, self.classes_), "its classes differ")
         two = self.classes_.size == 2
-        need(two == isinstance(self.threshold_, float) and (not two or 0.0 <= self.threshold_ < 1.5), "no threshold")
+        threshold: Any = self.threshold_
+        need(two == isinstance(threshold, float) and (not two or 0.0 <= threshold < 1.5), "no threshold")
         need(self.positive_ is None or isinstance(self.positive_, str | int | float), "no positive class")
         need(two or hasattr(self, "cost_"), "several classes need costs")
         need(self.positive_ in self.classes_.tolist() or not two, "no positive class")
