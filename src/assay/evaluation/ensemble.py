@@ -27,8 +27,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from assay.checks import numbers
 from assay.errors import AssayError, AssayWarning, DataError, DataTypeError, ParameterError
-from assay.evaluation._wrapper import Wrapper, check_inside
 from assay.evaluation.learner import Rows, fit_fold, fit_rows, label_of, run
+from assay.evaluation.wrapper import Wrapper, check_inside
 from assay.metrics.definition import find
 from assay.resampling import splits_of
 from assay.state import Specs, anything, classes, floats, need, optional, several

@@ -31,11 +31,11 @@ from assay.errors import DataError, DataTypeError, ParameterError
 from assay.evaluation import _candidates
 from assay.evaluation._search_result import Search, tabulate
 from assay.evaluation._trials import Trial, Trials, set_in, try_all
-from assay.evaluation._wrapper import Wrapper
 from assay.evaluation.figures import undefined_over
 from assay.evaluation.learner import Rows, choose_metric, fit_rows, label_of
 from assay.evaluation.select import RULES, Selection, choose, panel_of
 from assay.evaluation.validate import cross_validate
+from assay.evaluation.wrapper import Wrapper
 from assay.metrics.definition import Metric
 from assay.resampling import Scheme, scheme_of, splits_of, take
 

@@ -24,8 +24,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from assay.checks import choice, fraction, number
 from assay.errors import DataError, DataTypeError, ParameterError
-from assay.evaluation._wrapper import Wrapper, check_inside
 from assay.evaluation.learner import Rows, fit_fold, fit_rows, label_of, run
+from assay.evaluation.wrapper import Wrapper, check_inside
 from assay.metrics.definition import find
 from assay.metrics.inputs import positive_class
 from assay.resampling import splits_of

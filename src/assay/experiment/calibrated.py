@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from assay.calibration import LogisticMap
 from assay.evaluation.learner import fit_fold, fit_rows, label_of, rows_of
+from assay.evaluation.wrapper import check_inside
 from assay.metrics import get_metric
 from assay.resampling import splits_of
 from assay.state import Specs, Stateful, anything, classes, need
@@ -57,7 +58,8 @@ class CalibratedIfBetter(ClassifierMixin, Stateful, BaseEstimator):
         self.random_state = random_state
 
     def _check_state(self) -> None:
-        need(self.classes_.size == 2 and hasattr(self.estimator_, "predict_proba"), "two classes are needed")
+        check_inside(self.estimator_, self.classes_)
+        need(self.classes_.size == 2 == self.estimator_.classes_.size, "two classes are needed")
         need(self.map_ is None or isinstance(self.map_, LogisticMap), "the map is of another kind")
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
