@@ -19,7 +19,7 @@ import numpy as np
 from assay.checks import fraction
 from assay.errors import AssayError, DataError, ParameterError
 from assay.evaluation._simultaneous import MaxT, max_t_of_draws, rejects
-from assay.evaluation.figures import OutOfFold, out_of_fold
+from assay.evaluation.figures import OutOfFold, out_of_fold, rows_that_differ
 from assay.evaluation.learner import Rows
 from assay.evaluation.validation import Validation
 from assay.inference import corrected_t_test, cv_t_test, five_by_two_test, mcnemar_test, t_test
@@ -55,8 +55,8 @@ UNTESTED = "not testable"
 
 
 def binary(found: Sequence[Validation]) -> bool:
-    """Whether every row is right or wrong: a 0/1 value of a metric that does not judge numbers."""
-    if found[0].fold_losses is None or found[0].metric.needs == "values":
+    """Whether every row is right or wrong."""
+    if not found[0].metric.right_or_wrong:
         return False
     return all(bool(np.isin(part, (0.0, 1.0)).all()) for one in found for part in one.fold_losses or ())
 
@@ -335,14 +335,8 @@ def spread_of(gaps: Array, estimate: Any = 0.0) -> Array:
 
 
 def _differing(first: Validation, second: Validation) -> int:
-    """How many rows the two learners answer differently; of classes, in the one with the fewest such rows."""
     a, b = _tested(first), _tested(second)
-    differ = (a.predicted != b.predicted).reshape(a.y.shape[0], -1).any(axis=1)
-    if a.weights is not None:
-        differ &= a.weights > 0
-    if first.metric.needs == "values":
-        return int(differ.sum())
-    return int(np.unique(a.y[differ], return_counts=True)[1].min(initial=a.y.shape[0]))
+    return rows_that_differ(first.metric, a.y, a.predicted, b.predicted, a.weights)
 
 
 def half_width(law: MaxT, error: Array, estimate: Array, p_values: Array, level: float) -> Array:
