@@ -243,7 +243,14 @@ def _resampled(
     random_state: int,
     options: dict[str, Any],
 ) -> Found:
-    """The paired bootstrap: units are drawn again, with both models' predictions for them."""
+    """The paired bootstrap: units are drawn again, with both models' predictions for them.
+
+    Rows are drawn by their place in the order of target and predictions, so that neither the order of the table nor
+    the units of its columns choose other resamples.
+    """
+    order = _ordered(y, selected, baseline)
+    y, selected, baseline = y[order], selected[order], baseline[order]
+    codes = None if codes is None else pd.factorize(codes[order])[0]
 
     def gap(rows: Any) -> float:
         a, b = (np.array([float(metric(y[rows], one[rows], **options))]) for one in (selected, baseline))
@@ -283,6 +290,12 @@ def _resampled(
         error = 0.0
     differing = min(count, rows_that_differ(metric, y, selected, baseline))
     return _student(difference, error, df, level, count, f"{method}, {values.size} resamples", differing)
+
+
+def _ordered(*columns: Array) -> Array:
+    """The order of the rows by the first of these columns, ties by the next; of the same rows in any order the same."""
+    keys = [part for column in columns for part in column.reshape(column.shape[0], -1).T]
+    return np.lexsort([pd.factorize(key, sort=True)[0] for key in reversed(keys)])
 
 
 def _correction(influence: Array, strata: Array, noise: float) -> tuple[float, float]:

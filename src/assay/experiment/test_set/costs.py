@@ -1,18 +1,19 @@
 """The difference of two models' mean costs on the same rows, with limits that allow for errors that were not drawn.
 
-A row of class k, answered j by one model and j' by the other, adds a = cost[k, j] - cost[k, j'] to the difference. With p
-the share of the rows of each such kind,
+A row of class k, answered j by one model and j' by the other, adds a = cost[k, j] - cost[k, j'] to the difference. With
+p the share of the rows of each such kind,
 
     d = sum_i a_i p_i,     limits d -+ sqrt(sum_i (a_i p_i - end_i)^2)
 
 where end_i is that limit of a_i p_i, from Wilson's interval of p_i, which lies on the same side (MOVER). Student's t
-takes an expensive error that no row shows for impossible: with missed rows that cost ten false alarms and are as rare as
-one in two samples, it calls one of two equal models better in 3 of 10 samples (nominal .05). Here, kinds of which no row
-was drawn enter with Wilson's limit of 0 in n, for each class and sign once, with the largest |a|. Answers that a model
-never gives, to whatever row, are none of its kinds: a constant baseline has no others. The p-value is the one at which
-the interval ends at 0, so the two always agree.
+takes an expensive error that no row shows for impossible: with missed rows that cost ten false alarms each and are as
+rare as one in two samples, it calls one of two equal models better in 3 of 10 samples (nominal .05). Here, kinds of
+which no row was drawn enter with Wilson's limit of 0 in n, for each class and sign once, with the largest |a|. Answers
+that a model never gives, to whatever row, are none of its kinds: a constant baseline has no others. The p-value is the
+one at which the interval ends at 0, so the two always agree.
 
-Cost: O(n + K^3) for K classes. Wilson (1927), JASA 22, 209-212; Zou & Donner (2008), Statistics in Medicine 27, 1693-1702.
+Cost: O(n + K^3) for K classes. Wilson (1927), JASA 22, 209-212; Zou & Donner (2008), Statistics in Medicine 27,
+1693-1702.
 """
 
 from __future__ import annotations
