@@ -16,6 +16,7 @@ from assay.evaluation.optimism import BootstrapError, bootstrap_error
 from assay.evaluation.score_curves import LearningCurve, ValidationCurve
 from assay.evaluation.search import Search, SearchCV, search
 from assay.evaluation.select import Selection, select
+from assay.evaluation.shapley import ShapleyValues, shapley_values
 from assay.evaluation.threshold import ThresholdClassifier
 from assay.evaluation.validate import Validation, cross_validate
 
@@ -36,6 +37,7 @@ __all__ = [
     "Search",
     "SearchCV",
     "Selection",
+    "ShapleyValues",
     "ThresholdClassifier",
     "Validation",
     "ValidationCurve",
@@ -51,5 +53,6 @@ __all__ = [
     "permutation_importance",
     "search",
     "select",
+    "shapley_values",
     "validation_curve",
 ]

@@ -33,6 +33,7 @@ from assay.evaluation.learner import Rows, blame, fit_fold, fit_rows, label_of, 
 from assay.evaluation.wrapper import Wrapper, check_inside
 from assay.metrics.definition import find
 from assay.resampling import splits_of
+from assay.shapley import ShapleyPart, ShapleyTask, weighted_sum
 from assay.state import Specs, anything, classes, floats, need, optional, several
 
 __all__ = ["Ensemble", "simplex_weights"]
@@ -224,6 +225,14 @@ class Ensemble(Wrapper):
         """The weighted mean of the members' probabilities."""
         check_is_fitted(self)
         return self._combined([_aligned(model, X, self.classes_) for model in self.estimators_])
+
+    def __shapley__(self, task: ShapleyTask) -> ShapleyPart | None:
+        """The weighted sum of the members' Shapley values; None where a member has not seen every class."""
+        known = getattr(self, "classes_", ())
+        if not all(np.array_equal(getattr(model, "classes_", ()), known) for model in self.estimators_):
+            return None
+        parts = [task.member(k).explain(model) for k, model in enumerate(self.estimators_)]
+        return weighted_sum(parts, self.weights_[self.weights_ > 0].tolist())
 
     @property
     def n_features_in_(self) -> int:

@@ -28,6 +28,7 @@ from assay.evaluation.learner import Rows, fit_rows, label_of
 from assay.evaluation.wrapper import Wrapper, check_inside
 from assay.metrics.definition import find
 from assay.metrics.inputs import positive_class
+from assay.shapley import ShapleyPart, ShapleyTask
 from assay.state import Specs, anything, classes, floats, need, optional
 
 __all__ = ["ThresholdClassifier", "choose_threshold"]
@@ -212,6 +213,10 @@ class ThresholdClassifier(Wrapper):
         """The probabilities of the classifier, which the threshold does not change."""
         check_is_fitted(self)
         return np.asarray(self.estimator_.predict_proba(X))
+
+    def __shapley__(self, task: ShapleyTask) -> ShapleyPart:
+        """The Shapley values of the classifier, which the threshold does not change."""
+        return task.explain(self.estimator_)
 
     @property
     def n_features_in_(self) -> int:

@@ -21,6 +21,7 @@ from assay.calibration import LogisticMap
 from assay.evaluation.held_out import HeldOut, held_out_probabilities
 from assay.evaluation.learner import Rows, rows_of
 from assay.evaluation.wrapper import check_inside
+from assay.shapley import LOG_ODDS, ShapleyPart, ShapleyTask
 from assay.state import Specs, Stateful, anything, classes, need
 
 __all__ = ["CalibratedIfBetter"]
@@ -85,6 +86,15 @@ class CalibratedIfBetter(ClassifierMixin, Stateful, BaseEstimator):
             return found
         second = self.map_.predict(_log_odds(found[:, 1]))
         return np.column_stack([1 - second, second])
+
+    def __shapley__(self, task: ShapleyTask) -> ShapleyPart | None:
+        """The Shapley values of the classifier, in calibrated log-odds where its own are log-odds; else None."""
+        if self.map_ is None:
+            return task.explain(self.estimator_)
+        part = None if task.response else task.explain(self.estimator_)
+        if part is None or part.scale != LOG_ODDS:
+            return None
+        return part.affine(float(self.map_.slope_), float(self.map_.intercept_))
 
     def predict(self, X: Any) -> Array:
         """The more probable class."""

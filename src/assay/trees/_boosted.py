@@ -17,11 +17,13 @@ from assay.errors import ConvergenceWarning, DataError, DivergenceError, Paramet
 from assay.numerics.seeds import seed_sequence
 from assay.resampling import Folds, Holdout, cv_mean_and_error, folds, folds_constraint, one_standard_error
 from assay.results import Curve
+from assay.shapley import LOG_ODDS, LOG_PREDICTION, PREDICTION, SCORE, ShapleyPart, ShapleyTask
 from assay.state import Specs, facts, left_out, need, part, values
 from assay.trees._boost import BoostLimits
 from assay.trees._limits import MANY
 from assay.trees._losses import NOTHING, Loss
 from assay.trees._predict import leaf_indices, sum_values
+from assay.trees._shapley import shapley_part
 from assay.trees._stages import BoostingPlan, BoostingRows, Stages, boost, share_of, start_loss
 from assay.trees._stopping import Held, cross_validate, scores_after
 from assay.trees._table import TableEstimator, categories, monotone
@@ -35,6 +37,9 @@ HOLD_OUT = 3
 """The stream of random numbers that draws the rows held out for early stopping."""
 MOST_ROWS, BORDER = 4.0, 1e-9
 """So many rows a row of mean weight may count as; so near to a limit is on it."""
+
+SCALES = {"identity": PREDICTION, "log": LOG_PREDICTION, "logit": LOG_ODDS}
+"""What the scores of a link are; others are scores."""
 
 SHARED: dict[str, Constraint] = {
     "n_estimators": integer(1, 10**9),
@@ -326,6 +331,15 @@ class Boosted(TableEstimator):
         out = np.empty((table.shape[0], self.initial_.size))
         out[:] = self.initial_
         return sum_values(self.nodes_, table, out, groups=self.initial_.size, n_jobs=self.n_jobs)
+
+    def __shapley__(self, task: ShapleyTask) -> ShapleyPart | None:
+        """Exact Shapley values of the scores; on the scale of predictions only where those are the scores."""
+        scale = SCALES.get(self.link_, SCORE)
+        if task.response and scale != PREDICTION:
+            return None
+        tables = self._table(task.X, reset=False), self._table(task.background, reset=False)
+        K = self.initial_.size
+        return shapley_part(self.nodes_, task, tables, scale, initial=self.initial_, groups=K, n_jobs=self.n_jobs)
 
     def _staged(self, X: Any) -> Iterator[Array]:
         """Scores after each round; every array is the caller's own."""
