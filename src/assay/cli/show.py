@@ -48,7 +48,7 @@ def history(json_: Plain = False) -> None:
         "rows": "right",
         "looks": "right",
         "selected": "left",
-        "test score": "right",
+        "score": "right",
     }
     rows = [
         (
@@ -56,7 +56,7 @@ def history(json_: Plain = False) -> None:
             one["begun"][:16].replace("T", " "),
             one["target"],
             f"{one['n_train']:,} + {one['n_test']:,}",
-            one["looks"] or "sealed",
+            one["looks"] or ("sealed" if one["n_test"] else "none"),
             one["selected"] or "unfinished",
             _score(one),
         )
@@ -70,12 +70,13 @@ def _score(one: dict[str, Any]) -> str:
     """The main figure of the test set, formatted as in the study."""
     from assay.experiment.wording import called, figure
 
-    if one["test"] is None:
+    metric, figures = one["metric"], one["test"] if one["outer"] is None else one["outer"]
+    if figures is None:
         return ""
-    metric = one["metric"]
-    if metric not in one["test"]:
-        return "not planned"
-    return f"{called(metric, short=True)} {figure(metric, one['test'][metric], *one['limits'].get(metric, ()))}"
+    if metric not in figures:
+        return "not planned" if one["outer"] is None else ""
+    score = f"{called(metric, short=True)} {figure(metric, figures[metric], *one['limits'].get(metric, ()))}"
+    return score if one["outer"] is None else f"{score} (outer folds)"
 
 
 def _studies(entries: list[Any]) -> list[dict[str, Any]]:
@@ -96,6 +97,7 @@ def _studies(entries: list[Any]) -> list[dict[str, Any]]:
                 "looks": 0,
                 "selected": None,
                 "test": None,
+                "outer": None,
                 "limits": {},
             }
         elif entry.study in found and entry.kind in ("look", "replay"):
@@ -106,6 +108,7 @@ def _studies(entries: list[Any]) -> list[dict[str, Any]]:
             found[entry.study] |= {
                 "selected": entry.body["selected"],
                 "test": entry.body["test"],
+                "outer": entry.body.get("outer"),
                 "limits": limits,
             }
     return list(found.values())
@@ -185,9 +188,8 @@ def verify(
         for words in problems:
             out.complain(words)
     else:
-        sentence = (
-            f"{full} verified: the ledger is intact, the sealed rows are unchanged, and a refit gives the same model."
-        )
+        rows = "sealed rows" if study.has_test_set else "training rows"
+        sentence = f"{full} verified: the ledger is intact, the {rows} are unchanged, and a refit gives the same model."
         out.lines(
             [sentence, f"The ledger's head is now {now}; a report records the head at the time it was written."],
             indent=0,

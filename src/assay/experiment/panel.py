@@ -54,6 +54,7 @@ class Learner:
     | memory    | bytes of one fit beyond the table, by columns and classes, where they grow faster than the table |
     | own       | whether it is ours (figures repeat to the bit) or another package's                              |
     | sized     | settings that follow from the number of rows and their order: "", "group" or "time"              |
+    | ordered   | the space searched, in place of its own leave-one-out, where rows are in groups or in time       |
     | members   | for an ensemble: learner -> whether its space is searched                                        |
     | readable  | whether its model can be written down and followed: a line, a discriminant, one tree             |
     """
@@ -75,6 +76,7 @@ class Learner:
     readable: bool = False
     sized: Callable[[int, str], Mapping[str, Any]] = lambda n, order: {}
     members: Mapping[str, bool] = field(default_factory=dict)
+    ordered: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @property
     def candidates(self) -> int:
@@ -103,6 +105,8 @@ class Learner:
 
     def fits(self, tuned: bool, exchangeable: bool) -> int:
         """Fits that one fold takes: one, or those of its search (each candidate in `INNER` folds, and once for all)."""
+        if self.ordered and not exchangeable:
+            return (INNER + 1) * sum(len(values) for values in self.ordered.values())
         if not tuned or not self.space:
             return 1
         if self.judged == "own" or (self.judged == "oob" and exchangeable):
@@ -135,6 +139,16 @@ def _stopping(n: int, order: str) -> dict[str, Any]:
     if n >= FEW_ROWS:
         return {"early_stopping": True}
     return {"early_stopping": "cv", "cv": 5 if order == "group" else Folds(5)}
+
+
+def _in_order(n: int, order: str) -> dict[str, Any]:
+    """The folds of a learner that tunes itself: later rows in the order of time; groups reach it through `fit`."""
+    return {"cv": TimeFolds(INNER)} if order == "time" else {}
+
+
+def _not_one_by_one(n: int, order: str) -> dict[str, Any]:
+    """Folds for a learner that would leave out one row at a time."""
+    return {"cv": 10} if order == "group" else _in_order(n, order)
 
 
 def _boosting(n: int, p: int) -> float:
@@ -185,6 +199,7 @@ _BOTH = (
         encode="native",
         scale=False,
         readable=True,
+        sized=_in_order,
     ),
     *_both(
         "nearest neighbours",
@@ -195,6 +210,7 @@ _BOTH = (
         50,
         _MORE,
         lambda n, p: 2.0 * n * n * p,
+        ordered={"n_neighbors": [1, 3, 5, 9, 15, 25, 40]},
     ),
     *_both(
         "boosting",
@@ -257,6 +273,7 @@ _REGRESSION = (
         _ALL,
         lambda n, p: 6.0 * n * p * p,
         readable=True,
+        sized=_in_order,
     ),
     Learner(
         "ridge",
@@ -267,6 +284,7 @@ _REGRESSION = (
         _ALL,
         lambda n, p: 6.0 * n * p * p,
         readable=True,
+        sized=_not_one_by_one,
     ),
     Learner(
         "elastic net",
@@ -277,6 +295,7 @@ _REGRESSION = (
         _MORE,
         lambda n, p: 20.0 * n * p * p,
         readable=True,
+        sized=_in_order,
     ),
     Learner(
         "random forest",
@@ -360,6 +379,7 @@ _CLASSIFICATION = (
         _MORE,
         lambda n, p: 600.0 * n * p,
         readable=True,
+        sized=_in_order,
     ),
     Learner(
         "quadratic discriminant",
@@ -394,6 +414,7 @@ _CLASSIFICATION = (
         65,
         _MORE,
         lambda n, p: 30 * _machine(n, p),
+        sized=_in_order,
     ),
 )
 
@@ -575,6 +596,10 @@ def assemble(
     model = learner.make(seed)
     sized = learner.sized(shape[0], order)
     pipe = Pipeline([("columns", columns), ("model", model.set_params(**sized) if sized else model)])
+    if order and learner.ordered:
+        most = max(1, shape[0] // 10)  # the first of the folds in the order of time have few training rows
+        grid = {f"model__{name}": [one for one in values if one <= most] for name, values in learner.ordered.items()}
+        return SearchCV(pipe, grid, cv=_inner(inner, order), metric=metric, random_state=seed)
     if not tune or not learner.space:
         return pipe
     alone = learner.judged == "own" or (learner.judged == "oob" and not order)

@@ -13,6 +13,7 @@ from assay.experiment.test_set.against_baseline import BETTER, UNCLEAR, WORSE, B
 from assay.experiment.wording import apart, called, figure, roughly, threshold
 from assay.numbers import with_limits
 from assay.report._embed import Part, attempt, failure, picture, say, sentence, table_of
+from assay.report._outer_section import outer_limits
 from assay.report.draw_experiment import pictures_of
 from assay.results import format_p
 
@@ -262,7 +263,7 @@ def limits(study: Study) -> tuple[str, ...]:
         "All results are for rows like these: drawn from the same population and recorded in the same way. For other "
         "places, times or people the scores may be worse, and nothing in this report can say by how much."
     ]
-    if plan.time is not None:
+    if plan.time is not None and study.has_test_set:
         words.append(
             "The test rows are later than the training rows; the results hold for about that span of time ahead."
         )
@@ -275,7 +276,9 @@ def limits(study: Study) -> tuple[str, ...]:
         "The leaderboard's intervals are for the average over training sets of this size, not for this one model; the "
         "cross-validated score of the selected learner is slightly optimistic, because it was selected by that score."
     )
-    if opened is None:
+    if not study.has_test_set:
+        words += outer_limits(study)
+    elif opened is None:
         words.append("The test set has not been scored yet, so this report makes no claim about the final model.")
     elif opened.release is not None:
         words.append(

@@ -27,6 +27,7 @@ from assay.numbers import fmt
 from assay.report._about_checks import ABOUT
 from assay.report._embed import Part, attempt, csv_uri, json_block, percent, say, sentence, table_of
 from assay.report._model_section import learned
+from assay.report._outer_section import outer_part
 from assay.report._result_sections import board_part, comparisons_part, limits, selection_part, test_parts
 from assay.report.draw_experiment import plain
 from assay.results import Interval
@@ -80,7 +81,7 @@ def render(study: Study) -> str:
         ("comparisons", "Comparisons", attempt("Comparisons", lambda: comparisons_part(study))),
         ("selection", "Selected learner", attempt("Selection", lambda: selection_part(study))),
         ("model", "Selected model", learned(study)),
-        ("test", "Test set", test_parts(study)),
+        _judged(study),
         ("limits", "Limitations", attempt("Limits", lambda: Part(words=limits(study)))),
         ("manifest", "Reproducing the study", attempt("Manifest", lambda: _manifest(study, told["manifest"]))),
     ]
@@ -103,6 +104,13 @@ def render(study: Study) -> str:
     )
 
 
+def _judged(study: Study) -> tuple[str, str, Any]:
+    """What the figure of the study comes from: its test set, or outer folds where it has none."""
+    if study.has_test_set:
+        return "test", "Test set", test_parts(study)
+    return "outer", "Outer folds", attempt("Outer folds", lambda: outer_part(study))
+
+
 @cache
 def _environment() -> Environment:
     return Environment(
@@ -122,7 +130,10 @@ def _cards(study: Study) -> list[tuple[str, str, str, str]]:
     plan, opened = study.plan, study.opened
     chosen = study.select().name
     cards = []
-    if opened is None:
+    if not study.has_test_set:
+        if study.outer is not None and study.outer.intervals:
+            cards.append(_card("Outer-fold", plan.metric, study.outer.intervals[plan.metric]))
+    elif opened is None:
         cards.append(("Test set", "sealed", f"{study.n_test:,} rows, not looked at yet", "opened once, at the end"))
     elif opened.release is not None:
         value, step = released(opened.release)
@@ -140,8 +151,8 @@ def _cards(study: Study) -> list[tuple[str, str, str, str]]:
     cards.append(
         (
             "Rows",
-            f"{len(study.rows):,} + {study.n_test:,}",
-            "training + test",
+            f"{len(study.rows):,} + {study.n_test:,}" if study.has_test_set else f"{len(study.rows):,}",
+            "training + test" if study.has_test_set else "all for training",
             f"{len(plan.features)} columns",
         )
     )
@@ -185,8 +196,8 @@ def _columns(study: Study) -> Part:
         for name in shown
     ]
     words = [
-        f"{plan.source}: {len(rows):,} training rows with {len(plan.kinds):,} columns; the {study.n_test:,} test rows "
-        "are not described here."
+        f"{plan.source}: {len(rows):,} training rows with {len(plan.kinds):,} columns"
+        + (f"; the {study.n_test:,} test rows are not described here." if study.has_test_set else ".")
     ]
     words += [sentence(note) for note in study.notes]
     if len(shown) < len(plan.kinds):
@@ -280,6 +291,7 @@ def _protocol(study: Study, told: dict[str, Any]) -> Part:
         "group": f"a keyed hash of {plan.group!r}, so that groups are not split",
         "time": f"the order of {plan.time!r}: the latest rows are the test rows",
         "file": "a separate test file",
+        "none": "",
     }
     scheme = study.leaderboard.results[study.leaderboard.order[0]].scheme
     looks = (
@@ -293,7 +305,11 @@ def _protocol(study: Study, told: dict[str, Any]) -> Part:
     rows = [
         ("Task", f"{plan.task} of {plan.target}"),
         ("Estimand", f"{called(plan.metric)} on {plan.population}"),
-        ("Test rows", f"{study.n_test:,} of {len(study.rows) + study.n_test:,}, chosen by {ways[seal.by]}"),
+        *(
+            [("Test rows", f"{study.n_test:,} of {len(study.rows) + study.n_test:,}, chosen by {ways[seal.by]}")]
+            if study.has_test_set
+            else [("Test rows", "none; outer folds repeat the whole procedure")]
+        ),
         *([("Why so many", sentence(study.sealed.why))] if study.sealed.why else []),
         ("Sealed", f"{study.sealed.entry.created[:19]}, seal {seal.id}" + (", shared" if study.sealed.shared else "")),
         ("Folds", f"{scheme}; preprocessing and tuning are fitted inside each fold"),
@@ -301,7 +317,7 @@ def _protocol(study: Study, told: dict[str, Any]) -> Part:
         ("Main metric", f"{called(plan.metric)}; also reported: {', '.join(map(called, plan.also)) or 'none'}"),
         ("Confidence", f"{100 * plan.level:g}%, corrected for the number of pairs by {plan.correction}"),
         ("Selection", rules[plan.select]),
-        ("Looks at the test set", f"{looks} planned"),
+        *([("Looks at the test set", f"{looks} planned")] if study.has_test_set else []),
         *((f"Hash of {name}", str(value)) for name, value in told["manifest"]["hashes"].items()),
     ]
     return Part(view=table_of("The plan", ("", ""), rows))

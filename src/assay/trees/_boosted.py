@@ -15,7 +15,15 @@ from sklearn.utils.validation import check_is_fitted
 from assay.base import Constraint, boolean, integer, jobs, none, one_of, real, seed
 from assay.errors import ConvergenceWarning, DataError, DivergenceError, ParameterError
 from assay.numerics.seeds import seed_sequence
-from assay.resampling import Folds, Holdout, cv_mean_and_error, folds, folds_constraint, one_standard_error
+from assay.resampling import (
+    Holdout,
+    cv_mean_and_error,
+    folds,
+    folds_constraint,
+    group_codes,
+    one_standard_error,
+    whole_groups,
+)
 from assay.results import Curve
 from assay.shapley import LOG_ODDS, LOG_PREDICTION, PREDICTION, SCORE, ShapleyPart, ShapleyTask
 from assay.state import Specs, facts, left_out, need, part, values
@@ -134,7 +142,7 @@ class Boosted(TableEstimator):
 
     def _boost(self, X: Array, y: Array, w: Array | None, loss: Loss, labels: Array | None, groups: Any = None) -> None:
         """Fit to a validated table, targets the loss understands, and weights; `labels` are classes or None."""
-        groups = None if groups is None else group_codes(groups, X.shape[0])
+        groups = group_codes(groups, X.shape[0])
         n = X.shape[0]
         kept = np.arange(n) if w is None else np.flatnonzero(w)
         used = BoostingRows(X, y, NOTHING if w is None else w)
@@ -249,12 +257,9 @@ class Boosted(TableEstimator):
 
         A number of folds with groups deals the groups, into fewer folds where there are not so many.
         """
-        cv = self.cv
-        if isinstance(cv, int | np.integer):
-            if groups is not None:
-                cv = Folds(max(2, min(int(cv), np.unique(groups).size)), stratify=labels is not None)
-            elif labels is not None:
-                cv = StratifiedKFold(int(cv))
+        cv = whole_groups(self.cv, groups, stratify=labels is not None)
+        if isinstance(cv, int | np.integer) and labels is not None:
+            cv = StratifiedKFold(int(cv))
         pairs = folds(cv, X, y if labels is None else labels, groups)
         places = np.full(X.shape[0], -1)
         places[kept] = np.arange(kept.size)
@@ -378,14 +383,6 @@ def _left_out(X: Array, kept: Array, splits: list[tuple[Array, Array]], held: He
     tests = [test for _, test in splits]
     scores = [scores_after(one, rounds, X[test]) for one, test in zip(held.stages, tests, strict=True)]
     return kept[np.concatenate(tests)], np.concatenate(scores)
-
-
-def group_codes(groups: Any, n: int) -> Array:
-    """The group of each row as whole numbers."""
-    values = np.asarray(groups)
-    if values.shape != (n,):
-        raise DataError(f"groups has shape {values.shape} for {n} rows", remedy="pass one group per row")
-    return np.unique(values, return_inverse=True)[1]
 
 
 def _relative(rows: BoostingRows) -> BoostingRows:

@@ -69,8 +69,8 @@ def sentences(ledger: Ledger | Transaction, entry: Entry) -> list[str]:
     looks = ledger.entries(kind="look") if pairs else []
     made = []
     if entry.body.get("scored"):
-        words = f"{entry.body['scored']:,} of the {entry.body['n_test']:,} test rows were training rows before "
-        made.append(words + f"{entry.body['key']!r} was declared, so figures of those folds may have been seen")
+        words = f"{entry.body['scored']:,} of the {entry.body['n_test']:,} test rows were training rows before, under "
+        made.append(words + "an earlier seal of these rows, so figures of those folds may have been seen")
     for one, (columns, _, then) in zip(reversed(entry.body.get("recognised", ())), pairs, strict=True):
         seen = [
             np.frombuffer(ledger.blob(look), dtype="<u8") for look in looks if look.body["columns"] == list(columns)
