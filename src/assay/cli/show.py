@@ -249,10 +249,14 @@ def learners(
             "",
             f"Cost: multiply-adds of one fit to {ROWS:,} rows and {COLUMNS} columns. All other parameters "
             "have the estimator's defaults; random_state is set by --seed.",
-            "Values are tuned inside each fold, by five inner folds or, where stated, by out-of-bag predictions.",
+            "Values are tuned inside each fold, by five inner folds unless stated otherwise.",
             "* from another package: its results may change with the version of that package.",
         ]
     )
+
+
+JUDGED = {"oob": " by out-of-bag predictions", "own": " by the rows that early stopping holds out"}
+"""How values are tuned, where it is not by inner folds."""
 
 
 def _runs(one: dict[str, Any]) -> str:
@@ -260,7 +264,7 @@ def _runs(one: dict[str, Any]) -> str:
     tuned = "; ".join(f"{name} {_values(values)}" for name, values in one["tuning"].items())
     plain = [name for name in one["panels"] if name == "quick" or not tuned]
     searched = [name for name in one["panels"] if name not in plain]
-    how = " by out-of-bag predictions" if one["judged"] == "oob" else ""
+    how = JUDGED.get(one["judged"], "")
     told = [f"{', '.join(plain)}: {one['estimator']}"] if plain else []
     if searched:
         told.append(f"{', '.join(searched)}: {'the same' if plain else one['estimator']}, tuned{how}: {tuned}")

@@ -338,6 +338,12 @@ class Options:
     out: str | Path | None = _option(
         None, "Directory for the report and the model (default: out/ID).", OUTPUT, "DIR", range="a directory"
     )
+    unit: str | None = _option(
+        None, 'Unit of the target in the report, such as "$" or kg.', OUTPUT, "UNIT", range="text"
+    )
+    by: Sequence[str] = _option(
+        (), "Report the error in the subgroups of this column.", OUTPUT, "COL", range="columns", many=True
+    )
     trust: Sequence[str] = _option(
         (),
         "Allow this class of another package (module.Class) in the model file.",

@@ -58,6 +58,7 @@ class Context:
     | reason        | why a look beyond the plan is needed                                        |
     | despite       | codes of serious checks that are answered                                   |
     | out, trust    | the directory for model and report, and classes that the model may hold     |
+    | unit, by      | the target's unit in print, and columns whose subgroups are reported        |
     """
 
     ledger: Ledger
@@ -71,6 +72,8 @@ class Context:
     despite: tuple[str, ...] = ()
     out: Path | None = None
     trust: tuple[str, ...] = ()
+    unit: str | None = None
+    by: tuple[str, ...] = ()
 
     def emit(self, event: Event) -> None:
         """Tell the listener."""

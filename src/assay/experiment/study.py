@@ -77,7 +77,7 @@ class Study:
     def load(cls, name: str, *, ledger: Any = None, listener: Listener = silent, **options: Any) -> Self:
         """A study by its name, as far as it got; folds that are done are not computed again.
 
-        Options that decide no number (`open_test`, `despite`, `out`, `trust`) are those it was begun with, unless given
+        Options that decide no number (`open_test`, `despite`, `out`, `trust`, `unit`, `by`) are those it was begun with, unless given
         here, as `n_jobs` and `time_budget` may be.
         """
         context = _context(Options(**{**stored_wishes(name), **options}), ledger, listener)
@@ -220,6 +220,11 @@ class Study:
         return finalize(self._reach("select"), context, Path(out))
 
     # What the steps have made.
+
+    @property
+    def state(self) -> StudyState:
+        """What the steps have made so far."""
+        return self._state
 
     @property
     def plan(self) -> Plan:
@@ -377,6 +382,8 @@ def _context(options: Options, ledger: Any, listener: Listener) -> Context:
         despite=tuple(options.despite),
         out=None if options.out is None else Path(options.out),
         trust=tuple(options.trust),
+        unit=options.unit,
+        by=tuple(dict.fromkeys(options.by)),
     )
 
 

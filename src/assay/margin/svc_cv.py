@@ -18,9 +18,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from assay.base import Constraint, Estimator, array_like, boolean, instance_of, integer, jobs, none, one_of, real, seed
 from assay.errors import ConvergenceWarning, DataError, ParameterError
@@ -248,6 +249,19 @@ class SVCCV(ClassifierMixin, Estimator):
         self.machine_.n_jobs = None  # how it was fitted is no part of the model
         self.n_iter_ = int(self.machine_.n_iter_.max())
         return self
+
+    def settled(self) -> SVCCV | SVC:
+        """An unfitted machine with the chosen C and gamma; of extreme units, this grid with C alone chosen."""
+        check_is_fitted(self)
+        power = {"linear": 0, "laplacian": 1}.get(self.kernel, 2)
+        gamma = self.gamma_ * self._unit**power  # of the table as it is given
+        if not 1e-300 < gamma < 1e300:
+            return clone(self).set_params(Cs=[self.C_])
+        return SVC(
+            C=self.C_, gamma=gamma, kernel=self.kernel, degree=self.degree, coef0=self.coef0, tol=self.tol,
+            class_weight=self.class_weight, cache_size=self.cache_size, max_iter=self.max_iter, n_jobs=self.n_jobs,
+            probability=self.probability,
+        )  # fmt: skip
 
     def _grid(self, X: Any, w: Array | None) -> tuple[Array, Array]:
         Cs = _values(CS if self.Cs is None else self.Cs, "Cs")

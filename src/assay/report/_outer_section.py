@@ -10,7 +10,7 @@ from assay.report._embed import Part, say, sentence, table_of
 if TYPE_CHECKING:
     from assay.experiment.study import Study
 
-__all__ = ["outer_limits", "outer_part"]
+__all__ = ["outer_part"]
 
 
 def outer_part(study: Study) -> Part:
@@ -52,16 +52,3 @@ def outer_part(study: Study) -> Part:
     marked = [list(found.intervals).index(found.primary)] if rows else []
     view = table_of("Scores on the outer folds", titles, rows, marked) if rows else None
     return Part("", (*words, found.studied), view=view)
-
-
-def outer_limits(study: Study) -> tuple[str, ...]:
-    """What the figures of the outer folds cover, and what they do not."""
-    found = study.outer
-    if found is None or not found.intervals:
-        return ("There is no test set and no figure of outer folds, so this report makes no claim about the model.",)
-    return (
-        f"The interval of {found.primary} is for the procedure trained on a part of the rows: it allows for the random "
-        "choice of rows and for training sets that overlap. The model that is delivered was fitted to all rows, and "
-        "is as good or a little better.",
-        "Without a test set no look is spent, and nothing limits how often the same rows are studied. " + found.studied,
-    )

@@ -95,6 +95,7 @@ class Scheme:
             "time-ordered": f"{self.n_splits} time-ordered splits of {self.n:,} rows",
             "repeated holdout": f"{self.n_splits} random holdouts of {self.n:,} rows",
             "out-of-bag": f"out-of-bag predictions of {self.n:,} rows",
+            "held out by the learner": f"rows held out by the learner itself, of {self.n:,}",
         }
         return words.get(self.kind, f"{self.n_splits} splits of {self.n:,} rows")
 

@@ -25,7 +25,6 @@ from assay.experiment.record import predictions_digest
 from assay.experiment.state import Context, Parted, StudyState, TrainingData, made
 from assay.experiment.steps.evaluate import refit
 from assay.experiment.test_set.against_baseline import BaselineTest, against_baseline
-from assay.experiment.test_set.digests import row_digests
 from assay.experiment.test_set.grouped import grouped_interval
 from assay.experiment.test_set.ladder import Release
 from assay.experiment.test_set.looks import Look, opened_rows_in, record_look
@@ -181,16 +180,15 @@ def _baseline(
     if chosen == BASELINE:
         return figures, None, ()
     metric = plan.measure(plan.metric)
-    order = np.argsort(row_digests(test, made(state.parted).sealed.seal.columns), kind="stable")
     try:
         compared = against_baseline(
             metric,
-            y[order],
-            predicted[metric.needs][order],
-            guess[metric.needs][order],
+            y,
+            predicted[metric.needs],
+            guess[metric.needs],
             name=chosen,
             level=float(look.level or 0),
-            groups=None if plan.group is None else test[plan.group].to_numpy()[order],
+            groups=None if plan.group is None else test[plan.group].to_numpy(),
             random_state=plan.seed,
             **class_options(metric, data.rows.classes),
         )
