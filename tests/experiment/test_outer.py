@@ -95,7 +95,7 @@ def test_a_killed_study_goes_on_to_the_same_numbers():
         study.finish()
     again = []
     resumed = Study.load(study.name, listener=lambda event: again.append(event))
-    first = [one for one in again]
+    first = list(again)
     resumed.finish()
     inner = [one for one in again if isinstance(one, InOuterFold) and isinstance(one.event, FoldDone)]
     assert not first
