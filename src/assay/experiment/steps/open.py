@@ -234,6 +234,9 @@ def _notes(plan: Plan, parted: Parted, context: Context, look: Look) -> list[str
     notes = []
     if plan.group is not None and not look.beyond:
         notes.append(f"rows with the same {plan.group!r} may be alike, so intervals are based on groups, not rows")
+    scored = parted.sealed.entry.body.get("scored")
+    if scored:
+        notes.append(f"{scored:,} of the test rows had been scored as training rows under an earlier seal")
     seen = opened_rows_in(context.ledger, parted.train, parted.sealed.seal)
     if seen:
         notes.append(
