@@ -75,6 +75,17 @@ class LearnerFailed(Event):
 
 
 @dataclass(frozen=True)
+class LearnerStopped(Event):
+    """A learner that cannot win any more after the first folds."""
+
+    learner: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.learner} stopped: {self.reason}"
+
+
+@dataclass(frozen=True)
 class LookRecorded(Event):
     """A look at the test set is in the ledger; nothing has been scored yet."""
 

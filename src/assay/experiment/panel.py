@@ -30,7 +30,19 @@ from assay.experiment.options import PANELS, TASKS
 from assay.experiment.peers import PEERS, peer
 from assay.resampling import Folds, TimeFolds
 
-__all__ = ["BASELINE", "PANELS", "TASKS", "Learner", "assemble", "learners", "panel", "pipeline_of", "user_learner"]
+__all__ = [
+    "BASELINE",
+    "PANELS",
+    "TASKS",
+    "Learner",
+    "assemble",
+    "learners",
+    "panel",
+    "pipeline_of",
+    "strongest_first",
+    "user_learner",
+    "weighs_classes",
+]
 
 BASELINE = "baseline"
 INNER = 5
@@ -470,6 +482,25 @@ def panel(task: str, name: str = "quick", chosen: Sequence[str] = ()) -> list[Le
     return sorted(unique.values(), key=lambda learner: learner.order)
 
 
+STRONGEST = ("boosting", "random forest", "support vectors", "ridge", "logistic", "ensemble")
+"""The learners that most often win, for a run that may not finish."""
+
+
+def strongest_first(chosen: Sequence[Learner]) -> list[Learner]:
+    """Learners in the order in which a run with a clock takes them: the baseline, what the user named, the strongest.
+
+    >>> [one.name for one in strongest_first(panel("regression"))][:3]
+    ['baseline', 'boosting', 'random forest']
+    """
+
+    def place(learner: Learner) -> tuple[int, int]:
+        if learner.name == BASELINE or not learner.own:
+            return (0, learner.order)
+        return (1, STRONGEST.index(learner.name)) if learner.name in STRONGEST else (2, learner.order)
+
+    return sorted(chosen, key=place)
+
+
 def _peer(name: str, task: str) -> Learner:
     """Boosting of another package, if it is installed."""
     peer(name, task, 0)
@@ -531,6 +562,7 @@ def assemble(
     order: str = "",
     threshold: Mapping[str, Any] | None = None,
     calibrate: bool = False,
+    weigh: bool = True,
 ) -> Any:
     """The learner as it enters a fold: preprocessing, the model, and around both a search where it has a space.
 
@@ -549,6 +581,7 @@ def assemble(
     | order        | ""      | "group" or "time" for rows that cannot be left out one by one                 |
     | threshold    | None    | how a classifier's threshold is chosen, for `ThresholdClassifier` around it   |
     | calibrate    | False   | whether its probabilities are calibrated where that lowers their log loss     |
+    | weigh        | True    | whether class weights are tried where the metric does not count rows alike    |
 
     >>> assemble(learners("regression")[0], {"x": "number"}, tune=True, metric="mse", shape=(10, 1)).steps[0][0]
     'columns'
@@ -566,13 +599,15 @@ def assemble(
     model = learner.make(seed)
     sized = learner.sized(shape[0], order)
     pipe = Pipeline([("columns", columns), ("model", model.set_params(**sized) if sized else model)])
-    if not tune or not learner.space:
+    space = {f"model__{name}": list(values) for name, values in learner.space.items()} if tune else {}
+    if weigh and weighs_classes(metric) and "class_weight" in model.get_params(deep=False):
+        space["model__class_weight"] = [None, "balanced"]
+    if not space:
         return pipe
     bagged = not order and learner.judged == "oob"
     allowed = int(max(2.0, BUDGET / ((1 if bagged else inner) * learner.cost(*shape))))
-    space = {f"model__{name}": list(values) for name, values in learner.space.items()}
-    simple = [(f"model__{name}", way) for name, way in learner.simple]
-    few = allowed < learner.candidates
+    simple = [(f"model__{name}", way) for name, way in learner.simple if f"model__{name}" in space]
+    few = allowed < int(np.prod([len(values) for values in space.values()]))
     return SearchCV(
         pipe,
         space,
@@ -583,6 +618,19 @@ def assemble(
         simplicity=simple,
         random_state=seed,
     )
+
+
+def weighs_classes(metric: Any) -> bool:
+    """Whether a metric judges labels otherwise than row by row, so that weights of classes can raise it.
+
+    Balanced accuracy and F1 profit from weights where a class is rare; the error rate, the log loss and the area under
+    the ROC curve do not, and weights would spoil the probabilities.
+
+    >>> from assay.metrics import get_metric
+    >>> [weighs_classes(get_metric(name)) for name in ("f1", "balanced_accuracy", "error", "log_loss", "auc")]
+    [True, True, False, False, False]
+    """
+    return getattr(metric, "needs", None) == "labels" and metric.losses is None
 
 
 def pipeline_of(model: Any) -> Pipeline | None:
@@ -624,6 +672,7 @@ def _ensemble(
                 seed=seed,
                 inner=inner,
                 order=order,
+                weigh=False,  # probabilities are averaged
             ),
         )
         for one in _members(learner.task, *shape)

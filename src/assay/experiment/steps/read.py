@@ -9,10 +9,13 @@ from typing import Any
 from assay.errors import DataError, ParameterError
 from assay.experiment.events import StepBegan
 from assay.experiment.options import Options, config_text
+from assay.experiment.panel import weighs_classes
 from assay.experiment.plan import Plan, infer_task, is_rare, labels_of, learners_of, metrics_for, rare_note
 from assay.experiment.protocol import refuse_protocol
 from assay.experiment.state import Asked, Context, StudyState
 from assay.experiment.table.question import read_parts
+from assay.experiment.wording import called
+from assay.metrics import get_metric
 
 __all__ = ["read"]
 
@@ -39,6 +42,7 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
         raise DataError(what, remedy=remedy, option=("task", "classification"))
     primary, also = metrics_for(task, y, options.metric)
     labels, rare = None, task == "classification" and is_rare(y)
+    weighed = weighs_classes(get_metric(primary))  # calibrating would undo what class weights are for
     if options.cost is not None or options.rate is not None:
         if task == "regression":
             raise ParameterError("cost and rate are for classes, not for numbers", remedy="leave them out")
@@ -47,6 +51,9 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
             primary, also = "risk", (primary, *also)
     elif rare and options.metric is None:
         notes = [*notes, rare_note(y, primary)]
+    elif weighed:
+        told = f"{called(primary, short=True)} does not count every row alike"
+        notes = [*notes, f"{told}, so class weights are part of the inner search of each learner that takes them"]
     plan = Plan(
         target=target,
         task=task,
@@ -57,7 +64,7 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
         gaps=dict(table.gaps),
         drop=tuple(dict.fromkeys(options.drop)),
         labels=labels,
-        calibrate=True if rare else None,
+        calibrate=True if rare and not (weighed and labels is None) else None,
         source=str(source) if isinstance(source, str | Path) else "frame",
         **{name: getattr(options, name) for name in Plan.asked()},
     )
