@@ -67,6 +67,7 @@ class Learner:
     | sized     | settings that follow from the number of rows and their order: "", "group" or "time"              |
     | members   | for an ensemble: learner -> whether its space is searched                                        |
     | readable  | whether its model can be written down and followed: a line, a discriminant, one tree             |
+    | few       | rows up to which the quick panel has it as well                                                  |
     """
 
     name: str
@@ -86,6 +87,7 @@ class Learner:
     readable: bool = False
     sized: Callable[[int, str], Mapping[str, Any]] = lambda n, order: {}
     members: Mapping[str, bool] = field(default_factory=dict)
+    few: int = 0
 
     @property
     def candidates(self) -> int:
@@ -107,7 +109,7 @@ class Learner:
         """The estimator as one would write it.
 
         >>> next(one for one in learners("regression") if one.name == "lasso").call
-        "LassoCV(cv=10, rule='1se')"
+        'LassoCV(cv=10)'
         """
         inside = ", ".join(f"{name}={value!r}" for name, value in sorted(self.settings.items()))
         return f"{type(self.make(0)).__name__}({inside})"
@@ -259,8 +261,8 @@ _REGRESSION = (
     Learner(
         "lasso",
         "regression",
-        "lasso, penalty chosen by cross-validation (one-standard-error rule)",
-        _lazy("assay.linear", "LassoCV", rule="1se", cv=10),
+        "lasso, penalty chosen by cross-validation",
+        _lazy("assay.linear", "LassoCV", cv=10),
         20,
         _ALL,
         lambda n, p: 6.0 * n * p * p,
@@ -310,6 +312,7 @@ _REGRESSION = (
         _machine,
         {"C": [0.1, 1.0, 10.0, 100.0], "gamma": [0.01, "scale"]},
         (("C", "low"),),
+        few=FEW_ROWS,
     ),
 )
 
@@ -362,8 +365,8 @@ _CLASSIFICATION = (
     Learner(
         "sparse logistic",
         "classification",
-        "lasso-penalised logistic regression, penalty chosen by cross-validation (one-standard-error rule)",
-        _lazy("assay.linear", "LogisticRegressionCV", rule="1se", alphas=50),
+        "lasso-penalised logistic regression, penalty chosen by cross-validation",
+        _lazy("assay.linear", "LogisticRegressionCV", alphas=50),
         22,
         _MORE,
         lambda n, p: 600.0 * n * p,
@@ -402,6 +405,7 @@ _CLASSIFICATION = (
         65,
         _MORE,
         lambda n, p: 30 * _machine(n, p),
+        few=FEW_ROWS,
     ),
 )
 
@@ -448,7 +452,7 @@ def learners(task: str | None = None) -> list[Learner]:
     return [learner for learner in every if task is None or learner.task == task]
 
 
-def panel(task: str, name: str = "quick", chosen: Sequence[str] = ()) -> list[Learner]:
+def panel(task: str, name: str = "quick", chosen: Sequence[str] = (), rows: int | None = None) -> list[Learner]:
     """The learners of a panel, or the chosen ones; the baseline is always among them, and first.
 
     | parameter | default | range                                | meaning                                    |
@@ -456,9 +460,12 @@ def panel(task: str, name: str = "quick", chosen: Sequence[str] = ()) -> list[Le
     | task      |         | "regression", "classification"       | what is predicted                          |
     | name      | "quick" | "quick", "standard", "thorough"      | which panel                                |
     | chosen    | ()      | names, or module:Class of your own   | these learners instead of a panel          |
+    | rows      | None    | a whole number                       | of the table: with few, quick has more     |
 
     >>> [learner.name for learner in panel("regression", chosen=["ridge"])]
     ['baseline', 'ridge']
+    >>> [len(panel("classification", rows=rows)) for rows in (500, 5_000)]
+    [7, 6]
     """
     if task not in TASKS:
         raise ParameterError(f"unknown task {task!r}", remedy=f"choose one of {', '.join(TASKS)}")
@@ -466,7 +473,8 @@ def panel(task: str, name: str = "quick", chosen: Sequence[str] = ()) -> list[Le
         raise ParameterError(f"unknown panel {name!r}", remedy=f"choose one of {', '.join(PANELS)}")
     every = {learner.name: learner for learner in learners(task)}
     if not chosen:
-        return [learner for learner in every.values() if name in learner.panels]
+        small = rows if name == PANELS[0] and rows is not None else FEW_ROWS + 1
+        return [one for one in every.values() if name in one.panels or small <= one.few]
     wanted = [every[BASELINE]]
     for one in chosen:
         if ":" in one:
@@ -615,7 +623,7 @@ def assemble(
         n_candidates=allowed if few else None,
         cv="oob" if bagged else _inner(inner, order),
         metric=metric,
-        simplicity=simple,
+        simplicity=simple or None,
         random_state=seed,
     )
 

@@ -58,7 +58,7 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
         target=target,
         task=task,
         kinds=dict(table.kinds),
-        learners=learners_of(task, options.panel, tuple(options.learners)),
+        learners=learners_of(task, options.panel, tuple(options.learners), len(table.frame)),
         metric=primary,
         also=also,
         gaps=dict(table.gaps),
