@@ -11,11 +11,13 @@ from assay.evaluation.conformal_results import Coverage, PredictionIntervals, Pr
 from assay.evaluation.curves import learning_curve, validation_curve
 from assay.evaluation.dependence import Dependence, partial_dependence
 from assay.evaluation.ensemble import Ensemble
-from assay.evaluation.importance import Importance, permutation_importance
+from assay.evaluation.importance import Importance, permutation_importance, pool_importance
 from assay.evaluation.optimism import BootstrapError, bootstrap_error
 from assay.evaluation.score_curves import LearningCurve, ValidationCurve
 from assay.evaluation.search import Search, SearchCV, search
 from assay.evaluation.select import Selection, select
+from assay.evaluation.shapley import ShapleyValues, shapley_values
+from assay.evaluation.subgroups import Slices, Subgroups, slices, subgroups
 from assay.evaluation.threshold import ThresholdClassifier
 from assay.evaluation.validate import Validation, cross_validate
 
@@ -36,6 +38,9 @@ __all__ = [
     "Search",
     "SearchCV",
     "Selection",
+    "ShapleyValues",
+    "Slices",
+    "Subgroups",
     "ThresholdClassifier",
     "Validation",
     "ValidationCurve",
@@ -49,7 +54,11 @@ __all__ = [
     "learning_curve",
     "partial_dependence",
     "permutation_importance",
+    "pool_importance",
     "search",
     "select",
+    "shapley_values",
+    "slices",
+    "subgroups",
     "validation_curve",
 ]

@@ -50,7 +50,7 @@ from assay.numerics.seeds import seed_sequence
 from assay.numerics.threads import workers
 from assay.resampling import corrected_variance_factor, scheme_of, splits_of, take
 
-__all__ = ["Importance", "permutation_importance"]
+__all__ = ["Importance", "permutation_importance", "pool_importance"]
 
 Array = np.ndarray
 SWAPPED = "when the column is taken from another row"
@@ -251,3 +251,51 @@ def _result(
     lower, upper = t_limits(mean, error, df, level)
     figures = (freeze(mean), freeze(error), freeze(lower), freeze(upper))
     return Importance(tuple(label for label, _ in parts), *figures, level, freeze(draws), **facts)
+
+
+def pool_importance(found: Sequence[Importance]) -> Importance:
+    """Importances of several fitted models, each on rows of its own, as one figure over all rows.
+
+        I = sum_k n_k I_k / n,    se^2 = sum_k (n_k / n)^2 se_k^2,    n = sum_k n_k
+
+    | parameter | range            | meaning                                                                     |
+    |-----------|------------------|-----------------------------------------------------------------------------|
+    | found     | one or more      | of the same columns and metric, on disjoint rows that their models had not seen |
+
+    The models are taken as given: the estimand is the mean importance of these models on new rows.
+
+    >>> from sklearn.linear_model import LinearRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 2))
+    >>> y = 2 * X[:, 0] + rng.normal(size=400)
+    >>> halves = (slice(0, 200), slice(200, 400)), (slice(200, 400), slice(0, 200))
+    >>> parts = [
+    ...     permutation_importance(LinearRegression().fit(X[a], y[a]), X[b], y[b]) for a, b in halves
+    ... ]
+    >>> pool_importance(parts).n
+    400
+    """
+    first = found[0]
+    if len(found) == 1:
+        return first
+    if any(one.names != first.names or one.metric != first.metric for one in found):
+        what = "importances of different columns or metrics cannot be pooled"
+        raise ParameterError(what, remedy="measure the same columns by the same metric")
+    n = np.array([one.n for one in found], dtype=float)
+    share = n / n.sum()
+    mean = share @ np.array([one.importance for one in found])
+    error = np.sqrt(share**2 @ np.array([one.std_error for one in found]) ** 2)
+    # Halves of the intervals add as the errors do: each keeps its own t, so the pooled limits are no shorter than due.
+    half = np.sqrt(share**2 @ np.array([one.upper - one.importance for one in found]) ** 2)
+    return replace(
+        first,
+        importance=freeze(mean),
+        std_error=freeze(error),
+        lower=freeze(mean - half),
+        upper=freeze(mean + half),
+        draws=freeze(np.column_stack([one.draws for one in found])),
+        baseline=float(share @ np.array([one.baseline for one in found])),
+        n=int(n.sum()),
+        method=f"{first.method}, pooled over {len(found)} models",
+        estimand=f"{first.estimand}, the mean of {len(found)} models",
+    )

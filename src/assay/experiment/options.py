@@ -84,13 +84,13 @@ def _option(default: Any, help: str, heading: str, metavar: str | None = None, *
 
 
 def share(text: str) -> float | str:
-    """The share of test rows, or "auto"."""
-    if text == "auto":
+    """The share of test rows, "auto" or "none"."""
+    if text in ("auto", "none"):
         return text
     try:
         return float(text)
     except ValueError:
-        remedy = "pass a fraction such as 0.25, or auto"
+        remedy = "pass a fraction such as 0.25, none, or auto"
         raise ParameterError(f"--test-size {text!r} is not a number", remedy=remedy) from None
 
 
@@ -273,7 +273,12 @@ class Options:
         "max-t", f"Correction for many pairs: {', '.join(CORRECTIONS)}.", JUDGING, "NAME", choices=CORRECTIONS
     )
     test_size: float | str = _option(
-        "auto", "Fraction of rows in the test set, or auto.", TEST, "SHARE", range='"auto", (0, 1)', parse=share
+        "auto",
+        "Fraction of rows in the test set, none (outer folds give the figure instead), or auto.",
+        TEST,
+        "SHARE",
+        range='"auto", "none", (0, 1)',
+        parse=share,
     )
     margin: float | None = _option(
         None,
@@ -316,6 +321,12 @@ class Options:
     )
     out: str | Path | None = _option(
         None, "Directory for the report and the model (default: out/ID).", OUTPUT, "DIR", range="a directory"
+    )
+    unit: str | None = _option(
+        None, 'Unit of the target in the report, such as "$" or kg.', OUTPUT, "UNIT", range="text"
+    )
+    by: Sequence[str] = _option(
+        (), "Report the error in the subgroups of this column.", OUTPUT, "COL", range="columns", many=True
     )
     trust: Sequence[str] = _option(
         (),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from assay.metrics.tails import loss_words
 
 __all__ = [
     "MEANING",
+    "amount",
     "apart",
     "called",
     "figure",
@@ -21,6 +23,7 @@ __all__ = [
     "roughly",
     "tail_notes",
     "threshold",
+    "with_unit",
 ]
 
 CALLED = {
@@ -92,6 +95,37 @@ def figure(metric: str, value: Any, lower: Any = math.nan, upper: Any = math.nan
     if _absent(value):
         return ""
     return numbers.figure(value, lower, upper, percent=metric in PERCENT)
+
+
+IN_UNITS = frozenset(["rmse", "mae", "median_absolute_error", "p90_absolute_error"])
+"""Metrics whose figures have the unit of the target."""
+
+
+def with_unit(text: str, unit: str | None) -> str:
+    """A number in print with its unit: a sign of a currency in front, anything else behind.
+
+    >>> with_unit("2,900", "$"), with_unit("-3", "€"), with_unit("12.5", "kg"), with_unit("7", None)
+    ('$2,900', '-€3', '12.5 kg', '7')
+    """
+    if not unit or not text:
+        return text
+    if len(unit) == 1 and unicodedata.category(unit) == "Sc":
+        return f"-{unit}{text[1:]}" if text.startswith("-") else f"{unit}{text}"
+    return f"{text}{'' if unit == '%' else ' '}{unit}"
+
+
+def amount(
+    metric: str, value: Any, lower: Any = math.nan, upper: Any = math.nan, unit: str | None = None
+) -> tuple[str, str]:
+    """A figure and its interval in words, with the unit where the metric has that of the target.
+
+    >>> amount("rmse", 316.72, 253.8, 395.1, "$"), amount("error", 0.0421, 0.02, 0.085, "$")
+    (('$317', '$254 to $395'), ('4.2%', '2.0% to 8.5%'))
+    """
+    unit = unit if metric in IN_UNITS else None
+    ends = limits(metric, lower, upper).split(" to ")
+    between = " to ".join(with_unit(one, unit) for one in ends) if len(ends) == 2 else ""
+    return with_unit(figure(metric, value, lower, upper), unit), between
 
 
 def limits(metric: str, low: Any, high: Any) -> str:

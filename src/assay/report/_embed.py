@@ -29,7 +29,7 @@ from assay.errors import ReportWarning
 from assay.experiment.table.spreadsheet import csv_text
 from assay.numbers import fmt
 from assay.report.draw import draw
-from assay.report.draw_experiment import PLAIN, safe
+from assay.report.draw_experiment import PLAIN
 from assay.report.picture import INK, STYLE
 
 __all__ = [
@@ -64,11 +64,17 @@ class View:
     rows: tuple[tuple[str, ...], ...]
     numbers: frozenset[int] = frozenset()
     marked: frozenset[int] = frozenset()
+    shades: tuple[tuple[float, ...], ...] = ()
+    """By row and column after the first: how dark a cell is, from 0 to 1; empty for a plain table."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of a section: a heading, sentences, a picture, a table; or the sentence that says why there is none."""
+    """A piece of a section: a heading, sentences, a picture, a table; or the sentence that says why there is none.
+
+    A `folded` part shows its table or listing on a click: it repeats a picture, or is for the record. On paper it is
+    left out, unless it is one `for_record`. A `wide` part takes the whole width of the page, others half of it.
+    """
 
     title: str = ""
     words: tuple[str, ...] = ()
@@ -79,6 +85,9 @@ class Part:
     failed: str = ""
     """Why the part could not be made, and nothing else is there."""
     checks: tuple[Any, ...] = ()
+    folded: bool = False
+    for_record: bool = False
+    wide: bool = False
 
 
 def attempt(title: str, make: Callable[[], Part | None]) -> list[Part]:
@@ -121,7 +130,6 @@ def picture(
             draw(result, ax=axes)
         else:
             paint(axes)
-        safe(figure)
         if not paper:
             figure.patch.set_alpha(0.0)
             for one in figure.axes:
@@ -195,12 +203,19 @@ def percent(value: float) -> str:
     return f"{fmt(100 * value, 2 if value < 0.1 else 3)}%"
 
 
-def table_of(caption: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], marked: Iterable[int] = ()) -> View:
+def table_of(
+    caption: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    marked: Iterable[int] = (),
+    shades: Sequence[Sequence[float]] = (),
+) -> View:
     """A table from any cells; columns that hold numbers only are set to the right."""
     cells = [tuple(row) for row in rows]
     numbers = frozenset(j for j in range(len(columns)) if cells and all(_numeric(row[j]) for row in cells))
     shown = tuple(tuple(say(value) for value in row) for row in cells)
-    return View(caption, tuple(columns), shown, numbers, frozenset(marked))
+    dark = tuple(tuple(round(float(one), 3) for one in row) for row in shades)
+    return View(caption, tuple(columns), shown, numbers, frozenset(marked), dark)
 
 
 def _numeric(value: Any) -> bool:

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from assay.evaluation import Dependence, Importance, partial_dependence, permutation_importance
+from assay.evaluation import Dependence, Importance, partial_dependence, permutation_importance, pool_importance
 from assay.evaluation.learner import fit_rows
 from assay.experiment.panel import pipeline_of
 from assay.experiment.protocol import number_of_splits
+from assay.numbers import fmt, with_limits
 from assay.report._embed import Part, picture, table_of
 from assay.report.draw import draw
 from assay.report.draw_experiment import plain
@@ -34,12 +36,18 @@ LEADING = 4
 POINTS = 16
 SEEN = 20
 """Fewer rows on either side say nothing about importances."""
+PARTS = 3
+"""How many parts of the rows are held out in turn for importances."""
 REFITS = 1e9
-"""Multiply-adds that a refit for importances may cost; above it the training rows themselves are used."""
+"""Multiply-adds that each of these refits may cost; above it one refit must do."""
+BARS = 20
+"""How many columns are drawn; the table has all."""
 ASKED, CELLS = 60_000, 20_000_000
 """Rows, and cells, that may be predicted for importances."""
 SHOWN = 3
 """How many classes are drawn."""
+LETTERS = 36
+"""How many letters of categories stand side by side under a picture."""
 
 
 def columns_of(study: Study) -> list[str]:
@@ -56,19 +64,7 @@ def importance(study: Study, kept: list[Importance]) -> Part | None:
     plan, names, all_names = study.plan, _screened(study), columns_of(study)
     if not names:
         return None
-    model, rows, where = _judged(study, _rows_asked(study, len(names)))
-    X, y = study.data.rows.X[plan.features].iloc[rows], study.data.rows.y[rows]
-    found = permutation_importance(
-        model,
-        X,
-        y,
-        metric=plan.metric,
-        columns=names,
-        n_repeats=REPEATS,
-        level=plan.level,
-        random_state=plan.seed,
-        n_jobs=study.n_jobs,
-    )
+    found, where = _measured(study, names)
     kept.append(found)
     words = [
         f"How much worse {plan.metric} gets when the values of one column are shuffled, {where} "
@@ -81,55 +77,83 @@ def importance(study: Study, kept: list[Importance]) -> Part | None:
     view = table_of(
         f"Permutation importance, {100 * plan.level:g}% interval for each column alone ({found.method})",
         ("column", "importance", "lower", "upper"),
-        [(name, *row) for name, row in zip(best, figures, strict=True)],
+        [(name, *with_limits(*row)) for name, row in zip(best, figures, strict=True)],
     )
-    short = tuple(plain(name) for name in found.names)
-    drawn = replace(found, names=short, model=plain(study.select().name, 40))
-    size = (7.0, 1.5 + 0.26 * min(30, len(names)))
-    image = picture(drawn, size, f"Importance of columns; the most important is {plain(best[0])}")
-    return Part("Column importance", tuple(words), image, "Permutation importance with intervals.", view)
+    shown = found.order[:BARS]
+    size = (6.4, 1.3 + 0.26 * shown.size)
+    image = picture(_drawn(study, found, shown), size, f"Importance of columns; the most important is {plain(best[0])}")
+    caption = "Permutation importance with intervals."
+    if shown.size < len(names):
+        caption += f" The {shown.size} most important columns; the table has all."
+    return Part("Column importance", tuple(words), image, caption, view, folded=True)
 
 
-def _judged(study: Study, asked: int) -> tuple[Any, Array, str]:
-    """The model that is asked, the rows it is asked about, and what that means.
+def _drawn(study: Study, found: Importance, shown: Array) -> Importance:
+    """The leading columns under short names."""
+    parts = {name: getattr(found, name)[shown] for name in ("importance", "std_error", "lower", "upper", "draws")}
+    names = tuple(plain(found.names[j]) for j in shown)
+    return replace(found, names=names, model=plain(study.select().name, 40), **parts)
 
-    Where one more fit is cheap, the pipeline is refitted without a third of the rows and judged on them; otherwise the
-    model itself is judged on rows it has seen.
+
+def _measured(study: Study, names: list[str]) -> tuple[Importance, str]:
+    """Importances on rows that were held out of refits of the same pipeline, never on rows a model has seen.
+
+    The study's own folds are dealt to three parts, and each part is judged by a refit without it, so that all training
+    rows take part. Where a fit is dear one refit must do.
     """
-    data, seed = study.data, study.plan.seed
-    learner = next(one for one in data.learners if one.name == study.select().name)
-    cheap = ":" not in learner.name and float(learner.cost(data.rows.n, len(study.plan.features))) <= REFITS
-    parted = _third(study) if cheap else None
-    if parted is None:
-        rows = _some(data.rows.n, asked, seed)
-        return (
-            study.model,
-            rows,
-            f"on {len(rows)} training rows. The model was fitted to them, so this shows what it relies on, "
-            "which is not always what improves predictions of new rows.",
-        )
-    inside, outside = parted
-    rows = outside[_some(len(outside), asked, seed)]
-    model = fit_rows(study.model, data.rows, inside)
-    return model, rows, f"on {len(rows)} training rows that were left out of a refit of the same pipeline."
-
-
-def _third(study: Study) -> tuple[Array, Array] | None:
-    """Training rows parted by the study's own folds, so that groups and the order of time are kept."""
     data, plan = study.data, study.plan
-    if plan.time is not None:
-        inside, outside = (np.asarray(part) for part in data.splits[-1])
+    learner = next(one for one in data.learners if one.name == study.select().name)
+    parts = _parts_of(study)
+    if ":" in learner.name or float(learner.cost(data.rows.n, len(plan.features))) > REFITS:
+        parts = parts[-1:]
+    asked = _rows_asked(study, len(names))
+    found = []
+    for k, (inside, outside) in enumerate(parts):
+        rows = outside[_some(outside.size, max(50, asked // len(parts)), plan.seed + k)]
+        found.append(
+            permutation_importance(
+                fit_rows(study.model, data.rows, inside),
+                data.rows.X[plan.features].iloc[rows],
+                data.rows.y[rows],
+                metric=plan.metric if plan.metric != "risk" else plan.measure("risk"),
+                columns=names,
+                n_repeats=REPEATS,
+                level=plan.level,
+                random_state=plan.seed,
+                n_jobs=study.n_jobs,
+            )
+        )
+    pooled = pool_importance(found)
+    refits = "a refit" if len(found) == 1 else f"{len(found)} refits"
+    return pooled, f"on {pooled.n:,} training rows that were left out of {refits} of the same pipeline."
+
+
+def _parts_of(study: Study) -> list[tuple[Array, Array]]:
+    """Rows to fit and rows to judge, by the study's own folds, so that groups and the order of time are kept.
+
+    Parts in which a class is missing, or that are too small, are left out; if nothing is left, the first fold is taken.
+    """
+    data, plan = study.data, study.plan
+    splits = [(np.asarray(train), np.asarray(test)) for train, test in data.splits]
+    once = 2 if plan.cv == "5x2" else max(1, number_of_splits(plan, data.rows.n) // plan.repeats)
+    if plan.time is not None or plan.cv == "holdout" or once < 2:
+        parts = splits[-1:]
     else:
-        once = number_of_splits(plan, data.rows.n) // plan.repeats if plan.cv != "5x2" else 2
-        folds = data.splits[: max(1, round(once / 3))]
-        outside = np.unique(np.concatenate([test for _, test in folds]))
-        inside = np.setdiff1d(np.arange(data.rows.n), outside)
-    if outside.size < SEEN or inside.size < SEEN:
-        return None
-    classes = data.rows.classes
-    if classes is not None and min(np.unique(data.rows.y[part]).size for part in (inside, outside)) < classes.size:
-        return None
-    return inside, outside
+        deals = np.array_split(np.arange(once), min(PARTS, once))
+        held = [np.unique(np.concatenate([splits[k][1] for k in deal])) for deal in deals]
+        parts = [(np.setdiff1d(np.arange(data.rows.n), outside), outside) for outside in held]
+    good = [pair for pair in parts if _usable(study, *pair)]
+    return good or [next((pair for pair in splits if _usable(study, *pair)), splits[-1])]
+
+
+def _usable(study: Study, inside: Array, outside: Array) -> bool:
+    """Whether both sides are large enough and have every class."""
+    data = study.data
+    if min(inside.size, outside.size) < SEEN:
+        return False
+    if data.rows.classes is None:
+        return True
+    return min(np.unique(data.rows.y[part]).size for part in (inside, outside)) == data.rows.classes.size
 
 
 def _screened(study: Study) -> list[str]:
@@ -186,11 +210,12 @@ def _rows_asked(study: Study, columns: int) -> int:
 # Partial dependence.
 
 
-def dependence(study: Study, names: list[str]) -> Part | None:
-    """How the average prediction moves with the first of these columns that move it."""
+def dependence(study: Study, names: list[str], kept: list[Dependence]) -> Part | None:
+    """How the average prediction moves with the first of these columns that move it; the curves go to `kept`."""
     found = _moving(study, names)
     if not found:
         return None
+    kept += found
     wide = min(2, len(found))
     tall = (len(found) + wide - 1) // wide
     classes = _liveliest(found)
@@ -201,14 +226,14 @@ def dependence(study: Study, names: list[str]) -> Part | None:
         for axes, one in zip(flat, drawn, strict=False):
             draw(one, ax=axes)
             axes.set_title("")
-            legend = axes.get_legend()
-            if legend is not None and axes is not flat[0]:
-                legend.remove()
+            _calm(axes, one)
         for spare in flat[len(drawn) :]:
             spare.set_visible(False)
+        handles, labels = flat[0].get_legend_handles_labels()
+        flat[0].figure.legend(handles, labels, loc="outside upper left", ncols=min(3, len(labels)))
 
     alt = f"Average prediction against {', '.join(one.columns[0] for one in drawn)}"
-    image = picture(None, (4.2 * wide, 3.3 * tall), alt, panels=(tall, wide), paint=paint)
+    image = picture(None, (3.6 * wide, 0.5 + 2.6 * tall), alt, panels=(tall, wide), paint=paint)
     words: tuple[str, ...] = (
         f"The average prediction when a column is set to each value in {max(one.n for one in found)} training rows, "
         "with the other columns unchanged. The band is pointwise and treats the model as fixed.",
@@ -221,11 +246,28 @@ def dependence(study: Study, names: list[str]) -> Part | None:
         for k in classes
     ]
     view = table_of("Range of these curves", ("column", "of", "smallest average", "largest average"), rows)
-    return Part("Partial dependence", words, image, "Average prediction against the most important columns.", view)
+    caption = "Average prediction against the most important columns."
+    return Part("Partial dependence", words, image, caption, view, folded=True)
+
+
+def _calm(axes: Any, result: Dependence) -> None:
+    """No legend over a curve, few ticks, and names of categories turned where they would touch."""
+    legend = axes.get_legend()
+    if legend is not None:
+        legend.remove()
+    axes.yaxis.set_major_locator(MaxNLocator(5))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: fmt(value)))
+    if result.categorical[0]:
+        names = [str(name) for name in result.grids[0]]
+        if sum(len(name) + 2 for name in names) > LETTERS:
+            axes.set_xticks(np.arange(len(names)), names, rotation=45, ha="right")
+        return
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: fmt(value)))
 
 
 def _moving(study: Study, names: list[str]) -> list[Dependence]:
-    """Curves of the first columns that move the predictions at all; the refit may have leaned on others."""
+    """Curves of the first columns that move the predictions at all; the refits may have leaned on others."""
     kinds, frame = study.plan.kinds, study.data.rows.X[study.plan.features]
     found: list[Dependence] = []
     for name in [name for name in names if kinds[name] in ("number", "category")][: 2 * LEADING]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import clone
 from sklearn.tree import export_text, plot_tree
 from threadpoolctl import threadpool_limits
 
-from assay.evaluation import Importance
+from assay.evaluation import Dependence, Importance
 from assay.experiment.panel import BASELINE, pipeline_of
 from assay.report._embed import Part, attempt, picture, table_of
 from assay.report._inspection_section import dependence, importance
@@ -22,57 +23,81 @@ from assay.trees.tree import Tree
 if TYPE_CHECKING:
     from assay.experiment.study import Study
 
-__all__ = ["learned"]
+__all__ = ["Learned", "learned"]
 
+Array = np.ndarray
 COEFFICIENTS = 25
 """How many coefficients are drawn; the table holds more."""
 ROWS = 100
 """How many rows a table of coefficients has at most."""
+WIDE = 300
+"""Wider models are not fitted again for their covariance matrix."""
+FEW = 12
+"""Longer tables of coefficients are folded."""
 LEAVES, DRAWN = 64, 12
 """Leaves of another package's tree above which it is not drawn; leaves drawn of ours."""
 
 
-def learned(study: Study) -> list[Part]:
-    """All parts of the section; a part that fails becomes a sentence."""
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """What the model learned: the parts of the section, and the results behind them that the first page names."""
+
+    parts: list[Part]
+    importance: Importance | None = None
+    curves: list[Dependence] = field(default_factory=list)
+
+
+def learned(study: Study) -> Learned:
+    """The section on the selected model; a part that fails becomes a sentence."""
     if study.select().name == BASELINE:
-        return [Part(words=("The selected model is the baseline: it uses no columns and always predicts the same.",))]
+        words = ("The selected model is the baseline: it uses no columns and always predicts the same.",)
+        return Learned([Part(words=words)])
     # Hundreds of small predictions: threads of other packages would spend longer waiting for each other than working.
     with threadpool_limits(limits=1, user_api="openmp"):
-        return _parts(study)
+        return _learned(study)
 
 
-def _parts(study: Study) -> list[Part]:
-    parts = attempt("Coefficients", lambda: _coefficients(study))
-    parts += attempt("The tree", lambda: _tree(study))
+def _learned(study: Study) -> Learned:
     found: list[Importance] = []
-    parts += attempt("Column importance", lambda: importance(study, found))
+    curves: list[Dependence] = []
+    parts = attempt("Column importance", lambda: importance(study, found))
     if found:  # without importances nothing says which columns lead
         names = [found[0].names[j] for j in found[0].order]
-        parts += attempt("Partial dependence", lambda: dependence(study, names))
-    return parts or [Part(words=("This model has no coefficients or trees to show.",))]
+        parts += attempt("Partial dependence", lambda: dependence(study, names, curves))
+    parts += attempt("Coefficients", lambda: _coefficients(study))
+    parts += attempt("The tree", lambda: _tree(study))
+    parts = parts or [Part(words=("This model has no coefficients or trees to show.",))]
+    return Learned(parts, found[0] if found else None, curves)
 
 
 # Coefficients.
 
 
 def _coefficients(study: Study) -> Part | None:
+    """Coefficients in the units of the original columns, with the model's own intervals where it has them."""
     pipe = pipeline_of(study.model)
     if pipe is None:
         return _weights(study.model)
     model, columns = pipe.named_steps["model"], pipe.named_steps["columns"]
-    names = [str(name) for name in columns.get_feature_names_out()]
-    scaled = (
-        ("Numeric columns were scaled: a coefficient is the effect of one standard deviation.",)
-        if columns.scale
-        else ()
-    )
-    summary = _summary(model, names, study.plan.level)
-    if summary is not None and {"estimate", "lower", "upper"} <= set(summary.table.columns):
-        return _with_intervals(summary, scaled, study.plan.level)
     if not hasattr(model, "coef_"):
         return None
-    table = _bare(model, names)
-    words = (*scaled, "No intervals are given: none are valid after the penalty or the search.")
+    names = [str(name) for name in columns.get_feature_names_out()]
+    unit = columns.divisors
+    words = ("A coefficient is the effect of one unit of its column, all others unchanged.",)
+    if getattr(model, "inference", True) is False and len(model.coef_) == 1 and len(names) <= WIDE:
+        model = _with_inference(study, pipe, model)
+        words += ("The penalty pulls coefficients towards 0; the intervals are around these shrunken values.",)
+    summary = _summary(model, names, study.plan.level)
+    if summary is not None and {"estimate", "lower", "upper"} <= set(summary.table.columns):
+        ends = summary.table[["lower", "upper"]].drop(index="intercept", errors="ignore").to_numpy(dtype=float)
+        if np.isfinite(ends).any():
+            return _with_intervals(_rescaled(summary, unit), words, study.plan.level)
+    return _without_intervals(_bare(model, names).div(pd.Series(unit, index=names), axis=0), words[:1])
+
+
+def _without_intervals(table: pd.DataFrame, words: tuple[str, ...]) -> Part:
+    """The coefficients of a model after a search or a penalty that leaves no valid interval."""
+    words = (*words, "No intervals are given: none are valid after the penalty or the search.")
     zero = int((table == 0).all(axis=1).sum())
     used = (f"{len(table) - zero} of {len(table)} are not zero.",) if zero else ()
     order = table.abs().max(axis=1).sort_values(ascending=False, kind="stable").index
@@ -82,7 +107,22 @@ def _coefficients(study: Study) -> Part | None:
         ("column", *table.columns),
         [(name, *row) for name, row in zip(table.index[:ROWS], table.to_numpy()[:ROWS].tolist(), strict=True)],
     )
-    return Part("Coefficients", (*used, *words), view=view)
+    return Part("Coefficients", (*used, *words), view=view, folded=len(table) > FEW, wide=table.shape[1] > 3)
+
+
+def _with_inference(study: Study, pipe: Any, model: Any) -> Any:
+    """The same model, fitted to the same rows with its covariance matrix: the study itself does without for speed."""
+    X = pipe.named_steps["columns"].transform(study.data.rows.X[study.plan.features])
+    return clone(model).set_params(inference=True).fit(X, study.data.rows.y)
+
+
+def _rescaled(summary: Summary, unit: Array) -> Summary:
+    """The table with one unit of the original column in place of one standard deviation; no intercept, which moves."""
+    table = summary.table.drop(index="intercept", errors="ignore").copy()
+    for name in ("estimate", "std_error", "lower", "upper"):
+        if name in table:
+            table[name] = table[name].to_numpy(dtype=float) / unit
+    return replace(summary, table=table)
 
 
 def _summary(model: Any, names: list[str], level: float) -> Summary | None:
@@ -96,7 +136,7 @@ def _summary(model: Any, names: list[str], level: float) -> Summary | None:
     return replace(found, table=found.table.set_axis([*first, *names], axis=0))
 
 
-def _with_intervals(summary: Summary, scaled: tuple[str, ...], level: float) -> Part:
+def _with_intervals(summary: Summary, words: tuple[str, ...], level: float) -> Part:
     table = summary.table
     slopes = table.drop(index="intercept", errors="ignore")
     size = (slopes["estimate"] / slopes["std_error"]).abs() if "std_error" in slopes else slopes["estimate"].abs()
@@ -105,7 +145,7 @@ def _with_intervals(summary: Summary, scaled: tuple[str, ...], level: float) -> 
     drawn = shown.set_axis([plain(name) for name in shown.index], axis=0)
     drawn = drawn[np.isfinite(drawn[["estimate", "lower", "upper"]].to_numpy(dtype=float)).all(axis=1)]
     words = (
-        *scaled,
+        *words,
         f"The {100 * level:g}% intervals treat the model as given: they do not account for its selection.",
     )
     words += tuple(str(note) for note in summary.notes)

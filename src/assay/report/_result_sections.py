@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
 from assay.experiment.panel import BASELINE, pipeline_of
 from assay.experiment.test_set.against_baseline import BETTER, UNCLEAR, WORSE, BaselineTest
 from assay.experiment.wording import apart, called, figure, roughly, threshold
 from assay.numbers import with_limits
-from assay.report._embed import Part, attempt, failure, picture, say, sentence, table_of
-from assay.report.draw_experiment import pictures_of
+from assay.report._embed import Part, attempt, picture, say, sentence, table_of
 from assay.results import format_p
 
 if TYPE_CHECKING:
     from assay.experiment.study import Study
 
-__all__ = ["board_part", "comparisons_part", "limits", "selection_part", "test_parts"]
+__all__ = ["board_part", "comparisons_part", "selection_part", "test_parts"]
 
 PAIRS = 120
 """How many pairs are listed, and drawn."""
@@ -27,8 +24,6 @@ GROUPED = (
     "Groups are never split between folds, and the test compares folds, not rows: it remains valid where rows of a "
     "group are alike."
 )
-SIZES = {"confusion table": (4.6, 4.2)}
-"""Pictures of the test set that are not as wide as the others."""
 
 
 def board_part(study: Study, board: pd.DataFrame) -> Part:
@@ -62,9 +57,8 @@ def board_part(study: Study, board: pd.DataFrame) -> Part:
         rows,
         [names.index(chosen)],
     )
-    return Part(
-        "", words, image, "Estimates and intervals; the dashed line is the baseline, which uses no features.", view
-    )
+    caption = "Estimates and intervals; the dashed line is the baseline, which uses no features."
+    return Part("", words, image, caption, view, folded=True)
 
 
 def _three(metric: str, estimate: Any, lower: Any, upper: Any) -> tuple[str, str, str]:
@@ -111,7 +105,7 @@ def comparisons_part(study: Study) -> Part:
         ("first", "second", f"difference{unit}", "lower", "upper", "adjusted p", "verdict"),
         rows,
     )
-    return Part("", tuple(words), image, "Differences with simultaneous intervals.", view)
+    return Part("", tuple(words), image, "Differences with simultaneous intervals.", view, folded=True, wide=True)
 
 
 def selection_part(study: Study) -> Part:
@@ -144,7 +138,10 @@ def selection_part(study: Study) -> Part:
         zip(map(str, table.index), *cells.values(), strict=True),
         [list(table.index).index(chosen.name)],
     )
-    return Part("", tuple(words), view=view)
+    size = (7.2, 1.5 + 0.3 * min(30, len(table)))
+    image = picture(chosen, size, f"Standard errors of the learners; the best is {chosen.best}, selected {chosen.name}")
+    caption = "Selected against best: figures with one standard error, readable learners on top."
+    return Part("Selected against best", tuple(words), image, caption, view, folded=True)
 
 
 def _settings(study: Study) -> dict[str, Any]:
@@ -159,6 +156,7 @@ def _settings(study: Study) -> dict[str, Any]:
 
 
 def test_parts(study: Study) -> list[Part]:
+    """The figures that were planned, and the one test against the baseline; the test rows are not explored."""
     opened = study.opened
     if opened is None:
         words: tuple[str, ...] = (
@@ -176,15 +174,20 @@ def test_parts(study: Study) -> list[Part]:
             )
         return [Part(words=words)]
     parts = attempt("Figures", lambda: _figures(study))
-    if opened.look.beyond:
-        return parts
-    try:
-        shown = pictures_of(opened, study.plan.level)
-    except Exception as error:
-        return [*parts, failure("Pictures", f"{type(error).__name__}: {error}")]
-    for title, result in shown.items():
-        parts += attempt(title.capitalize(), partial(_test_picture, title, result))
+    if opened.against_baseline is not None:
+        parts += attempt("Against the baseline", lambda: _baseline_picture(study))
     return parts
+
+
+def _baseline_picture(study: Study) -> Part:
+    opened = study.opened
+    assert opened is not None
+    assert opened.against_baseline is not None
+    found = opened.against_baseline
+    image = picture(found, (5.4, 1.7), f"Difference from the baseline in {found.metric} on the test rows")
+    return Part(
+        "Against the baseline", (_compared(found),), image, "The difference and its interval; 0 is no difference."
+    )
 
 
 def _figures(study: Study) -> Part:
@@ -216,9 +219,7 @@ def _figures(study: Study) -> Part:
         "The main metric was fixed beforehand, and its interval has the stated confidence; the intervals of the others "
         "hold one at a time, not all at once. The baseline uses no features and was fitted to the same training rows."
     )
-    if opened.against_baseline is not None:
-        words.append(_compared(opened.against_baseline))
-    return Part("", tuple(words), view=view)
+    return Part("", tuple(words), view=view, wide=True)
 
 
 def _compared(found: BaselineTest) -> str:
@@ -234,70 +235,3 @@ def _compared(found: BaselineTest) -> str:
         f"{called(found.metric, short=True)} is {gap}, {100 * found.level:.4g}% interval {ends}, {claim} "
         f"({found.p_text}; {found.method}, n = {found.n:,})."
     )
-
-
-CAPTIONS = {
-    "predicted and observed": "Every dot is a test row; on the dashed line the prediction is exact.",
-    "residuals": "Residuals against predictions; the red line is the mean in bins.",
-    "confusion table": "Rows are true classes, columns are predicted classes; shades are shares of the true class.",
-    "ROC curve": "True against false positive rate over all thresholds; the band holds for the whole curve.",
-    "precision-recall curve": "Precision against recall; the band is pointwise.",
-    "calibration curve": "Observed against predicted shares in bins of equal width; the intervals hold simultaneously.",
-}
-
-
-def _test_picture(title: str, result: Any) -> Part:
-    size = SIZES.get(title, (5.2, 4.4))
-    if title == "confusion table":
-        side = float(np.clip(1.8 + 0.55 * len(result.labels), 3.2, 9.0))
-        size = (side + 0.6, side)
-    image = picture(result, size, f"{title.capitalize()} on the test rows", paper=title == "confusion table")
-    return Part(title[0].upper() + title[1:], picture=image, caption=CAPTIONS[title])
-
-
-def limits(study: Study) -> tuple[str, ...]:
-    """What the intervals cover, and what they do not."""
-    plan, opened = study.plan, study.opened
-    words = [
-        "All results are for rows like these: drawn from the same population and recorded in the same way. For other "
-        "places, times or people the scores may be worse, and nothing in this report can say by how much."
-    ]
-    if plan.time is not None:
-        words.append(
-            "The test rows are later than the training rows; the results hold for about that span of time ahead."
-        )
-    elif plan.group is None:
-        words.append(
-            "Rows are assumed to be independent. If some belong together (one person, one place, one day), declare "
-            "that column with --group: otherwise scores are too optimistic and intervals too narrow."
-        )
-    words.append(
-        "The leaderboard's intervals are for the average over training sets of this size, not for this one model; the "
-        "cross-validated score of the selected learner is slightly optimistic, because it was selected by that score."
-    )
-    if opened is None:
-        words.append("The test set has not been scored yet, so this report makes no claim about the final model.")
-    elif opened.release is not None:
-        words.append(
-            "This look at the test set was not planned. Its score is reported only in steps, and only if it beats the "
-            "best so far (The Ladder: Blum and Hardt, 2015). That limits what many looks can reveal about the same "
-            "rows, but there is no confidence interval."
-        )
-    else:
-        found = opened.intervals[opened.primary]
-        what = f"{study.n_test:,} rows" if plan.group is None else f"{found.n:,} groups ({study.n_test:,} rows)"
-        words.append(
-            f"The interval of {opened.primary} accounts for the random choice of {what} as test set, for this one "
-            "fitted model. It does not account for how another training set would have changed the model."
-        )
-        planned = "the one planned look" if plan.looks == 1 else f"the {plan.looks} planned looks together"
-        words.append(
-            f"Its confidence level holds for {planned}, with models fixed before the first look. To change a model "
-            "after seeing these scores, new test rows are needed."
-        )
-    words.append(
-        "Importances and partial dependence describe the model, not what would happen if a column were changed."
-    )
-    if any(learner.name in study.leaderboard.results and not learner.own for learner in study.data.learners):
-        words.append("Results of learners from other packages are as reproducible as those packages.")
-    return tuple(words)

@@ -13,6 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.text import Text
+from matplotlib.ticker import FuncFormatter
 
 from assay.experiment.outcome import Leaderboard, Opened
 from assay.experiment.panel import BASELINE
@@ -23,7 +24,7 @@ from assay.metrics.curves import calibration_curve, precision_recall_curve, roc_
 from assay.numbers import fmt
 from assay.report.picture import ACCENT, INK, MUTED, STYLE, WARM, canvas, draw, trend
 
-__all__ = ["PLAIN", "pictures_of", "plain", "safe"]
+__all__ = ["PLAIN", "PredictedAgainstTrue", "Residuals", "Target", "pictures_of", "plain", "safe"]
 
 DOTS = 1_200
 """How many test rows are drawn as dots; more is a blot."""
@@ -115,17 +116,37 @@ def _table(result: Table, ax: Axes | None = None) -> Axes:
 
 
 class PredictedAgainstTrue:
-    """Test targets beside their predictions, for a scatter."""
+    """Targets beside their predictions, for a scatter; `named` rows, the worst first, are numbered in it."""
 
-    def __init__(self, y: np.ndarray, predicted: np.ndarray) -> None:
-        self.n = int(y.size)
+    def __init__(
+        self, y: np.ndarray, predicted: np.ndarray, which: str = "test rows", named: np.ndarray | None = None
+    ) -> None:
+        self.n, self.which = int(y.size), which
+        self.named = np.empty(0, dtype=int) if named is None else named
         chosen = np.unique(np.linspace(0, self.n - 1, min(self.n, DOTS)).astype(int))
-        self.y, self.predicted = y[chosen], predicted[chosen]
+        self.chosen = np.union1d(chosen, self.named).astype(int)
+        self.y, self.predicted = y[self.chosen], predicted[self.chosen]
 
     @property
     def words(self) -> str:
         """How many rows are shown."""
-        return f"{self.n} test rows" if self.y.size == self.n else f"{self.y.size} of {self.n} test rows"
+        return f"{self.n:,} {self.which}" if self.y.size == self.n else f"{self.y.size:,} of {self.n:,} {self.which}"
+
+    def number(self, axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
+        """Number the named rows, on the side of the dot that is towards the middle of the picture."""
+        middle = (x.min() + x.max()) / 2
+        for k, at in enumerate(np.searchsorted(self.chosen, self.named), start=1):
+            right = x[at] <= middle
+            axes.annotate(
+                str(k),
+                (x[at], y[at]),
+                (4 if right else -4, 0),
+                textcoords="offset points",
+                ha="left" if right else "right",
+                va="center",
+                fontsize=8,
+                color=WARM,
+            )
 
 
 class Residuals(PredictedAgainstTrue):
@@ -140,8 +161,10 @@ def _fit(result: PredictedAgainstTrue, ax: Axes | None = None) -> Axes:
         ends = np.array([result.y, result.predicted])
         reach = [float(ends.min()), float(ends.max())]
         axes.plot(reach, reach, color=WARM, linewidth=1, linestyle="--", label="prediction = outcome")
+        result.number(axes, result.predicted, result.y)
         axes.set(xlabel=f"predicted ({result.words})", ylabel="observed", title="Predicted and observed")
-        axes.legend(loc="best")
+        _numbered(axes)
+        axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.1)
         return axes
 
 
@@ -154,7 +177,47 @@ def _residuals(result: Residuals, ax: Axes | None = None) -> Axes:
         axes.axhline(0.0, color=INK, linewidth=0.8)
         if np.ptp(result.predicted) > 0:
             trend(axes, result.predicted, missed)
+        result.number(axes, result.predicted, missed)
         axes.set(xlabel=f"predicted ({result.words})", ylabel="observed - predicted", title="Residuals")
+        _numbered(axes)
+        return axes
+
+
+def _numbered(axes: Axes) -> None:
+    """Ticks as numbers are written elsewhere: 26,000, and no power of ten beside the axis."""
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: fmt(value)))
+
+
+class Target:
+    """The target of the training rows: a histogram of numbers, or a bar for each class."""
+
+    def __init__(self, name: str, values: np.ndarray, unit: str | None = None) -> None:
+        self.name, self.values, self.unit = name, values, unit
+
+
+@draw.register
+def _target(result: Target, ax: Axes | None = None) -> Axes:
+    """Numbers in bins with their mean, the guess of the baseline; classes by their counts, the largest on top."""
+    with _plain_canvas(ax, (5.4, 3.4)) as axes:
+        values = result.values
+        if values.dtype.kind == "f":
+            axes.hist(values, bins=min(40, max(8, int(np.sqrt(values.size)))), color=ACCENT, alpha=0.6)
+            mean = float(values.mean())
+            axes.axvline(mean, color=WARM, linewidth=1.2, linestyle="--", label=f"mean {fmt(mean)}")
+            axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.1)
+            name = plain(result.name) + (f" ({result.unit})" if result.unit else "")
+            axes.set(xlabel=name, ylabel="training rows", title="The target")
+            _numbered(axes)
+            return axes
+        labels, counts = np.unique(values, return_counts=True)
+        order = np.argsort(counts, kind="stable")[-BARS:]
+        axes.barh(np.arange(order.size), counts[order], color=ACCENT, alpha=0.6, height=0.7)
+        shown = [f"{plain(labels[k], 20)}  {100 * counts[k] / values.size:.2g}%" for k in order]
+        axes.set_yticks(np.arange(order.size), shown)
+        axes.grid(visible=False, axis="y")
+        axes.set(xlabel=f"training rows, n = {values.size:,}", title="The target")
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: fmt(value)))
         return axes
 
 

@@ -1,38 +1,56 @@
 """A study as one HTML file: verdict, evidence, limits, and everything needed to repeat it.
 
-The file stands alone: no scripts, no fonts, no address it calls, and a policy inside that forbids browsers to try. It
-holds its numbers a second time as JSON and CSV. Sections are made one by one; one that fails is a sentence on the page.
-Cost: about fifteen small pictures and at most 60,000 predicted rows, a second or two.
+The first page answers four questions in plain words; evidence follows, and what is for the record folds away. The file
+stands alone: no fonts, no address it calls, no script but that of the print button, and a policy inside that forbids
+browsers to try. It holds its numbers a second time as JSON and CSV. Sections are made one by one; one that fails is a
+sentence on the page. Cost: about fifteen small pictures and at most 60,000 predicted rows, a second or two.
 """
 
 from __future__ import annotations
 
 import hashlib
+from base64 import b64encode
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from assay.experiment.checks import Check
-from assay.experiment.outcome import Opened
-from assay.experiment.panel import BASELINE
+from assay.experiment.model_card import limitations, model_card
 from assay.experiment.state import Context, StudyState
 from assay.experiment.storage.files import write_beside
 from assay.experiment.study import Study
-from assay.experiment.wording import apart, called, figure, released
-from assay.experiment.wording import limits as limits_of
+from assay.experiment.wording import called
 from assay.numbers import fmt
 from assay.report._about_checks import ABOUT
-from assay.report._embed import Part, attempt, csv_uri, json_block, percent, say, sentence, table_of
-from assay.report._model_section import learned
-from assay.report._result_sections import board_part, comparisons_part, limits, selection_part, test_parts
-from assay.report.draw_experiment import plain
-from assay.results import Interval
+from assay.report._embed import (
+    Part,
+    attempt,
+    csv_uri,
+    failure,
+    json_block,
+    percent,
+    picture,
+    say,
+    sentence,
+    table_of,
+)
+from assay.report._error_sections import error_parts, subgroup_parts
+from assay.report._first_page import Answer, how_far_off, what_drives_it, what_to_do, where_it_fails
+from assay.report._held_out import HeldOut
+from assay.report._model_section import Learned, learned
+from assay.report._outer_section import outer_part
+from assay.report._result_sections import board_part, comparisons_part, selection_part, test_parts
+from assay.report.draw_experiment import Target, plain
 
 __all__ = ["render", "report_state", "write_report"]
 
+SCRIPT = "const b=document.getElementById('print');b.hidden=false;b.addEventListener('click',()=>window.print());"
+"""The one script of the page, allowed by its hash: the print button, which stays hidden where scripts do not run."""
 LISTED = 500
 """How many columns of the table are listed."""
 
@@ -72,16 +90,20 @@ def render(study: Study) -> str:
     """
     told = study.summary()
     board = study.leaderboard.to_frame().reset_index()
+    held = HeldOut.of(study)
+    model = learned(study)
     sections = [
-        ("data", "Data", attempt("Columns", lambda: _columns(study))),
-        ("checks", "Checks", attempt("Checks", lambda: _checks(study))),
-        ("protocol", "Protocol, fixed beforehand", attempt("Protocol", lambda: _protocol(study, told))),
-        ("leaderboard", "Leaderboard", attempt("Leaderboard", lambda: board_part(study, board))),
+        ("leaderboard", "Leaderboard", _leaderboard(study, board)),
         ("comparisons", "Comparisons", attempt("Comparisons", lambda: comparisons_part(study))),
-        ("selection", "Selected learner", attempt("Selection", lambda: selection_part(study))),
-        ("model", "Selected model", learned(study)),
-        ("test", "Test set", test_parts(study)),
-        ("limits", "Limitations", attempt("Limits", lambda: Part(words=limits(study)))),
+        _judged(study),
+        ("errors", "Errors of held-out rows", error_parts(held)),
+        ("subgroups", "Subgroups and slices", subgroup_parts(held)),
+        ("model", "What the model learned", model.parts),
+        ("limits", "Limits", attempt("Limits", lambda: Part(words=limitations(study.state)))),
+        ("checks", "Checks", attempt("Checks", lambda: _checks(study))),
+        ("data", "Data", _data(study)),
+        ("protocol", "Protocol, fixed beforehand", attempt("Protocol", lambda: _protocol(study, told))),
+        ("card", "Model card", attempt("Model card", lambda: _card(study))),
         ("manifest", "Reproducing the study", attempt("Manifest", lambda: _manifest(study, told["manifest"]))),
     ]
     return (
@@ -93,14 +115,23 @@ def render(study: Study) -> str:
             source=study.plan.source,
             verdict=told["verdict"],
             good=told["better_than_baseline"] and not study.checks.serious,
-            cards=_cards(study),
-            sections=sections,
+            answers=_answers(study, held, model, told["finding"]),
+            sections=[section for section in sections if section[2]],
             numbers=json_block(told),
             csv=csv_uri(board),
             about=_about(study),
             made=told["manifest"],
+            script=Markup(SCRIPT),
+            script_hash="sha256-" + b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode(),
         )
     )
+
+
+def _judged(study: Study) -> tuple[str, str, Any]:
+    """What the figure of the study comes from: its test set, or outer folds where it has none."""
+    if study.has_test_set:
+        return "test", "Test set", test_parts(study)
+    return "outer", "Outer folds", attempt("Outer folds", lambda: outer_part(study))
 
 
 @cache
@@ -114,60 +145,46 @@ def _environment() -> Environment:
     )
 
 
-# The first screen.
+# The first page.
 
 
-def _cards(study: Study) -> list[tuple[str, str, str, str]]:
-    """Key figures: what it is, the figure, its interval, and how it was made."""
-    plan, opened = study.plan, study.opened
-    chosen = study.select().name
-    cards = []
-    if opened is None:
-        cards.append(("Test set", "sealed", f"{study.n_test:,} rows, not looked at yet", "opened once, at the end"))
-    elif opened.release is not None:
-        value, step = released(opened.release)
-        name = called(opened.release.loss, short=True)
-        cards.append((f"Test {name}", value, f"in steps of {step}, no interval", "an unplanned look"))
-    else:
-        cards.append(_card("Test", opened.primary, opened.intervals[opened.primary], f", {chosen}"))
-        cards += _baseline_card(opened)
-    results = study.leaderboard.results
-    cards.append(_card("Cross-validated", plan.metric, results[chosen].interval(plan.level), f", {chosen}"))
-    if BASELINE in results and chosen != BASELINE:
-        cards.append(
-            _card("Cross-validated", plan.metric, results[BASELINE].interval(plan.level), ", baseline without features")
-        )
-    cards.append(
-        (
-            "Rows",
-            f"{len(study.rows):,} + {study.n_test:,}",
-            "training + test",
-            f"{len(plan.features)} columns",
-        )
-    )
-    return cards
+def _answers(study: Study, held: HeldOut, model: Learned, finding: str) -> list[Answer]:
+    """The four questions; one that cannot be answered is left out with a warning."""
+    makers: dict[str, Callable[[], Answer]] = {
+        "How far off is it?": lambda: how_far_off(study),
+        "What drives it?": lambda: what_drives_it(study, model.importance, model.curves),
+        "Where does it fail?": lambda: where_it_fails(study, held),
+        "What to do with it?": lambda: what_to_do(study, finding),
+    }
+    found = []
+    for title, make in makers.items():
+        try:
+            found.append(make())
+        except Exception as error:
+            failure(title, f"{type(error).__name__}: {error}")
+    return found
 
 
-def _baseline_card(opened: Opened) -> list[tuple[str, str, str, str]]:
-    """The baseline on the same test rows, and the interval of the difference; none where it was selected."""
-    found, metric = opened.against_baseline, opened.primary
-    if found is None or metric not in opened.baseline:
-        return []
-    test = opened.intervals[metric]
-    gap, ends = apart(metric, found.difference, found.lower, found.upper)
-    title = f"Test {called(metric, short=True)}, baseline without features"
-    shown = figure(metric, opened.baseline[metric], test.lower, test.upper)
-    return [(title, shown, f"difference {gap} ({ends})", f"{100 * found.level:.4g}% interval ({found.method})")]
-
-
-def _card(which: str, metric: str, found: Interval, of: str = "") -> tuple[str, str, str, str]:
-    title = f"{which} {called(metric, short=True)}{of}"
-    how = f"{100 * found.level:.4g}% interval ({found.method}), n = {say(found.n)}"
-    shown = figure(metric, found.estimate, found.lower, found.upper)
-    return title, shown, limits_of(metric, found.lower, found.upper), how
+def _leaderboard(study: Study, board: pd.DataFrame) -> list[Part]:
+    """Every learner, and the selected one against the best."""
+    parts = attempt("Leaderboard", lambda: board_part(study, board))
+    return parts + attempt("Selected against best", lambda: selection_part(study))
 
 
 # The data and the checks.
+
+
+def _data(study: Study) -> list[Part]:
+    """The target as a picture, and the columns."""
+    return attempt("The target", lambda: _target(study)) + attempt("Columns", lambda: _columns(study))
+
+
+def _target(study: Study) -> Part:
+    y, plan = study.data.rows.y, study.plan
+    kinds = 1 if study.data.rows.classes is None else min(40, study.data.rows.classes.size)
+    size = (5.4, 3.2 if kinds == 1 else 1.2 + 0.28 * kinds)
+    image = picture(Target(plan.target, y, study.wishes.unit), size, f"Distribution of {plain(plan.target)}")
+    return Part("The target", picture=image, caption=f"{plan.target} in the training rows.")
 
 
 def _columns(study: Study) -> Part:
@@ -185,14 +202,14 @@ def _columns(study: Study) -> Part:
         for name in shown
     ]
     words = [
-        f"{plan.source}: {len(rows):,} training rows with {len(plan.kinds):,} columns; the {study.n_test:,} test rows "
-        "are not described here."
+        f"{plan.source}: {len(rows):,} training rows with {len(plan.kinds):,} columns"
+        + (f"; the {study.n_test:,} test rows are not described here." if study.has_test_set else ".")
     ]
     words += [sentence(note) for note in study.notes]
     if len(shown) < len(plan.kinds):
         words.append(f"The first {len(shown)} of {len(plan.kinds)} columns are listed.")
     view = table_of("Columns of the training rows", ("column", "role", "kind", "missing", "values"), cells)
-    return Part("", tuple(words), view=view)
+    return Part("", tuple(words), view=view, folded=True)
 
 
 def _range(values: pd.Series, kind: str) -> str:
@@ -253,7 +270,7 @@ def _checks(study: Study) -> Part:
         ("check", "status", "detail"),
         [(one.title, one.status, one.detail) for one in sorted(rest, key=lambda one: one.status != "passed")],
     )
-    return Part("", words, checks=shown, view=view if rest else None)
+    return Part("", words, checks=shown, view=view if rest else None, folded=True, for_record=True)
 
 
 def _about(study: Study) -> list[tuple[str, str, str]]:
@@ -280,6 +297,7 @@ def _protocol(study: Study, told: dict[str, Any]) -> Part:
         "group": f"a keyed hash of {plan.group!r}, so that groups are not split",
         "time": f"the order of {plan.time!r}: the latest rows are the test rows",
         "file": "a separate test file",
+        "none": "",
     }
     scheme = study.leaderboard.results[study.leaderboard.order[0]].scheme
     looks = (
@@ -293,7 +311,11 @@ def _protocol(study: Study, told: dict[str, Any]) -> Part:
     rows = [
         ("Task", f"{plan.task} of {plan.target}"),
         ("Estimand", f"{called(plan.metric)} on {plan.population}"),
-        ("Test rows", f"{study.n_test:,} of {len(study.rows) + study.n_test:,}, chosen by {ways[seal.by]}"),
+        *(
+            [("Test rows", f"{study.n_test:,} of {len(study.rows) + study.n_test:,}, chosen by {ways[seal.by]}")]
+            if study.has_test_set
+            else [("Test rows", "none; outer folds repeat the whole procedure")]
+        ),
         *([("Why so many", sentence(study.sealed.why))] if study.sealed.why else []),
         ("Sealed", f"{study.sealed.entry.created[:19]}, seal {seal.id}" + (", shared" if study.sealed.shared else "")),
         ("Folds", f"{scheme}; preprocessing and tuning are fitted inside each fold"),
@@ -301,10 +323,16 @@ def _protocol(study: Study, told: dict[str, Any]) -> Part:
         ("Main metric", f"{called(plan.metric)}; also reported: {', '.join(map(called, plan.also)) or 'none'}"),
         ("Confidence", f"{100 * plan.level:g}%, corrected for the number of pairs by {plan.correction}"),
         ("Selection", rules[plan.select]),
-        ("Looks at the test set", f"{looks} planned"),
+        *([("Looks at the test set", f"{looks} planned")] if study.has_test_set else []),
         *((f"Hash of {name}", str(value)) for name, value in told["manifest"]["hashes"].items()),
     ]
-    return Part(view=table_of("The plan", ("", ""), rows))
+    return Part(view=table_of("The plan", ("", ""), rows), folded=True, for_record=True)
+
+
+def _card(study: Study) -> Part:
+    card = model_card(study.state, study.wishes)
+    words = ("What the model is, what it is for, and where that is recorded; also written as model-card.md.",)
+    return Part("", words, listing=card.to_markdown(), folded=True)
 
 
 def _manifest(study: Study, made: dict[str, Any]) -> Part:
@@ -321,4 +349,5 @@ def _manifest(study: Study, made: dict[str, Any]) -> Part:
     words = (
         f"assay verify {study.name} checks the ledger's chain, the hashes, and that a refit gives the same numbers.",
     )
-    return Part("", words, view=table_of("Manifest", ("", ""), rows), listing=study.code())
+    view = table_of("Manifest", ("", ""), rows)
+    return Part("", words, view=view, listing=study.code(), folded=True, for_record=True)

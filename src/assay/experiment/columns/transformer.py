@@ -116,6 +116,14 @@ class Columns(Stateful, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return np.array(self._names, dtype=object)
 
+    @property
+    def divisors(self) -> Array:
+        """By how much each column of the matrix was divided: the spread of a number that was scaled, else 1."""
+        check_is_fitted(self)
+        divided = np.ones(len(self._names))
+        divided[: self.numbers_.kept.size] = self.numbers_.spread
+        return divided[self._order]
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "numbers_")
 

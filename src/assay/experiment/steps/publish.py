@@ -1,7 +1,8 @@
-"""Publishing: model, report, numbers and a script in a directory, and their hashes in the ledger."""
+"""Publishing: model, report, model card, numbers and a script in a directory, and their hashes in the ledger."""
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,6 +17,7 @@ from assay.evaluation import Validation
 from assay.evaluation.learner import Rows
 from assay.experiment import record
 from assay.experiment.events import StepBegan
+from assay.experiment.model_card import model_card
 from assay.experiment.model_file import save_model
 from assay.experiment.state import Context, Published, StudyState, made
 from assay.experiment.steps.seal import CONFIG
@@ -25,6 +27,7 @@ from assay.upcalls import upcall
 
 __all__ = ["publish", "save", "write_model"]
 
+CARD = "model-card.md"
 EVERY_ROW_ONCE = ("k-fold", "repeated k-fold", "5x2", "leave-one-out")
 
 
@@ -53,6 +56,9 @@ def publish(state: StudyState, context: Context) -> StudyState:
     files["report"] = str(folder / "report.html")
     state = replace(state, published=Published(files, unwritten))
     hashes["report"] = upcall("report_state")(state, context, folder / "report.html")
+    card = model_card(state, context).to_markdown().encode()
+    write_beside(folder / CARD, card)
+    files[CARD], hashes["card"] = str(folder / CARD), hashlib.sha256(card).hexdigest()
     context.ledger.append("files", {"files": hashes}, parted.name)
     if (parted.folder / CONFIG).exists():
         write_beside(folder / CONFIG, (parted.folder / CONFIG).read_bytes())
@@ -96,6 +102,7 @@ def write_model(
             "version": __version__,
             "level": plan.level,
             "ledger_head": context.ledger.head(),
+            **({} if made(state.parted).has_test_set else {"test_set": "none", "outer": record.outer_figure(state)}),
             **(about or {}),
         },
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
         drop=tuple(options.drop),
         missing=options.missing,
     )
+    _refuse_subgroups(options, table.kinds, target)
     y, kind = table.frame[target], table.kinds[target]
     task = infer_task(y, kind) if options.task == "auto" else options.task
     if task == "regression" and y.dtype.kind not in "biuf":
@@ -71,3 +73,14 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
     config = config_text(None if plan.source == "frame" else plan.source, target, options)
     asked = Asked(table, given, options.test_size, options.margin, options.reseal, config)
     return StudyState(plan, tuple(notes), missing=dict(table.missing), asked=asked)
+
+
+def _refuse_subgroups(options: Options, kinds: Mapping[str, str], target: str) -> None:
+    """Refuse columns that are not there, or that cannot have subgroups."""
+    for name in options.by:
+        if name not in kinds:
+            raise ParameterError(f"unknown column {name!r} in by", remedy=f"choose among {', '.join(kinds)}")
+        if name == target or kinds[name] in ("id", "text"):
+            reason = "it is the target" if name == target else f"it has kind {kinds[name]}"
+            what = f"column {name!r} in by has no subgroups: {reason}"
+            raise ParameterError(what, remedy="choose a column of numbers, categories or dates")

@@ -1,0 +1,296 @@
+"""The first page, for a reader who is not a statistician: how far off, what drives it, where it fails, what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from assay.evaluation import Dependence, Importance
+from assay.experiment.panel import BASELINE
+from assay.experiment.wording import amount, called, roughly, threshold, with_unit
+from assay.metrics.confusion import confusion_matrix
+from assay.metrics.definition import PERCENT
+from assay.numbers import fmt, with_limits
+from assay.report._embed import percent, sentence
+from assay.report._error_sections import confused_pairs
+from assay.report._held_out import HeldOut
+from assay.report.draw_experiment import plain
+
+if TYPE_CHECKING:
+    from assay.experiment.study import Study
+
+__all__ = ["Answer", "Bar", "how_far_off", "what_drives_it", "what_to_do", "where_it_fails"]
+
+LEADERS = 5
+"""How many columns the first page names."""
+WEAK = 3
+"""How many slices it names."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A figure with a bar: what it is of, its text, and its share of the width."""
+
+    label: str
+    value: str
+    share: float
+    muted: bool = False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One question of the first page, answered."""
+
+    key: str
+    title: str
+    lead: str = ""
+    words: tuple[str, ...] = ()
+    bars: tuple[Bar, ...] = ()
+    code: str = ""
+    link: str = ""
+    more: str = ""
+
+
+# How far off.
+
+
+LEADS = {
+    "rmse": "Predictions are typically off by {figure} ({limits}).",
+    "mae": "Predictions are off by {figure} on average ({limits}).",
+    "median_absolute_error": "Half of the predictions are off by less than {figure} ({limits}).",
+    "p90_absolute_error": "Nine in ten predictions are off by less than {figure} ({limits}).",
+    "r2": "Predictions explain {figure} of the variance ({limits}); 1 would be perfect.",
+    "error": "{figure} of the predictions are wrong ({limits}).",
+    "accuracy": "{figure} of the predictions are right ({limits}).",
+    "balanced_accuracy": "{figure} of the predictions are right, every class counting the same ({limits}).",
+    "risk": "A decision costs {figure} on average ({limits}).",
+    "auc": "Of two rows of different classes it ranks the right one first with a chance of {figure} ({limits}).",
+}
+
+
+def how_far_off(study: Study) -> Answer:
+    """The main figure beside that of today's guess, from the test set or, while that is sealed, from the folds."""
+    plan, opened, unit = study.plan, study.opened, study.wishes.unit
+    if opened is not None and opened.release is not None:
+        words = (sentence(roughly(opened.release)), "This look at the test set was not planned.")
+        return Answer("far", "How far off is it?", words=words, link="test", more="The test set")
+    results, chosen = study.leaderboard.results, study.select().name
+    if opened is not None:
+        metric, found = opened.primary, opened.intervals[opened.primary]
+        guess = opened.baseline.get(metric)
+        source = f"Measured once, on {study.n_test:,} rows that were set aside before anything was fitted."
+    else:
+        metric, found = plan.metric, results[chosen].interval(plan.level)
+        guess = results[BASELINE].estimate if BASELINE in results else None
+        source = (
+            f"By cross-validation of {len(study.rows):,} training rows; the test set has not been opened yet, so this "
+            "is a little too good."
+        )
+    figure, between = amount(metric, found.estimate, found.lower, found.upper, unit)
+    level = f"{100 * found.level:.4g}% interval {between}"
+    lead = LEADS.get(metric, f"Its {called(metric)} is {{figure}} ({{limits}}).").format(figure=figure, limits=level)
+    words, bars = [], ()
+    if guess is not None and chosen != BASELINE:
+        other, _ = amount(metric, guess, found.lower, found.upper, unit)
+        words.append(_against(metric, float(found.estimate), float(guess), other, study))
+        bars = _pair(metric, (chosen, figure, float(found.estimate)), ("today's guess", other, float(guess)))
+    words += _spread(study)
+    return Answer("far", "How far off is it?", lead, (*words, source), bars, link="test", more="The test set")
+
+
+def _against(metric: str, value: float, guess: float, shown: str, study: Study) -> str:
+    """Today's guess in words, and how much is gained on it."""
+    y = study.data.rows.y
+    if study.plan.task == "regression":
+        mean = with_unit(fmt(float(np.mean(y))), study.wishes.unit)
+        what = f"Today's guess, the mean of the training rows ({mean}) for every row,"
+    else:
+        labels, counts = np.unique(y, return_counts=True)
+        what = f"Today's guess, the most frequent class ({plain(labels[counts.argmax()], 40)}) for every row,"
+    if metric == "auc":
+        return "Today's guess, without any column, is right half of the time (0.5)."
+    if metric in ("r2",):
+        return f"{what} explains nothing."
+    better = value < guess
+    if metric in ("accuracy", "balanced_accuracy"):
+        return f"{what} is right in {shown}."
+    gain = f": {percent(abs(1 - value / guess))} {'less' if better else 'more'}" if guess > 0 else ""
+    if metric == "error":
+        return f"{what} is wrong in {shown}{gain.replace('less', 'fewer')}."
+    if metric in ("rmse", "mae", "median_absolute_error", "p90_absolute_error"):
+        return f"{what} is off by {shown}{gain}."
+    return f"{what} has {shown}{gain}."
+
+
+def _pair(metric: str, *found: tuple[str, str, float]) -> tuple[Bar, ...]:
+    """Both figures as bars on one scale from 0; none for metrics without a natural zero."""
+    values = [max(0.0, one[2]) for one in found]
+    top = 1.0 if metric in ("auc", *PERCENT) and max(values) > 0.5 else max(values)
+    if metric == "r2" or not top > 0 or not np.isfinite(top):
+        return ()
+    return tuple(
+        Bar(name, shown, round(min(1.0, value / top), 4), muted=k > 0)
+        for k, ((name, shown, _), value) in enumerate(zip(found, values, strict=True))
+    )
+
+
+def _spread(study: Study) -> list[str]:
+    """Within what half, and nine tenths, of the errors lie."""
+    opened, unit = study.opened, study.wishes.unit
+    if opened is None or opened.release is not None:
+        return []
+    names = ("median_absolute_error", "p90_absolute_error")
+    if opened.primary in names or not all(name in opened.intervals for name in names):
+        return []
+    half, most = (
+        amount(name, one.estimate, one.lower, one.upper, unit)[0]
+        for name, one in ((name, opened.intervals[name]) for name in names)
+    )
+    return [f"Half of the predictions are within {half}, nine in ten within {most}."]
+
+
+# What drives it.
+
+
+def what_drives_it(study: Study, found: Importance | None, curves: list[Dependence]) -> Answer:
+    """The columns that matter, as far as they are told from zero, and in which direction."""
+    title = "What drives it?"
+    if study.select().name == BASELINE:
+        return Answer(
+            "drives", title, words=("Nothing: the selected model is the guess itself, which uses no column.",)
+        )
+    if found is None:
+        return Answer("drives", title, words=("The importance of the columns could not be measured.",))
+    order = [int(j) for j in found.order if found.lower[j] > 0]
+    if not order:
+        words = (
+            "No single column is shown to matter by itself; columns that say the same can stand in for each other.",
+        )
+        return Answer("drives", title, words=words, link="model", more="What the model learned")
+    top = float(found.importance[order[0]])
+    ways = {one.columns[0]: _way(one) for one in curves}
+    bars = tuple(
+        Bar(
+            plain(found.names[j], 40) + ways.get(found.names[j], ""),
+            _rise(study, found, j),
+            round(max(0.0, float(found.importance[j])) / top, 4),
+        )
+        for j in order[:LEADERS]
+    )
+    rest = len(order) - len(bars)
+    words = (
+        f"How much worse {called(found.metric, short=True)} gets when a column's values are shuffled, on "
+        f"{found.n:,} rows that the models had not seen; {len(order)} of {len(found.names)} columns are told from zero"
+        + (f", {rest} more than shown." if rest > 0 else "."),
+        "A column that drives the predictions need not be a cause.",
+    )
+    return Answer("drives", title, words=words, bars=bars, link="model", more="What the model learned")
+
+
+def _rise(study: Study, found: Importance, j: int) -> str:
+    scale, points = (100.0, " points") if found.metric in PERCENT else (1.0, "")
+    shown = with_limits(*(scale * float(getattr(found, name)[j]) for name in ("importance", "lower", "upper")))[0]
+    unit = study.wishes.unit if found.metric in ("rmse", "mae") else None
+    return f"+{with_unit(shown, unit)}{points}"
+
+
+def _way(curve: Dependence) -> str:
+    """Whether the average prediction mostly rises or falls with a number."""
+    if curve.categorical[0] or len(curve.outputs) != 1:
+        return ""
+    line = curve.average[0][curve.support] if curve.support.any() else curve.average[0]
+    moved, reach = float(line[-1] - line[0]), float(np.ptp(line))
+    if reach == 0 or abs(moved) < 0.7 * reach:
+        return ""
+    what = plain(curve.outputs[0], 20) if curve.outputs[0] else ""
+    return (
+        f": more, {'higher' if moved > 0 else 'lower'}"
+        if not what
+        else f": more, {what} {'likelier' if moved > 0 else 'less likely'}"
+    )
+
+
+# Where it fails.
+
+
+def where_it_fails(study: Study, held: HeldOut) -> Answer:
+    """Slices shown to be worse, the commonest confusion, and how the largest errors weigh."""
+    found, unit = held.slices, study.wishes.unit
+    words, lead = [], ""
+    worse = [int(k) for k in found.worse[:WEAK]]
+    if worse:
+        lead = f"It does worse where {_or([found.names[k] for k in worse])}."
+        words += [f"{found.names[k]}: {_both(found, k, unit)} ({found.n[k]:,} rows)." for k in worse]
+    elif len(found):
+        lead = "No part of the table is shown to be worse than the rest."
+        words.append(f"{len(found)} slices were searched, one column at a time, with a correction for the search.")
+    if held.classes is not None and held.labels is not None:
+        pairs = confused_pairs(confusion_matrix(held.y, held.labels, labels=held.classes))
+        for true, said, number, of in pairs[: 1 if held.classes.size == 2 else 2]:
+            words.append(f"Commonest confusion: {number:,} of {of:,} rows of {true} are taken for {said}.")
+    if held.classes is None:
+        off = np.sort(np.abs(held.y - held.values))[::-1]
+        share = off[: max(1, off.size // 20)].sum() / max(off.sum(), np.finfo(float).tiny)
+        words.append(f"The worst 5% of rows make up {percent(float(share))} of all error.")
+    words.append(f"From {held.n:,} training rows, each predicted by a model that had not seen it.")
+    return Answer("fails", "Where does it fail?", lead, tuple(words), link="errors", more="Errors in detail")
+
+
+def _or(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def _both(found: Any, k: int, unit: str | None) -> str:
+    """The mean loss in a slice and elsewhere."""
+    rate = found.loss == "error rate"
+    _, *ends = with_limits(np.nan, *sorted((float(found.mean[k]), float(found.rest[k]))), percent=rate)
+    ends = [with_unit(one, unit) if found.loss == "absolute error" else one for one in ends]
+    if rate:
+        return f"{ends[1]} wrong there, {ends[0]} elsewhere"
+    if found.loss == "absolute error":
+        return f"off by {ends[1]} on average there, {ends[0]} elsewhere"
+    return f"{found.loss} {ends[1]} there, {ends[0]} elsewhere"
+
+
+# What to do with it.
+
+
+ADVICE = {
+    "test-better": "Use it for rows like these.",
+    "test-worse": "Do not use it: the guess is better.",
+    "test-unclear": "Do not rely on it yet: it is not shown to beat the guess.",
+    "test-baseline": "Keep the guess: no learner did better.",
+    "test-untested": "Do not rely on it yet: it could not be compared with the guess.",
+    "folds-better": "Promising: decide all that is open, then open the test set once.",
+    "folds-other": "Do not rely on it yet: it is not shown to beat the guess.",
+    "folds-none": "Do not rely on it yet: it is not shown to beat the guess.",
+}
+
+
+def what_to_do(study: Study, finding: str) -> Answer:
+    """The advice that follows from the finding, the checks and the plan."""
+    stops = study.checks.stops
+    lead, words = ADVICE[finding], []
+    if stops:
+        lead = f"First resolve a serious check: {stops[0].title}."
+        words.append(sentence(stops[0].remedy))
+    elif finding in ("test-unclear", "folds-none", "folds-other", "test-untested"):
+        words.append("More rows, or columns that say more about the target, would help.")
+    if study.opened is not None and finding == "test-better" and not stops:
+        words.append(f"The figures hold for {study.plan.population}; for other places, times or people, measure again.")
+    other = study.readable
+    if other is not None and not other.is_best and other.within and study.select().name != other.name:
+        words.append(f"If it must be explained, {other.name} is about as good and can be read.")
+    words += filter(None, [threshold(study.model, study.plan)])
+    warned = [one for one in study.checks if one.status == "found" and one.severity != "info"]
+    if warned:
+        some = "; ".join(one.title for one in warned[:3]) + ("; and more" if len(warned) > 3 else "")
+        words.append(f"{len(warned)} {'check' if len(warned) == 1 else 'checks'} to read first: {some}.")
+    code = ""
+    if study.opened is None:
+        code = f"assay open {study.name}"
+    elif finding == "test-better":
+        code = "assay predict model.assay TABLE -o predictions.csv"
+    return Answer("do", "What to do with it?", lead, tuple(words), code=code, link="limits", more="Limits")
