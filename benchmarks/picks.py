@@ -217,7 +217,10 @@ def ours(panel: str, train: pd.DataFrame, test: pd.DataFrame, target: str, metri
 
     with tempfile.TemporaryDirectory() as home:
         os.environ["ASSAY_HOME"] = home
-        study = Study(train, target, test=test, panel=panel, metric=metric, seed=seed, open_test=False)
+        task = "regression" if metric == "rmse" else "classification"
+        study = Study(
+            train, target, test=test, task=task, panel=panel, metric=metric, seed=seed, open_test=False, n_jobs=1
+        )
         chosen, board = study.select().name, study.leaderboard
         best = board.order[0]
         T = test.drop(columns=target)

@@ -146,13 +146,25 @@ FEW_ROWS = 5_000
 """Below it boosting chooses its number of trees by folds, which cost no training row; from it on by rows held out."""
 
 
-def _stopping(n: int, order: str) -> dict[str, Any]:
-    """How boosting finds its number of trees inside the rows of its fit; what is held out is later, or whole groups."""
-    if order == "time":
-        return {"early_stopping": "cv", "cv": TimeFolds(3)}
-    if n >= FEW_ROWS:
+SMALL = 2_000
+"""Rows below which boosting takes small trees, forests try all columns, and quick has support vectors as well: set by
+`python -m benchmarks picks` on the tables marked "set"."""
+TINY = 600
+"""Rows below which the trees of boosting are the smallest."""
+
+
+def _boosted(n: int, order: str) -> dict[str, Any]:
+    """Small trees for few rows; their number is found inside the rows of a fit, by later rows or whole groups."""
+    if n >= FEW_ROWS and order != "time":
         return {"early_stopping": True}
-    return {"early_stopping": "cv", "cv": 5 if order == "group" else Folds(5)}
+    size = {"max_leaf_nodes": 4 if n < TINY else 8, "min_samples_leaf": 10} if n < SMALL else {}
+    cv = TimeFolds(3) if order == "time" else 5 if order == "group" else Folds(5)
+    return {"early_stopping": "cv", "cv": cv, **size}
+
+
+def _grown(n: int, order: str) -> dict[str, Any]:
+    """How a forest of regression trees is grown on few rows."""
+    return {"max_features": 1.0, "min_samples_leaf": 3} if n < SMALL else {}
 
 
 def _in_order(n: int, order: str) -> dict[str, Any]:
@@ -235,12 +247,12 @@ _BOTH = (
         70,
         _ALL,
         _boosting,
-        {"max_leaf_nodes": [7, 31]},
+        {"max_leaf_nodes": [4, 10, 31]},
         (("max_leaf_nodes", "low"),),
         "native",
         scale=False,
         judged="own",
-        sized=_stopping,
+        sized=_boosted,
     ),
     *_both(
         "neural network",
@@ -314,16 +326,17 @@ _REGRESSION = (
     Learner(
         "random forest",
         "regression",
-        "200 trees, a third of the columns tried at each split",
+        "200 trees, a third of the columns tried at each split (of few rows, all columns)",
         _lazy("assay.trees", "RandomForestRegressor", n_estimators=200),
         60,
         _ALL,
-        lambda n, p: 200 * _trees(n, max(1, p // 3)),
-        {"min_samples_leaf": [1, 5]},
+        lambda n, p: 200 * _trees(n, p if n < SMALL else max(1, p // 3)),
+        {"max_features": [1 / 3, 1.0], "min_samples_leaf": [1, 5]},
         (("min_samples_leaf", "high"),),
         "native",
         scale=False,
         judged="oob",
+        sized=_grown,
     ),
     Learner(
         "support vectors",
@@ -335,7 +348,7 @@ _REGRESSION = (
         _machine,
         {"C": [0.1, 1.0, 10.0, 100.0], "gamma": [0.01, "scale"]},
         (("C", "low"),),
-        few=FEW_ROWS,
+        few=SMALL,
     ),
 )
 
@@ -429,7 +442,7 @@ _CLASSIFICATION = (
         65,
         _MORE,
         lambda n, p: 30 * _machine(n, p),
-        few=FEW_ROWS,
+        few=SMALL,
         sized=_in_order,
     ),
 )
@@ -501,7 +514,7 @@ def panel(task: str, name: str = "quick", chosen: Sequence[str] = (), rows: int 
         raise ParameterError(f"unknown panel {name!r}", remedy=f"choose one of {', '.join(PANELS)}")
     every = {learner.name: learner for learner in learners(task)}
     if not chosen:
-        small = rows if name == PANELS[0] and rows is not None else FEW_ROWS + 1
+        small = rows if name == PANELS[0] and rows is not None else SMALL + 1
         return [one for one in every.values() if name in one.panels or small <= one.few]
     wanted = [every[BASELINE]]
     for one in chosen:
