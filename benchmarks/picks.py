@@ -2,7 +2,7 @@
 
 `python -m benchmarks picks --data DIR` (DIR holds the ISLP tables as CSV files). Every table is split five times into
 training and test rows. The loss is the root mean squared error, the error rate, or 1 - AUC where the rarer class has
-less than a fifth of the rows. Peers run with their defaults and with a random search of 20 candidates in 5 folds.
+less than a fifth of the rows. Peers run with their defaults and with a random search of 20 candidates in 3 folds.
 
     oracle    the peer with the least mean loss over all splits of a table
     ratio     a contestant's loss over the oracle's, on the same split; the median over splits, then over tables
@@ -37,7 +37,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # searches run two workers; threa
 HERE = Path(__file__).resolve().parent.parent
 KEPT = HERE / "build" / "picks.jsonl"
 DOCUMENT = HERE / "docs" / "picks.md"
-SPLITS, LARGEST, SEARCHED = 5, 1500, 20
+SPLITS, LARGEST, TESTED, SEARCHED, SEARCH_FOLDS = 5, 500, 1000, 20, 3
 RARE = 0.2
 
 
@@ -95,7 +95,7 @@ TABLES = (
     Problem("Auto", "set", _csv("Auto", ["name"]), "mpg"),
     Problem("Boston", "shown", _csv("Boston"), "medv"),
     Problem("Carseats", "set", _csv("Carseats"), "Sales"),
-    Problem("College", "shown", _csv("College", ["Unnamed: 0"]), "Grad.Rate"),
+    Problem("College", "shown", _csv("College"), "Grad.Rate"),
     Problem("Credit", "set", _csv("Credit", ["ID"]), "Balance"),
     Problem("Hitters", "shown", _csv("Hitters"), "Salary"),
     Problem("Wage", "set", _csv("Wage", ["logwage"]), "wage"),
@@ -114,7 +114,7 @@ TABLES = (
 
 
 def split(problem: Problem, folder: Path, k: int) -> tuple[pd.DataFrame, pd.DataFrame, str]:
-    """Training and test rows of the k-th split, and the metric; at most `LARGEST` training rows."""
+    """Training and test rows of the k-th split, and the metric; at most `LARGEST` and `TESTED` rows."""
     from sklearn.model_selection import train_test_split
 
     frame = problem.load(folder)
@@ -123,7 +123,7 @@ def split(problem: Problem, folder: Path, k: int) -> tuple[pd.DataFrame, pd.Data
     numeric = y.dtype.kind in "if"
     size = min(LARGEST, int(0.7 * len(frame)))
     train, test = train_test_split(frame, train_size=size, random_state=k, stratify=None if numeric else y)
-    test = test.iloc[: 3 * LARGEST]
+    test = test.iloc[:TESTED]
     metric = "rmse" if numeric else "error"
     if not numeric and y.nunique() == 2 and y.value_counts(normalize=True).min() < RARE:
         metric = "auc"
@@ -154,17 +154,17 @@ def _peer(name: str, task: str, seed: int) -> tuple[Any, dict[str, Any]]:
     from xgboost import XGBClassifier, XGBRegressor
 
     r = task == "regression"
-    boosted = {"learning_rate": loguniform(0.01, 0.3), "max_depth": randint(2, 9)}
+    boosted = {"learning_rate": loguniform(0.02, 0.3), "max_depth": randint(2, 7)}
     if name == "LightGBM":
         kind = LGBMRegressor if r else LGBMClassifier
-        more = {"n_estimators": randint(50, 500), "num_leaves": randint(4, 64), "min_child_samples": randint(5, 50)}
-        return kind(random_state=seed, n_jobs=1, verbosity=-1), {"learning_rate": loguniform(0.01, 0.3), **more}
+        more = {"n_estimators": randint(30, 200), "num_leaves": randint(4, 32), "min_child_samples": randint(5, 50)}
+        return kind(random_state=seed, n_jobs=1, verbosity=-1), {"learning_rate": loguniform(0.02, 0.3), **more}
     if name == "XGBoost":
         kind = XGBRegressor if r else XGBClassifier
-        more = {"n_estimators": randint(50, 500), "subsample": uniform(0.5, 0.5), "min_child_weight": randint(1, 10)}
+        more = {"n_estimators": randint(30, 200), "subsample": uniform(0.5, 0.5), "min_child_weight": randint(1, 10)}
         return kind(random_state=seed, n_jobs=1, verbosity=0), {**boosted, **more}
     if name == "HistGradientBoosting":
-        more = {"max_iter": randint(50, 500), "l2_regularization": loguniform(1e-3, 10)}
+        more = {"max_iter": randint(30, 200), "l2_regularization": loguniform(1e-3, 10)}
         return (HistR if r else HistC)(random_state=seed), {**boosted, **more}
     if name == "RandomForest":
         kind = RandomForestRegressor if r else RandomForestClassifier
@@ -201,7 +201,7 @@ def peer(name: str, tuned: bool, train: pd.DataFrame, test: pd.DataFrame, target
     if tuned:
         scoring = {"rmse": "neg_root_mean_squared_error", "error": "accuracy", "auc": "roc_auc"}[metric]
         named = {f"model__{key}": value for key, value in space.items()}
-        made = RandomizedSearchCV(made, named, n_iter=SEARCHED, cv=5, scoring=scoring, random_state=seed, n_jobs=2)
+        made = RandomizedSearchCV(made, named, n_iter=SEARCHED, cv=SEARCH_FOLDS, scoring=scoring, random_state=seed)
     made.fit(X, codes)
     T = test.drop(columns=target)
     if metric == "auc":
@@ -217,7 +217,10 @@ def ours(panel: str, train: pd.DataFrame, test: pd.DataFrame, target: str, metri
 
     with tempfile.TemporaryDirectory() as home:
         os.environ["ASSAY_HOME"] = home
-        study = Study(train, target, test=test, panel=panel, metric=metric, seed=seed, open_test=False)
+        task = "regression" if metric == "rmse" else "classification"
+        study = Study(
+            train, target, test=test, task=task, panel=panel, metric=metric, seed=seed, open_test=False, n_jobs=1
+        )
         chosen, board = study.select().name, study.leaderboard
         best = board.order[0]
         T = test.drop(columns=target)

@@ -293,3 +293,19 @@ def test_probabilities_of_a_rare_class_are_calibrated_where_that_helps(tmp_path)
     features = copies[study.plan.features]
     assert np.array_equal(model.predict_proba(features), study.model.predict_proba(features))
     assert not Study(numbers().assign(y=["a", "b"] * 60), "y", learners=["logistic"]).plan.calibrate
+
+
+def test_class_weights_are_searched_where_the_metric_weighs_classes():
+    """Quick and rare: with balanced accuracy the logistic regression takes weights, with the error rate it does not."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(300, 2)), columns=["a", "b"])
+    y = np.where(X["a"] + rng.normal(size=300) > 2.2, "rare", "usual")
+    logistic = next(one for one in learners("classification") if one.name == "logistic")
+    kinds = {"a": "number", "b": "number"}
+    found = {}
+    for name in ("balanced_accuracy", "error"):
+        made = assemble(logistic, kinds, tune=False, metric=get_metric(name), shape=X.shape)
+        found[name] = made.fit(X, y)
+    assert found["balanced_accuracy"].best_params_ == {"model__class_weight": "balanced"}
+    assert (found["balanced_accuracy"].predict(X) == "rare").sum() > 2 * (found["error"].predict(X) == "rare").sum()
+    assert not hasattr(found["error"], "best_params_")

@@ -197,8 +197,8 @@ def test_a_learner_that_fails_is_shown_and_stops_nothing():
     assert study.select().name == "least squares"
 
 
-def test_a_time_budget_leaves_learners_unfinished_and_says_so():
-    study = Study(numbers(), "y", learners=["least squares", "tree"], time_budget=1e-9)
+def test_a_clock_leaves_learners_unfinished_and_says_so():
+    study = Study(numbers(), "y", learners=["least squares", "tree"], minutes=1e-9)
     with pytest.raises(LearnerError, match="when the time ran out"):
         study.evaluate()
 

@@ -20,7 +20,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from assay import interrupts
 from assay.cli import out
 from assay.errors import ReportWarning
-from assay.experiment.events import Event, FoldDone, InOuterFold, LearnerBegan
+from assay.experiment.events import Event, FoldDone, InOuterFold, LearnerBegan, LearnerFailed, LearnerStopped
 from assay.experiment.options import declared
 
 __all__ = [
@@ -60,7 +60,7 @@ class Live:
         self.quiet = quiet or not self.console.is_terminal
         self.words = ""
         self.learner: str | None = None
-        self.number = 0
+        self.folds: dict[str, int] = {}
         self.work: dict[str, float] = {}
         self.done = 0.0
         self.busy = 0.0
@@ -106,14 +106,18 @@ class Live:
         if isinstance(event, InOuterFold):
             self._outer(event)
             return
-        self.learner, self.number = (event.learner, event.number) if isinstance(event, LearnerBegan) else (None, 0)
+        if isinstance(event, LearnerFailed | LearnerStopped):
+            self.work.pop(event.learner, None)  # nothing more to come from it
+        self.learner = event.learner if isinstance(event, LearnerBegan) else None
         self.words = str(event)
         self.began = None if self.learner is None else time.monotonic()
         self._show(self.words, None, None)
 
     def _fold(self, event: FoldDone) -> None:
-        if event.done and event.learner in self.work:
-            self.done += self.work[event.learner] / event.total
+        before = self.folds.get(event.learner)
+        self.folds[event.learner] = event.done
+        if before is not None and event.done > before and event.learner in self.work:
+            self.done += self.work[event.learner] * (event.done - before) / event.total
             now = time.monotonic()
             self.busy += now - (self.began or now)
             self.began = now
@@ -131,12 +135,9 @@ class Live:
         left = f"about {_seconds(each * (event.total - done))} left" if each else ""
         self._bar.update(self._task, completed=done, total=event.total, description=told, left=left)
 
-    def left(self, done: int, total: int) -> float:
-        """Estimated seconds for the remaining folds."""
-        names = list(self.work)
-        here = names.index(self.learner) if self.learner in names else len(names)
-        ahead = sum(self.work[name] for name in names[here + 1 :])
-        ahead += 0.0 if here == len(names) else self.work[names[here]] * (total - done) / total
+    def left(self, total: int) -> float:
+        """Estimated seconds for the remaining folds, so many per learner in all."""
+        ahead = sum(work * (total - self.folds.get(name, 0)) / total for name, work in self.work.items())
         return ahead * (self.busy + 1.0) / (self.done + RATE)
 
     def _show(self, words: str, done: int | None, total: int | None) -> None:
@@ -147,10 +148,9 @@ class Live:
             self._bar.update(self._task, description=told, left="")
             return
         folds = max(1, len(self.work)) * total
-        left = f"about {_seconds(self.left(done, total))} left"
-        self._bar.update(
-            self._task, completed=(self.number - 1) * total + done, total=folds, description=told, left=left
-        )
+        left = f"about {_seconds(self.left(total))} left"
+        completed = sum(number for name, number in self.folds.items() if name in self.work)
+        self._bar.update(self._task, completed=completed, total=folds, description=told, left=left)
 
 
 def _seconds(seconds: float) -> str:

@@ -48,7 +48,7 @@ def run(
         whole(shown, needed(table, "TABLE"), needed(target, "--target"), options, json_, explain)
 
 
-@takes("open_test", "reason", "despite", "n_jobs", "time_budget", "out", "trust")
+@takes("open_test", "reason", "despite", "n_jobs", "minutes", "out", "trust")
 def resume(ctx: typer.Context, name: Id, *, json_: Json = False, explain: Explain = False, **given: Any) -> None:
     """Continue a study that was stopped; finished folds are not computed again.
 
@@ -62,7 +62,8 @@ def resume(ctx: typer.Context, name: Id, *, json_: Json = False, explain: Explai
 def open_(ctx: typer.Context, name: Id, *, json_: Json = False, explain: Explain = False, **given: Any) -> None:
     """Open the test set of a study that was left sealed; the ledger records the look first."""
     with session(json_) as shown:
-        study = load(name, shown, **{"despite": (), **options_of(ctx, given), "open_test": True})
+        asked = {"despite": (), **options_of(ctx, given), "open_test": True}
+        study = load(name, shown, hold=True, **asked)
         if not study.has_test_set:
             study.open()  # says that there is nothing to open
         finish(study, shown, json_, explain)

@@ -116,12 +116,12 @@ def _reach(study: Any, step: str) -> None:
         raise SealError(error.what, remedy=remedy) from error
 
 
-def load(name: str, shown: live.Live, **options: Any) -> Any:
+def load(name: str, shown: live.Live, *, hold: bool = False, **options: Any) -> Any:
     """A study by the first letters of its name."""
     with shown:
         from assay.experiment.study import Study
 
-        return Study.load(full_name(name), listener=shown.hears, **options)
+        return Study.load(full_name(name), listener=shown.hears, hold=hold, **options)
 
 
 def full_name(name: str) -> str:
@@ -139,7 +139,7 @@ def full_name(name: str) -> str:
 
 def recall(name: str, shown: live.Live, **options: Any) -> Any:
     """A finished study as it stands; its test set is scored again only if it was opened, which costs no look."""
-    study = load(name, shown, **options)
+    study = load(name, shown, hold=True, **options)
     looked = any(study.ledger.entries(kind, study.name) for kind in ("look", "replay"))
     with shown:
         shown.expect(study)

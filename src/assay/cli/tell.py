@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from assay.cli import live, out
+from assay.experiment.checks.finished import CODE as UNFINISHED
 from assay.experiment.checks.tails import CODE as ERROR_TAIL
 from assay.experiment.panel import BASELINE
 from assay.experiment.wording import MEANING, apart, called, figure, limits, missing_cells, roughly, threshold
@@ -189,8 +191,10 @@ def leaderboard(study: Any, explain: bool = False) -> None:
         out.lines([f"{name}: {out.count(len(kinds), 'warning')} {where}{hint}"])
         if explain:
             out.lines([f"{words} ({out.count(number, 'fold')})" for words, number in kinds.items()], "dim", 4)
-    out.lines(f"{name} failed: {why}" for name, why in board.failed.items())
-    out.lines(f"{name} is unfinished: {why}" for name, why in board.unfinished.items())
+    out.lines(f"{name} {status}" for name, status in board.statuses.items())
+    if board.unfinished:
+        named = " ".join(f"--learner {shlex.quote(name)}" for name in board.finished if name != BASELINE)
+        out.lines([f"The same numbers without a clock: the same command with {named} in place of --minutes."])
     about = f"Intervals: {first.interval(plan.level).method}, of {first.interval(plan.level).estimand}."
     _explain("leaderboard", explain, about)
 
@@ -315,6 +319,8 @@ def opened(study: Any, explain: bool = False) -> None:
             out.lines(
                 [f"A serious check must be resolved first: {check.title} [{check.code}]. {_sentence(check.detail)}"]
             )
+            if check.code == UNFINISHED:
+                out.lines([_sentence(check.remedy)])
         codes = "".join(f" --despite {check.code}" for check in left)
         how = "To open it anyway, run" if left else "To open it, run"
         out.lines([f"{how}: assay open {study.name}{codes}"])

@@ -13,6 +13,9 @@ narrow for ten folds); over a bootstrap, the resamples themselves. It is never s
 than Bonferroni (which takes the pairs as if they had nothing in common) nor laxer than a single pair, and is held
 between the two where draws are few. Tests without replicates (McNemar, 5x2) have single-step Bonferroni.
 
+Pairs of learners that were stopped early have no statistic, but count: k of them add k p_i to the adjusted p-value (the
+union bound), and c becomes the least value with P(M > c) + k P(|t| > c) <= 1 - level.
+
 A stepwise correction (Holm, Hochberg, false discovery rates) adjusts p_i to k_i p_i with its own k_i. The interval of
 the pair then has the level 1 - (1 - level) / k_i at which it was tested, so it agrees with the p-value too, but such
 intervals do not cover together.
@@ -37,6 +40,8 @@ DRAWS = 20_000
 BLOCK = 2_000
 """Draws held at a time."""
 TINY = 1e-12
+HALVINGS = 60
+"""Of the interval that holds a critical value."""
 ROUNDING = 1e-9
 """P-values closer to 1 - level than this share of it are equal to it, and show nothing."""
 
@@ -67,13 +72,15 @@ def agreeing(lower: Array, upper: Array, side: Array, rejected: Array, most: flo
 class MaxT:
     """Draws of the greatest statistic of so many pairs, in ascending order.
 
-    A single pair has a t distribution with `df`; over resamples (df None) the draws are all that is known.
+    A single pair has a t distribution with `df`; over resamples (df None) the draws are all that is known. `more` pairs
+    count without a statistic.
     """
 
     draws: Array
     pairs: int
     df: float | None
     sided: int
+    more: int = 0
 
     def adjusted(self, statistic: Array, p_values: Array) -> Array:
         """P-values of all pairs together; `statistic` is signed so that the greater is the further from the null."""
@@ -83,7 +90,7 @@ class MaxT:
         found = (1 + above) / (self.draws.size + 1)
         if self.df is None:
             return found
-        return np.clip(found, p_values, np.minimum(1.0, self.pairs * p_values))
+        return np.minimum(1.0, np.clip(found, p_values, self.pairs * p_values) + self.more * p_values)
 
     def critical(self, level: float) -> float:
         """How many standard errors the limits are away."""
@@ -92,9 +99,22 @@ class MaxT:
         at = float(self.draws[-1 - few]) if 0 <= few < self.draws.size else np.inf
         if self.df is None:
             return at
+        if self.more:
+            return self._critical_with_more(level)
         tail = (1 - level) / self.sided
         one, most = (float(-special.stdtrit(self.df, part)) for part in (tail, tail / self.pairs))
         return min(max(at, one), most)
+
+    def _critical_with_more(self, level: float) -> float:
+        """The least value whose adjusted p-value is at most 1 - level, by bisection between one pair and Bonferroni."""
+        assert self.df is not None
+        tail = (1 - level) / self.sided
+        low, high = (float(-special.stdtrit(self.df, part)) for part in (tail, tail / (self.pairs + self.more)))
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            p = np.array([self.sided * special.stdtr(self.df, -middle)])
+            low, high = (low, middle) if self.adjusted(np.array([middle]), p)[0] <= 1 - level else (middle, high)
+        return high
 
 
 def max_t_of_folds(gaps: Array, df: float, alternative: str, rng: np.random.Generator) -> MaxT:

@@ -20,7 +20,7 @@ Demsar (2006), J. Machine Learning Research 7, 1-30; Bouckaert & Frank (2004), P
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
 from itertools import combinations
@@ -85,6 +85,7 @@ class Comparison(Result):
     | lower, upper            | limits of the differences                                                         |
     | rejected                | whose limits exclude 0                                                            |
     | test, why, caveats      | which test it was, why this one, and what it leaves open                          |
+    | stopped                 | learners that were stopped early: in no pair, but counted in the correction       |
     """
 
     names: tuple[str, ...]
@@ -105,6 +106,7 @@ class Comparison(Result):
     caveats: tuple[str, ...]
     correction: str
     alternative: str
+    stopped: tuple[str, ...] = ()
 
     @property
     def differences(self) -> Array:
@@ -128,7 +130,12 @@ class Comparison(Result):
 
     @property
     def _corrected(self) -> bool:
-        return self.correction != "none" and len(self.pairs) > 1
+        return self.correction != "none" and self.n_pairs > 1
+
+    @property
+    def n_pairs(self) -> int:
+        """How many pairs the correction counts: those compared, and those of learners that were stopped."""
+        return len(self.pairs) + _more_pairs(len(self.names), len(self.pairs), len(self.stopped))
 
     @property
     def together(self) -> bool:
@@ -211,7 +218,7 @@ class Comparison(Result):
 
     def _notes(self) -> list[str]:
         toward = "" if self.alternative == "two-sided" else f" Alternative: difference {self.alternative} than 0."
-        m, level = len(self.pairs), f"{100 * self.level:g}%"
+        m, level = self.n_pairs, f"{100 * self.level:g}%"
         shows = "a difference is shown where its interval excludes 0"
         if not self._corrected:
             only = "a single pair" if m == 1 else "not corrected for the number of pairs"
@@ -221,6 +228,8 @@ class Comparison(Result):
         else:
             each = "each interval has the level at which its pair was tested, so they do not cover together"
             family = f"{TITLES[self.correction]} correction over {m} pairs: {shows}; {each}."
+        if self.stopped and self._corrected:
+            family += f" Counted, but not compared, as they were stopped early: {', '.join(self.stopped)}."
         return [f"Test: {self.method}. {self.why}{toward}", family, *(f"Caveat: {c}." for c in self.caveats)]
 
 
@@ -234,6 +243,7 @@ def compare(
     alternative: str = "two-sided",
     n_resamples: int = 1999,
     random_state: Any = 0,
+    stopped: Sequence[str] = (),
 ) -> Comparison:
     """Test which learners differ, from results of `cross_validate` on the same rows, splits and metric.
 
@@ -252,6 +262,8 @@ def compare(
     | alternative  | "two-sided" | "two-sided", "less", "greater"           | "less": the first has the smaller metric |
     | n_resamples  | 1999        | at least 99                              | of the bootstrap; more for many pairs    |
     | random_state | 0           | seed                                     | of the bootstrap and of max-t            |
+    | stopped      | ()          | names                                    | learners stopped early: not tested, but  |
+    |              |             |                                          | the correction counts their pairs        |
 
     The difference keeps the metric's own sign: for a loss a negative one favours the first learner, for a score a
     positive one; the verdict column says who is better, and only where the interval excludes 0. Tests that max-t does
@@ -288,11 +300,14 @@ def compare(
     tests = tuple(judge(rule, found, names, a, b) for a, b in pairs)
     p_values = np.array([float(one.p_value) for one in tests])
     known = np.flatnonzero(~np.isnan(p_values))
-    family = _Family(tests, p_values, known, level, alternative, float(np.ptp(found[0].metric.range)))
+    more = _more_pairs(len(names), len(pairs), len(stopped))
+    family = _Family(tests, p_values, known, level, alternative, float(np.ptp(found[0].metric.range)), more)
     law = None
     if chosen_correction == "max-t":
         tested = [pairs[i] for i in known]
         law = _law(test, found, tested, [tests[i] for i in known], drawn, alternative, random_state)
+        # Draws of the bootstrap know nothing of pairs without a statistic.
+        law = None if law is None or (more and law[0].df is None) else (replace(law[0], more=more), law[1])
         chosen_correction = "bonferroni" if law is None else "max-t"
     adjusted, lower, upper, method = family.stepped(chosen_correction) if law is None else family.single_step(*law)
     spoken = int(known[0]) if known.size else 0  # the first pair that was tested speaks for all
@@ -315,7 +330,14 @@ def compare(
         caveats=(*caveats_of(test, tests[spoken], found[0]), *_left_out(found)),
         correction=chosen_correction,
         alternative=alternative,
+        stopped=tuple(str(name) for name in stopped),
     )
+
+
+def _more_pairs(compared: int, pairs: int, stopped: int) -> int:
+    """The pairs of stopped learners: with a baseline one each, else with all others and among themselves."""
+    all_pairs = pairs == compared * (compared - 1) // 2
+    return stopped * compared + stopped * (stopped - 1) // 2 if all_pairs else stopped
 
 
 def _law(
@@ -356,6 +378,7 @@ class _Family:
     level: float
     alternative: str
     most: float
+    more: int = 0
 
     def single_step(self, law: MaxT, error: Array) -> tuple[Array, Array, Array, str]:
         """Adjusted p-values and limits by the greatest statistic."""
@@ -370,18 +393,18 @@ class _Family:
         adjusted[self.known] = together
         lower[self.known] = -np.inf if self.alternative == "less" else estimate - half
         upper[self.known] = np.inf if self.alternative == "greater" else estimate + half
-        name = "max-t" if law.pairs > 1 else self.tests[self.known[0]].interval(self.level).method
+        name = "max-t" if law.pairs + law.more > 1 else self.tests[self.known[0]].interval(self.level).method
         return adjusted, *self._agreeing(lower, upper, adjusted), name
 
     def stepped(self, correction: str) -> tuple[Array, Array, Array, str]:
         """P-values adjusted one after another, each pair's limits at the level of its own test."""
         adjusted, lower, upper = self._nothing()
-        # A pair that cannot be tested counts as one that shows nothing.
-        counted = np.where(np.isnan(self.p_values), 1.0, self.p_values)
+        # A pair that cannot be tested counts as one that shows nothing, and so does one of a stopped learner.
+        counted = np.append(np.where(np.isnan(self.p_values), 1.0, self.p_values), np.ones(self.more))
         every = counted if correction == "none" else adjust_pvalues(counted, correction, 1 - self.level).adjusted
         adjusted[self.known] = every[self.known]
         method = ""
-        for i, each in enumerate(levels(counted, correction, self.level)):
+        for i, each in enumerate(levels(counted, correction, self.level)[: len(self.tests)]):
             found = self.tests[i].interval(float(each))
             lower[i], upper[i] = float(found.lower), float(found.upper)
             method = method or ("" if self.tests[i].untested else found.method)

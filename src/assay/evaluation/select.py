@@ -37,7 +37,7 @@ from assay.metrics.limits import standard_error
 from assay.numbers import fmt
 from assay.results import Result
 
-__all__ = ["RULES", "Panel", "Selection", "choose", "panel_of", "ranks_of", "select"]
+__all__ = ["RULES", "Panel", "Selection", "about_as_good", "choose", "panel_of", "ranks_of", "select"]
 
 Array = np.ndarray
 RULES = ("best", "one_se", "within")
@@ -225,6 +225,22 @@ def choose(
         errors="over rows" if panel.by_rows else "corrected for shared training rows" if paired else "s/sqrt(K)",
         percent=percent if rule == "within" else None,
     )
+
+
+def about_as_good(table: pd.DataFrame, name: str, best: str) -> bool | None:
+    """Whether a learner is at most min(SE of its difference to the best, SE of the best's own figure) worse than it.
+
+    The second limit is there because an unstable learner has differences of large standard error to every other one:
+    its instability alone must not make it about as good. None where a standard error is unknown.
+
+    | parameter | range                       | meaning                                |
+    |-----------|-----------------------------|----------------------------------------|
+    | table     | of a `Selection` by "one_se" | differences and standard errors        |
+    | name      | a learner                   | the one in question                    |
+    | best      | a learner                   | the one with the best figure           |
+    """
+    limit = np.minimum(float(table["allowed"][name]), float(table["std_error"][best]))
+    return None if np.isnan(limit) else bool(float(table["difference"][name]) <= limit)
 
 
 def _why(

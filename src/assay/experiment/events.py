@@ -85,6 +85,17 @@ class LearnerFailed(Event):
 
 
 @dataclass(frozen=True)
+class LearnerStopped(Event):
+    """A learner that cannot win any more after the first folds."""
+
+    learner: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.learner} stopped: {self.reason}"
+
+
+@dataclass(frozen=True)
 class InOuterFold(Event):
     """An event of the whole procedure, repeated without the rows of an outer fold; None when the fold begins."""
 

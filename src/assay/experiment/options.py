@@ -32,7 +32,6 @@ __all__ = [
     "config_text",
     "cost_of",
     "declared",
-    "duration",
     "folds_of",
     "kinds_of",
     "rate_of",
@@ -48,7 +47,6 @@ PANELS = ("quick", "standard", "thorough")
 RULES = ("best", "readable")
 PROTOCOLS = ("holdout", "loo", "5x2")
 CORRECTIONS = ("max-t", "holm", "bonferroni", "sidak", "hochberg", "bh", "by")
-UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 Taker = TypeVar("Taker", bound=Callable[..., Any])
 
@@ -94,19 +92,6 @@ def share(text: str) -> float | str:
     except ValueError:
         remedy = "pass a fraction such as 0.25, none, or auto"
         raise ParameterError(f"--test-size {text!r} is not a number", remedy=remedy) from None
-
-
-def duration(text: str) -> float:
-    """Seconds of 90, 90s, 10m or 1h30m.
-
-    >>> duration("10m"), duration("1h30m"), duration("45")
-    (600.0, 5400.0, 45.0)
-    """
-    plain = text.strip().lower()
-    parts = re.findall(r"(\d+(?:\.\d+)?)([smh]?)", plain)
-    if not parts or "".join(number + unit for number, unit in parts) != plain or not all(u for _, u in parts[:-1]):
-        raise ParameterError(f"--time-budget {text!r} is not a duration", remedy="write it as 90s, 10m or 1h30m")
-    return sum(float(number) * UNITS[unit or "s"] for number, unit in parts)
 
 
 def folds_of(text: str) -> int | str:
@@ -327,13 +312,12 @@ class Options:
         "N",
         range="a non-zero whole number",
     )
-    time_budget: float | None = _option(
+    minutes: float | None = _option(
         None,
-        "Time limit, such as 90s, 10m or 1h30m; what is left is reported as unfinished.",
+        "Time limit: the strongest learners first; the test set stays sealed if any is left unfinished.",
         OUTPUT,
-        "TIME",
-        range="seconds",
-        parse=duration,
+        "M",
+        range="above 0",
     )
     out: str | Path | None = _option(
         None, "Directory for the report and the model (default: out/ID).", OUTPUT, "DIR", range="a directory"
@@ -374,6 +358,10 @@ class Options:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
                 raise ParameterError(f"{name} = {value!r} is out of range", remedy="pass a number between 0 and 1")
+        if self.minutes is not None and (
+            isinstance(self.minutes, bool) or not isinstance(self.minutes, int | float) or not self.minutes > 0
+        ):
+            raise ParameterError(f"minutes = {self.minutes!r} is out of range", remedy="pass a number above 0")
         if self.n_jobs is not None and (not _is_whole(abs(self.n_jobs) if _is_int(self.n_jobs) else self.n_jobs, 1)):
             raise ParameterError(
                 f"n_jobs = {self.n_jobs!r} is out of range", remedy="pass None or a non-zero whole number"

@@ -32,10 +32,11 @@ class Leaderboard(Result):
     |-------------|-----------------------------------------------------------------------|
     | results     | a `Validation` per learner                                            |
     | failed      | learner -> why                                                        |
-    | unfinished  | learners that the time budget left, with the folds they had           |
+    | unfinished  | learners that the clock left, with the folds they had                 |
     | settings    | learner -> the parameters its search chose in each fold               |
     | level       | of the intervals                                                      |
     | warnings    | learner -> what it warned of, and in how many folds                   |
+    | stopped     | learners that could not win after the first folds: not compared; how far behind they were |
     """
 
     results: Mapping[str, Validation]
@@ -44,6 +45,18 @@ class Leaderboard(Result):
     settings: Mapping[str, list[dict[str, Any]]]
     level: float
     warnings: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    stopped: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def finished(self) -> list[str]:
+        """The learners that ran to their end, stopped ones included: a study of these alone gives the same numbers."""
+        return [*self.results, *self.stopped]
+
+    @property
+    def statuses(self) -> dict[str, str]:
+        """Of the learners without a figure: what became of each, and why."""
+        kinds = {"failed": self.failed, "unfinished": self.unfinished, "stopped, not compared": self.stopped}
+        return {name: f"{kind}: {why}" for kind, found in kinds.items() for name, why in found.items()}
 
     @property
     def order(self) -> list[str]:
@@ -62,21 +75,18 @@ class Leaderboard(Result):
             rows[name] = {"metric": result.metric.name, **figures, "seconds": float(result.seconds.sum())}
             rows[name]["status"] = "done"
             rows[name]["warnings"] = len(self.warnings.get(name, ()))
-        for name, why in {**self.failed, **self.unfinished}.items():
-            status = ("failed: " if name in self.failed else "unfinished: ") + why
+        for name, status in self.statuses.items():
             rows[name] = {"status": status, "warnings": 0}
         frame = pd.DataFrame.from_dict(rows, orient="index")
         return frame.rename_axis("learner")
 
     def __str__(self) -> str:
         if not self.results:
-            return "no learner finished: " + "; ".join(
-                f"{k}: {v}" for k, v in {**self.failed, **self.unfinished}.items()
-            )
+            return "no learner finished: " + "; ".join(f"{name}: {why}" for name, why in self.statuses.items())
         first = self.results[self.order[0]]
         better = "greater" if first.metric.greater_is_better else "smaller"
         title = f"{first.metric.name} ({better} is better), {first.scheme}"
-        width = max(len(name) for name in [*self.results, *self.failed, *self.unfinished])
+        width = max(len(name) for name in [*self.results, *self.statuses])
         lines = []
         for name in self.order:
             found = self.results[name].interval(self.level)
@@ -85,8 +95,7 @@ class Leaderboard(Result):
             took += f"  {told} warning{'' if told == 1 else 's'}" if told else ""
             shown = with_limits(found.estimate, found.lower, found.upper, percent=first.metric.percent)
             lines.append(f"{name:<{width}}  {shown[0]:>9}  [{shown[1]}, {shown[2]}]  {took}")
-        lines += [f"{name:<{width}}  failed: {why}" for name, why in self.failed.items()]
-        lines += [f"{name:<{width}}  unfinished: {why}" for name, why in self.unfinished.items()]
+        lines += [f"{name:<{width}}  {status}" for name, status in self.statuses.items()]
         rule = "-" * min(110, max(len(line) for line in [title, *lines]))
         what = (
             f"{100 * self.level:g}% intervals ({first.interval().method}) for the mean over training sets of this size."

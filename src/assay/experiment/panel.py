@@ -30,7 +30,19 @@ from assay.experiment.options import PANELS, TASKS
 from assay.experiment.peers import PEERS, peer
 from assay.resampling import Folds, TimeFolds
 
-__all__ = ["BASELINE", "PANELS", "TASKS", "Learner", "assemble", "learners", "panel", "pipeline_of", "user_learner"]
+__all__ = [
+    "BASELINE",
+    "PANELS",
+    "TASKS",
+    "Learner",
+    "assemble",
+    "learners",
+    "panel",
+    "pipeline_of",
+    "strongest_first",
+    "user_learner",
+    "weighs_classes",
+]
 
 BASELINE = "baseline"
 INNER = 5
@@ -57,6 +69,7 @@ class Learner:
     | ordered   | the space searched, in place of its own leave-one-out, where rows are in groups or in time       |
     | members   | for an ensemble: learner -> whether its space is searched                                        |
     | readable  | whether its model can be written down and followed: a line, a discriminant, one tree             |
+    | few       | rows up to which the quick panel has it as well                                                  |
     """
 
     name: str
@@ -76,6 +89,7 @@ class Learner:
     readable: bool = False
     sized: Callable[[int, str], Mapping[str, Any]] = lambda n, order: {}
     members: Mapping[str, bool] = field(default_factory=dict)
+    few: int = 0
     ordered: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @property
@@ -98,7 +112,7 @@ class Learner:
         """The estimator as one would write it.
 
         >>> next(one for one in learners("regression") if one.name == "lasso").call
-        "LassoCV(cv=10, rule='1se')"
+        'LassoCV(cv=10)'
         """
         inside = ", ".join(f"{name}={value!r}" for name, value in sorted(self.settings.items()))
         return f"{type(self.make(0)).__name__}({inside})"
@@ -132,13 +146,25 @@ FEW_ROWS = 5_000
 """Below it boosting chooses its number of trees by folds, which cost no training row; from it on by rows held out."""
 
 
-def _stopping(n: int, order: str) -> dict[str, Any]:
-    """How boosting finds its number of trees inside the rows of its fit; what is held out is later, or whole groups."""
-    if order == "time":
-        return {"early_stopping": "cv", "cv": TimeFolds(3)}
-    if n >= FEW_ROWS:
+SMALL = 2_000
+"""Rows below which boosting takes small trees, forests try all columns, and quick has support vectors as well: set by
+`python -m benchmarks picks` on the tables marked "set"."""
+TINY = 600
+"""Rows below which the trees of boosting are the smallest."""
+
+
+def _boosted(n: int, order: str) -> dict[str, Any]:
+    """Small trees for few rows; their number is found inside the rows of a fit, by later rows or whole groups."""
+    if n >= FEW_ROWS and order != "time":
         return {"early_stopping": True}
-    return {"early_stopping": "cv", "cv": 5 if order == "group" else Folds(5)}
+    size = {"max_leaf_nodes": 4 if n < TINY else 8, "min_samples_leaf": 10} if n < SMALL else {}
+    cv = TimeFolds(3) if order == "time" else 5 if order == "group" else Folds(5)
+    return {"early_stopping": "cv", "cv": cv, **size}
+
+
+def _grown(n: int, order: str) -> dict[str, Any]:
+    """How a forest of regression trees is grown on few rows."""
+    return {"max_features": 1.0, "min_samples_leaf": 3} if n < SMALL else {}
 
 
 def _in_order(n: int, order: str) -> dict[str, Any]:
@@ -221,12 +247,12 @@ _BOTH = (
         70,
         _ALL,
         _boosting,
-        {"max_leaf_nodes": [7, 31]},
+        {"max_leaf_nodes": [4, 10, 31]},
         (("max_leaf_nodes", "low"),),
         "native",
         scale=False,
         judged="own",
-        sized=_stopping,
+        sized=_boosted,
     ),
     *_both(
         "neural network",
@@ -267,8 +293,8 @@ _REGRESSION = (
     Learner(
         "lasso",
         "regression",
-        "lasso, penalty chosen by cross-validation (one-standard-error rule)",
-        _lazy("assay.linear", "LassoCV", rule="1se", cv=10),
+        "lasso, penalty chosen by cross-validation",
+        _lazy("assay.linear", "LassoCV", cv=10),
         20,
         _ALL,
         lambda n, p: 6.0 * n * p * p,
@@ -300,16 +326,17 @@ _REGRESSION = (
     Learner(
         "random forest",
         "regression",
-        "200 trees, a third of the columns tried at each split",
+        "200 trees, a third of the columns tried at each split (of few rows, all columns)",
         _lazy("assay.trees", "RandomForestRegressor", n_estimators=200),
         60,
         _ALL,
-        lambda n, p: 200 * _trees(n, max(1, p // 3)),
-        {"min_samples_leaf": [1, 5]},
+        lambda n, p: 200 * _trees(n, p if n < SMALL else max(1, p // 3)),
+        {"max_features": [1 / 3, 1.0], "min_samples_leaf": [1, 5]},
         (("min_samples_leaf", "high"),),
         "native",
         scale=False,
         judged="oob",
+        sized=_grown,
     ),
     Learner(
         "support vectors",
@@ -321,6 +348,7 @@ _REGRESSION = (
         _machine,
         {"C": [0.1, 1.0, 10.0, 100.0], "gamma": [0.01, "scale"]},
         (("C", "low"),),
+        few=SMALL,
     ),
 )
 
@@ -373,8 +401,8 @@ _CLASSIFICATION = (
     Learner(
         "sparse logistic",
         "classification",
-        "lasso-penalised logistic regression, penalty chosen by cross-validation (one-standard-error rule)",
-        _lazy("assay.linear", "LogisticRegressionCV", rule="1se", alphas=50),
+        "lasso-penalised logistic regression, penalty chosen by cross-validation",
+        _lazy("assay.linear", "LogisticRegressionCV", alphas=50),
         22,
         _MORE,
         lambda n, p: 600.0 * n * p,
@@ -414,6 +442,7 @@ _CLASSIFICATION = (
         65,
         _MORE,
         lambda n, p: 30 * _machine(n, p),
+        few=SMALL,
         sized=_in_order,
     ),
 )
@@ -464,7 +493,7 @@ def learners(task: str | None = None) -> list[Learner]:
     return [learner for learner in every if task is None or learner.task == task]
 
 
-def panel(task: str, name: str = "quick", chosen: Sequence[str] = ()) -> list[Learner]:
+def panel(task: str, name: str = "quick", chosen: Sequence[str] = (), rows: int | None = None) -> list[Learner]:
     """The learners of a panel, or the chosen ones; the baseline is always among them, and first.
 
     | parameter | default | range                                | meaning                                    |
@@ -472,9 +501,12 @@ def panel(task: str, name: str = "quick", chosen: Sequence[str] = ()) -> list[Le
     | task      |         | "regression", "classification"       | what is predicted                          |
     | name      | "quick" | "quick", "standard", "thorough"      | which panel                                |
     | chosen    | ()      | names, or module:Class of your own   | these learners instead of a panel          |
+    | rows      | None    | a whole number                       | of the table: with few, quick has more     |
 
     >>> [learner.name for learner in panel("regression", chosen=["ridge"])]
     ['baseline', 'ridge']
+    >>> [len(panel("classification", rows=rows)) for rows in (500, 5_000)]
+    [7, 6]
     """
     if task not in TASKS:
         raise ParameterError(f"unknown task {task!r}", remedy=f"choose one of {', '.join(TASKS)}")
@@ -482,7 +514,8 @@ def panel(task: str, name: str = "quick", chosen: Sequence[str] = ()) -> list[Le
         raise ParameterError(f"unknown panel {name!r}", remedy=f"choose one of {', '.join(PANELS)}")
     every = {learner.name: learner for learner in learners(task)}
     if not chosen:
-        return [learner for learner in every.values() if name in learner.panels]
+        small = rows if name == PANELS[0] and rows is not None else SMALL + 1
+        return [one for one in every.values() if name in one.panels or small <= one.few]
     wanted = [every[BASELINE]]
     for one in chosen:
         if ":" in one:
@@ -496,6 +529,25 @@ def panel(task: str, name: str = "quick", chosen: Sequence[str] = ()) -> list[Le
             raise ParameterError(f"unknown learner {one!r} for {task}", remedy=f"choose among {known}")
     unique = {learner.name: learner for learner in wanted}
     return sorted(unique.values(), key=lambda learner: learner.order)
+
+
+STRONGEST = ("boosting", "random forest", "support vectors", "ridge", "logistic", "ensemble")
+"""The learners that most often win, for a run that may not finish."""
+
+
+def strongest_first(chosen: Sequence[Learner]) -> list[Learner]:
+    """Learners in the order in which a run with a clock takes them: the baseline, what the user named, the strongest.
+
+    >>> [one.name for one in strongest_first(panel("regression"))][:3]
+    ['baseline', 'boosting', 'random forest']
+    """
+
+    def place(learner: Learner) -> tuple[int, int]:
+        if learner.name == BASELINE or not learner.own:
+            return (0, learner.order)
+        return (1, STRONGEST.index(learner.name)) if learner.name in STRONGEST else (2, learner.order)
+
+    return sorted(chosen, key=place)
 
 
 def _peer(name: str, task: str) -> Learner:
@@ -559,6 +611,7 @@ def assemble(
     order: str = "",
     threshold: Mapping[str, Any] | None = None,
     calibrate: bool = False,
+    weigh: bool = True,
 ) -> Any:
     """The learner as it enters a fold: preprocessing, the model, and around both a search where it has a space.
 
@@ -577,6 +630,7 @@ def assemble(
     | order        | ""      | "group" or "time" for rows that cannot be left out one by one                 |
     | threshold    | None    | how a classifier's threshold is chosen, for `ThresholdClassifier` around it   |
     | calibrate    | False   | whether its probabilities are calibrated where that lowers their log loss     |
+    | weigh        | True    | whether class weights are tried where the metric does not count rows alike    |
 
     >>> assemble(learners("regression")[0], {"x": "number"}, tune=True, metric="mse", shape=(10, 1)).steps[0][0]
     'columns'
@@ -600,13 +654,15 @@ def assemble(
         most = max(1, shape[0] // 10)  # the first of the folds in the order of time have few training rows
         grid = {f"model__{name}": [one for one in values if one <= most] for name, values in learner.ordered.items()}
         return SearchCV(pipe, grid, cv=_inner(inner, order), metric=metric, random_state=seed)
-    if not tune or not learner.space:
+    space = {f"model__{name}": list(values) for name, values in learner.space.items()} if tune else {}
+    if weigh and weighs_classes(metric) and "class_weight" in model.get_params(deep=False):
+        space["model__class_weight"] = [None, "balanced"]
+    if not space:
         return pipe
     alone = learner.judged == "own" or (learner.judged == "oob" and not order)
     allowed = int(max(2.0, BUDGET / ((1 if alone else inner) * learner.cost(*shape))))
-    space = {f"model__{name}": list(values) for name, values in learner.space.items()}
-    simple = [(f"model__{name}", way) for name, way in learner.simple]
-    few = allowed < learner.candidates
+    simple = [(f"model__{name}", way) for name, way in learner.simple if f"model__{name}" in space]
+    few = allowed < int(np.prod([len(values) for values in space.values()]))
     return SearchCV(
         pipe,
         space,
@@ -614,9 +670,22 @@ def assemble(
         n_candidates=allowed if few else None,
         cv=learner.judged if alone else _inner(inner, order),
         metric=metric,
-        simplicity=simple,
+        simplicity=simple or None,
         random_state=seed,
     )
+
+
+def weighs_classes(metric: Any) -> bool:
+    """Whether a metric judges labels otherwise than row by row, so that weights of classes can raise it.
+
+    Balanced accuracy and F1 profit from weights where a class is rare; the error rate, the log loss and the area under
+    the ROC curve do not, and weights would spoil the probabilities.
+
+    >>> from assay.metrics import get_metric
+    >>> [weighs_classes(get_metric(name)) for name in ("f1", "balanced_accuracy", "error", "log_loss", "auc")]
+    [True, True, False, False, False]
+    """
+    return getattr(metric, "needs", None) == "labels" and metric.losses is None
 
 
 def pipeline_of(model: Any) -> Pipeline | None:
@@ -658,6 +727,7 @@ def _ensemble(
                 seed=seed,
                 inner=inner,
                 order=order,
+                weigh=False,  # probabilities are averaged
             ),
         )
         for one in _members(learner.task, *shape)

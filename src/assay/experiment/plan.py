@@ -315,6 +315,6 @@ def _works(metric: Any, task: str, target: Any) -> bool:
     return True
 
 
-def learners_of(task: str, name: str, chosen: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of the panel's learners, in the order of listing."""
-    return tuple(learner.name for learner in panel(task, name, chosen))
+def learners_of(task: str, name: str, chosen: tuple[str, ...], rows: int | None = None) -> tuple[str, ...]:
+    """The names of the panel's learners for a table of so many rows, in the order of listing."""
+    return tuple(learner.name for learner in panel(task, name, chosen, rows))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from assay import __version__
+from assay.experiment.checks.finished import CODE as UNFINISHED
 from assay.experiment.options import declared
 from assay.experiment.outcome import Alternative
 from assay.experiment.panel import BASELINE
@@ -93,7 +94,8 @@ WORDS = {
 
 def verdict(state: StudyState) -> str:
     """The conclusion, for readers who know no statistics; serious checks come first."""
-    serious = made(state.checks).stops  # how few rows there are, the interval says
+    # How few rows there are, the interval says; that learners are unfinished says nothing about the rows.
+    serious = [check for check in made(state.checks).stops if check.code != UNFINISHED]
     warning = (
         f"Warning: {serious[0].title}{_where(serious[0].columns)}, so these results may not hold on new data. "
         if serious
@@ -177,6 +179,7 @@ def summary(state: StudyState, context: Context) -> dict[str, Any]:
         "better_than_baseline": finding(state) in ("test-better", "outer-better", "folds-better"),
         "finding": finding(state),
         "verdict": verdict(state),
+        "finished": made(state.leaderboard).finished,
         "leaderboard": [_row(row) for row in board.to_dict("records")],
         "warnings": _warnings(state),
         "comparisons": [] if pairs is None else [_row(row) for row in pairs.to_frame().to_dict("records")],
@@ -308,6 +311,8 @@ def code(state: StudyState) -> str:
     """A plain script that repeats the study."""
     plan, name = state.plan, made(state.parted).name
     shown = {**plan.state(), "kinds": dict(plan.kinds), "missing": dict(plan.gaps) or None}
+    if made(state.leaderboard).unfinished:
+        shown["learners"] = made(state.leaderboard).finished
     shown |= {} if made(state.parted).has_test_set else {"test_size": "none"}
     given = [one for one in declared() if shown.get(one) is not None]
     lines = [f"    {one}={shown[one]!r}," for one in given]

@@ -53,6 +53,7 @@ class Context:
     | n_jobs        | workers; None: all cores                                                    |
     | started       | when, as `time.monotonic()` tells                                           |
     | deadline      | learners not done by then are unfinished                                    |
+    | hold          | whether learners that an earlier run left unfinished stay so                |
     | next_ready    | picks the next learner, by what is compiled                                 |
     | open_test     | whether the test set may be opened                                          |
     | reason        | why a look beyond the plan is needed                                        |
@@ -66,6 +67,7 @@ class Context:
     n_jobs: int | None = None
     started: float = 0.0
     deadline: float | None = None
+    hold: bool = False
     next_ready: Callable[[Sequence[Learner]], int] | None = None
     open_test: bool = True
     reason: str | None = None

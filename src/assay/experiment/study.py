@@ -74,13 +74,16 @@ class Study:
         self._context = replace(self._context, next_ready=self.compiling.next_ready)
 
     @classmethod
-    def load(cls, name: str, *, ledger: Any = None, listener: Listener = silent, **options: Any) -> Self:
+    def load(
+        cls, name: str, *, ledger: Any = None, listener: Listener = silent, hold: bool = False, **options: Any
+    ) -> Self:
         """A study by its name, as far as it got; folds that are done are not computed again.
 
-        Options that decide no number (`open_test`, `despite`, `out`, `trust`, `unit`, `by`) are those it was begun with, unless given
-        here, as `n_jobs` and `time_budget` may be.
+        Options that decide no number (`open_test`, `despite`, `out`, `trust`, `unit`, `by`) are those it was begun
+        with, unless given here, as `n_jobs` and `minutes` may be. With `hold` a study whose clock ran out stays as it
+        was left; else its unfinished learners go on.
         """
-        context = _context(Options(**{**stored_wishes(name), **options}), ledger, listener)
+        context = replace(_context(Options(**{**stored_wishes(name), **options}), ledger, listener), hold=hold)
         return cls.of(steps.load(name, context), context)
 
     @classmethod
@@ -179,14 +182,10 @@ class Study:
             raise SealError(what, remedy=f"its figure is that of the outer folds: assay show {self.name}")
         answered = tuple(dict.fromkeys([*self._context.despite, *despite]))
         context = replace(self._context, open_test=True, despite=answered, reason=reason or self._context.reason)
-        left = self._reach("check").unanswered(context)
-        if left:
-            codes = ", ".join(check.code for check in left)
-            what = f"the test set stays sealed because of a serious check: {left[0].title} ({left[0].detail})"
-            raise SealError(what, remedy=f"{left[0].remedy}; or open it despite {codes}")
+        _refuse(self._reach("check").unanswered(context))
         self._context = context
         if self.opened is None:
-            self._reach("select")
+            _refuse(self._reach("select").unanswered(context))
             self._state = replace(self._state, done="select")
         return made(self._reach("open").opened)
 
@@ -368,6 +367,14 @@ class Study:
     __repr__ = __str__
 
 
+def _refuse(left: Sequence[Check]) -> None:
+    """Refuse to open the test set where serious checks are not answered."""
+    if left:
+        codes = ", ".join(check.code for check in left)
+        what = f"the test set stays sealed because of a serious check: {left[0].title} ({left[0].detail})"
+        raise SealError(what, remedy=f"{left[0].remedy}; or open it despite {codes}")
+
+
 def _context(options: Options, ledger: Any, listener: Listener) -> Context:
     """What of the options decides no number, with the ledger and the clock."""
     started = monotonic()
@@ -376,7 +383,7 @@ def _context(options: Options, ledger: Any, listener: Listener) -> Context:
         listener,
         n_jobs=options.n_jobs,
         started=started,
-        deadline=None if options.time_budget is None else started + options.time_budget,
+        deadline=None if options.minutes is None else started + 60 * options.minutes,
         open_test=options.open_test,
         reason=options.reason,
         despite=tuple(options.despite),

@@ -13,7 +13,7 @@ from assay.checks import row_weights
 from assay.inference.heavy_tails import TailDiagnosis, diagnose_tail
 from assay.metrics.definition import Metric, find
 
-__all__ = ["MILDER", "loss_behind", "loss_words", "tail_of"]
+__all__ = ["MILDER", "loss_behind", "loss_words", "mean_behind", "tail_of"]
 
 BEHIND = {"rmse": "mse", "r2": "mse"}
 WORDS = {"mse": "squared error", "mae": "absolute error"}
@@ -27,9 +27,18 @@ def loss_behind(metric: Metric) -> Metric | None:
     >>> loss_behind(find("rmse")).name, loss_behind(find("error"))
     ('mse', None)
     """
-    behind = find(BEHIND.get(metric.name, metric.name)) if metric.name in BEHIND else metric
-    open_above = behind.losses is not None and behind.range == (0.0, np.inf) and not behind.greater_is_better
-    return behind if open_above else None
+    behind = mean_behind(metric)
+    return None if behind is None or behind.range != (0.0, np.inf) or behind.greater_is_better else behind
+
+
+def mean_behind(metric: Metric) -> Metric | None:
+    """The mean over rows that orders learners as the metric does: itself, or that of which it is a function; or None.
+
+    >>> mean_behind(find("r2")).name, mean_behind(find("error")).name, mean_behind(find("auc"))
+    ('mse', 'error', None)
+    """
+    behind = find(BEHIND[metric.name]) if metric.name in BEHIND else metric
+    return None if behind.losses is None else behind
 
 
 def loss_words(metric: Metric) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from assay.experiment.checks import check_table
+from assay.experiment.checks.finished import unfinished
 from assay.experiment.events import StepBegan
 from assay.experiment.protocol import folds_at_least
 from assay.experiment.state import Context, StudyState, made
@@ -28,6 +29,6 @@ def check(state: StudyState, context: Context) -> StudyState:
         level=plan.level,
         n_test=parted.n_test if parted.has_test_set else None,
     )
-    state = replace(state, checks=checks)
+    state = replace(state, checks=checks.joined(unfinished(parted.name, {})))
     state.unanswered(context)  # refuses, before the work, a code that no check has
     return state

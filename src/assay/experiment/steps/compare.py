@@ -13,9 +13,12 @@ __all__ = ["compare"]
 
 def compare(state: StudyState, context: Context) -> StudyState:
     """The comparisons; None where only one learner finished."""
-    results = made(state.leaderboard).results
+    board = made(state.leaderboard)
+    results = board.results
     if len(results) < 2:
         return replace(state, comparisons=None)
     context.emit(StepBegan("compare", "comparing the learners"))
-    found = compare_results(dict(results), correction=state.plan.correction, level=state.plan.level)
+    found = compare_results(
+        dict(results), correction=state.plan.correction, level=state.plan.level, stopped=tuple(board.stopped)
+    )
     return replace(state, comparisons=found)

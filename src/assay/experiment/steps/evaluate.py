@@ -21,14 +21,17 @@ from assay.errors import AssayError, DataError, LearnerError, LedgerError
 from assay.evaluation import Ensemble, ThresholdClassifier
 from assay.evaluation.figures import undefined_over
 from assay.evaluation.learner import Rows, blame, fit_fold, fit_rows, needs_of, rows_of, run
+from assay.evaluation.stopping import FIRST, Behind
 from assay.evaluation.validation import Validation, validation_of
 from assay.experiment.calibrated import CalibratedIfBetter
-from assay.experiment.events import FoldDone, LearnerBegan, LearnerFailed
+from assay.experiment.checks.finished import unfinished
+from assay.experiment.events import FoldDone, LearnerBegan, LearnerFailed, LearnerStopped
 from assay.experiment.outcome import Leaderboard
-from assay.experiment.panel import Learner, assemble, panel
+from assay.experiment.panel import Learner, assemble, panel, strongest_first
 from assay.experiment.plan import Plan
 from assay.experiment.protocol import splits_for
 from assay.experiment.state import Context, Parted, StudyState, TrainingData, made
+from assay.experiment.steps.early import EarlyLosses
 from assay.experiment.storage.journal import Journal
 from assay.experiment.test_set.changing import record_scored
 from assay.experiment.test_set.seal import row_digests
@@ -58,6 +61,8 @@ WORTH = 2e11
 """Multiply-adds of a panel from which worker processes win: each takes seconds to start and to load its kernels."""
 MEMORY = 4 << 30
 """Bytes that the worker processes of all folds may take for their rows, and that one fit may take beyond its rows."""
+LATE = "late"
+"""Where the journal keeps which learners a clock left unfinished."""
 COPIES = 5
 """How often a worker process holds its rows: as given, as a fold, encoded, and as the learner wants them."""
 
@@ -184,53 +189,101 @@ def evaluate_on(state: StudyState, data: TrainingData, journal: Journal, context
         raise LearnerError(
             f"no learner finished ({reasons})", remedy=more if board.unfinished else "use other learners"
         )
-    return replace(state, training=data, leaderboard=board)
+    checks = made(state.checks).joined(unfinished(made(state.parted).name, board.unfinished))
+    return replace(state, training=data, leaderboard=board, checks=checks)
 
 
 def _board(plan: Plan, data: TrainingData, journal: Journal, context: Context) -> Leaderboard:
-    """The panel on the folds; the numbers do not depend on the order in which `context.next_ready` takes learners."""
-    results: dict[str, Validation] = {}
-    failed: dict[str, str] = {}
-    unfinished: dict[str, str] = {}
-    settings: dict[str, list[dict[str, Any]]] = {}
-    warned: dict[str, dict[str, int]] = {}
-    best: Validation | None = None
-    shares = shares_of(plan, data, context.n_jobs)
-    waiting = list(data.learners)
-    for number in range(1, len(waiting) + 1):
-        learner = waiting.pop(0 if context.next_ready is None else context.next_ready(waiting))
-        context.emit(LearnerBegan(learner.name, number, len(data.learners), best))
-        try:
-            _refuse_large(learner, len(plan.features), data.rows.classes)
-            outcomes = _folds(plan, data, learner, journal, shares, context)
-            if len(outcomes) < len(data.splits):
-                unfinished[learner.name] = f"{len(outcomes)} of {len(data.splits)} folds when the time ran out"
-                continue
-            result = _validation(plan, data, learner, outcomes)
+    """The panel on the folds: all of it on the first ones, then those that can still win on the others.
+
+    The numbers do not depend on the order in which learners are taken, nor on what an earlier run left in the journal.
+    """
+    if context.hold and (journal.get(LATE) or {}).get("learners"):
+        context = replace(context, deadline=context.started)  # what is in the journal, and no more
+    running = _Running(plan, data, journal, context)
+    early = EarlyLosses.of(plan, data)
+    running.advance([one.name for one in data.learners], len(data.splits) if early is None else FIRST)
+    stopped: dict[str, Behind] = {}
+    while early is not None and running.outcomes:
+        stopped, needed = early.settle(running.outcomes)
+        for name, one in stopped.items():
+            context.emit(LearnerStopped(name, early.reason(one)))
+        if not needed:
+            break
+        running.advance(needed, len(data.splits))
+    journal.put(LATE, {"learners": list(running.unfinished)})
+    return running.board({} if early is None else {name: early.reason(one) for name, one in stopped.items()})
+
+
+class _Running:
+    """The learners of a panel and how far each is: outcomes of folds, results, failures, those out of time."""
+
+    def __init__(self, plan: Plan, data: TrainingData, journal: Journal, context: Context) -> None:
+        self.plan, self.data, self.journal, self.context = plan, data, journal, context
+        self.shares = shares_of(plan, data, context.n_jobs)
+        self.outcomes: dict[str, list[dict[str, Any]]] = {}
+        self.results: dict[str, Validation] = {}
+        self.failed: dict[str, str] = {}
+        self.unfinished: dict[str, str] = {}
+        self.best: Validation | None = None
+
+    def advance(self, names: Sequence[str], folds: int) -> None:
+        """The named learners on the first so many folds; with a clock, the strongest first."""
+        waiting = [one for one in self.data.learners if one.name in names]
+        if self.context.deadline is not None:
+            waiting = strongest_first(waiting)
+        numbers = {one.name: number for number, one in enumerate(self.data.learners, 1)}
+        while waiting:
+            learner = waiting.pop(0 if self.context.next_ready is None else self.context.next_ready(waiting))
+            self.context.emit(LearnerBegan(learner.name, numbers[learner.name], len(numbers), self.best))
+            try:
+                self._run(learner, folds)
+            except LedgerError:
+                raise  # the journal cannot be written: no learner's fault, and to go on would select among those left
+            except AssayError as error:
+                self.outcomes.pop(learner.name, None)
+                self.failed[learner.name] = str(error)
+                self.context.emit(LearnerFailed(learner.name, str(error)))
+
+    def _run(self, learner: Learner, folds: int) -> None:
+        plan, data, total = self.plan, self.data, len(self.data.splits)
+        _refuse_large(learner, len(plan.features), data.rows.classes)
+        found = _folds(plan, data, learner, self.journal, self.shares, self.context, folds)
+        if len(found) < folds:
+            self.outcomes.pop(learner.name, None)
+            self.unfinished[learner.name] = f"{len(found)} of {total} folds when the time ran out"
+            return
+        if folds == total:
+            result = _validation(plan, data, learner, found)
             result.interval()  # predictions without a figure cannot be judged
-        except LedgerError:
-            raise  # the journal cannot be written: no learner's fault, and to go on would select among those left
-        except AssayError as error:
-            failed[learner.name] = str(error)
-            context.emit(LearnerFailed(learner.name, str(error)))
-            continue
-        results[learner.name] = result
-        settings[learner.name] = [outcome["settings"] for outcome in outcomes]
-        told = tally(outcome.get("warnings", ()) for outcome in outcomes)
-        if told:
-            warned[learner.name] = told
-        if best is None or (result.estimate < best.estimate) != result.metric.greater_is_better:
-            best = result
-    in_order = partial(_in_order, [learner.name for learner in data.learners])
-    return Leaderboard(
-        in_order(results), in_order(failed), in_order(unfinished), in_order(settings), plan.level, in_order(warned)
-    )
+            self.results[learner.name] = result
+            if self.best is None or (result.estimate < self.best.estimate) != result.metric.greater_is_better:
+                self.best = result
+        self.outcomes[learner.name] = found
+
+    def board(self, stopped: Mapping[str, str]) -> Leaderboard:
+        """What is there, in the order of the panel, whatever the order in which it was made."""
+        results = {name: one for name, one in self.results.items() if name not in stopped}
+        settings = {name: [one["settings"] for one in self.outcomes[name]] for name in results}
+        told = {name: tally(one.get("warnings", ()) for one in self.outcomes[name]) for name in results}
+        warned = {name: kinds for name, kinds in told.items() if kinds}
+        in_order = partial(_in_order, [learner.name for learner in self.data.learners])
+        return Leaderboard(
+            in_order(results),
+            in_order(self.failed),
+            in_order(self.unfinished),
+            in_order(settings),
+            self.plan.level,
+            in_order(warned),
+            in_order(dict(stopped)),
+        )
 
 
 def validate_one(plan: Plan, data: TrainingData, name: str, journal: Journal, context: Context) -> Validation:
     """One learner on all folds, each kept in the journal."""
     learner = next(one for one in data.learners if one.name == name)
-    outcomes = _folds(plan, data, learner, journal, shares_of(plan, data, context.n_jobs), context)
+    shares = shares_of(plan, data, context.n_jobs)
+    outcomes = _folds(plan, data, learner, journal, shares, context, len(data.splits))
     return _validation(plan, data, learner, outcomes)
 
 
@@ -249,16 +302,23 @@ def _in_order(names: Sequence[str], found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _folds(
-    plan: Plan, data: TrainingData, learner: Learner, journal: Journal, shares: tuple[int, int], context: Context
+    plan: Plan,
+    data: TrainingData,
+    learner: Learner,
+    journal: Journal,
+    shares: tuple[int, int],
+    context: Context,
+    folds: int,
 ) -> list[dict[str, Any]]:
-    """The outcome of every fold, from the journal or computed now and stored there."""
+    """The outcomes of the first so many folds, from the journal or computed now and stored there."""
     processes, threads = shares
-    outcomes = {k: journal.get(f"{learner.name}/{k}") for k in range(len(data.splits))}
+    total = len(data.splits)
+    outcomes = {k: journal.get(f"{learner.name}/{k}") for k in range(folds)}
     missing = [k for k, outcome in outcomes.items() if outcome is None]
     estimator = estimator_of(plan, data, learner, threads)
     task = partial(_fold, estimator, data.rows, data.splits, needs_of(data.metrics), learner.name)
-    done = len(data.splits) - len(missing)
-    context.emit(FoldDone(learner.name, done, len(data.splits)))
+    done = folds - len(missing)
+    context.emit(FoldDone(learner.name, done, total))
     width = processes if context.deadline is not None else len(missing)
     for start in range(0, len(missing), max(1, width)):
         if context.deadline is not None and monotonic() > context.deadline:
@@ -268,7 +328,7 @@ def _folds(
             journal.put(f"{learner.name}/{k}", outcome)
             outcomes[k] = outcome
             done += 1
-            context.emit(FoldDone(learner.name, done, len(data.splits)))
+            context.emit(FoldDone(learner.name, done, total))
     return [outcome for outcome in outcomes.values() if outcome is not None]
 
 

@@ -10,10 +10,13 @@ from typing import Any
 from assay.errors import DataError, ParameterError
 from assay.experiment.events import StepBegan
 from assay.experiment.options import Options, config_text
+from assay.experiment.panel import weighs_classes
 from assay.experiment.plan import Plan, infer_task, is_rare, labels_of, learners_of, metrics_for, rare_note
 from assay.experiment.protocol import refuse_protocol
 from assay.experiment.state import Asked, Context, StudyState
 from assay.experiment.table.question import read_parts
+from assay.experiment.wording import called
+from assay.metrics import get_metric
 
 __all__ = ["read"]
 
@@ -41,6 +44,7 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
         raise DataError(what, remedy=remedy, option=("task", "classification"))
     primary, also = metrics_for(task, y, options.metric)
     labels, rare = None, task == "classification" and is_rare(y)
+    weighed = weighs_classes(get_metric(primary))  # calibrating would undo what class weights are for
     if options.cost is not None or options.rate is not None:
         if task == "regression":
             raise ParameterError("cost and rate are for classes, not for numbers", remedy="leave them out")
@@ -49,17 +53,20 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
             primary, also = "risk", (primary, *also)
     elif rare and options.metric is None:
         notes = [*notes, rare_note(y, primary)]
+    elif weighed:
+        told = f"{called(primary, short=True)} does not count every row alike"
+        notes = [*notes, f"{told}, so class weights are part of the inner search of each learner that takes them"]
     plan = Plan(
         target=target,
         task=task,
         kinds=dict(table.kinds),
-        learners=learners_of(task, options.panel, tuple(options.learners)),
+        learners=learners_of(task, options.panel, tuple(options.learners), len(table.frame)),
         metric=primary,
         also=also,
         gaps=dict(table.gaps),
         drop=tuple(dict.fromkeys(options.drop)),
         labels=labels,
-        calibrate=True if rare else None,
+        calibrate=True if rare and not (weighed and labels is None) else None,
         source=str(source) if isinstance(source, str | Path) else "frame",
         **{name: getattr(options, name) for name in Plan.asked()},
     )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from assay.errors import AssayError
 from assay.evaluation import Selection
 from assay.evaluation import select as select_result
+from assay.evaluation.select import about_as_good
 from assay.experiment.checks.facts import Check
 from assay.experiment.checks.tails import error_tail
 from assay.experiment.events import LearnerFailed, StepBegan
@@ -76,8 +75,7 @@ def _alternative(state: StudyState, order: list[str], readable: list[str]) -> Al
     name = str(table.loc[readable, "difference"].idxmin())
     d, error = float(table["difference"][name]), float(table["allowed"][name])
     own = float(table["std_error"][judged.best])
-    limit = np.minimum(error, own)
-    within: bool | None = None if np.isnan(limit) else bool(d <= limit)
+    within = about_as_good(table, name, judged.best)
     if name == judged.best:
         within = True
     elif state.plan.time is not None:
