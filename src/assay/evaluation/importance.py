@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from assay.checks import fraction, row_weights, whole
+from assay.checks import fraction, freeze, row_weights, whole
 from assay.errors import DataError, ParameterError
 from assay.evaluation._shuffle import FigureJudge, Found, Judge, RowJudge, Shuffler, permutations
 from assay.evaluation._workbench import as_table, find_columns, names_of, workbench
@@ -49,7 +49,6 @@ from assay.numbers import fmt
 from assay.numerics.seeds import seed_sequence
 from assay.numerics.threads import workers
 from assay.resampling import corrected_variance_factor, scheme_of, splits_of, take
-from assay.results import freeze
 
 __all__ = ["Importance", "permutation_importance", "pool_importance"]
 
