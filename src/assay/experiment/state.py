@@ -58,6 +58,7 @@ class Context:
     | reason        | why a look beyond the plan is needed                                        |
     | despite       | codes of serious checks that are answered                                   |
     | out, trust    | the directory for model and report, and classes that the model may hold     |
+    | background    | training rows that the model file holds, for contributions to predictions   |
     """
 
     ledger: Ledger
@@ -71,6 +72,7 @@ class Context:
     despite: tuple[str, ...] = ()
     out: Path | None = None
     trust: tuple[str, ...] = ()
+    background: int = 0
 
     def emit(self, event: Event) -> None:
         """Tell the listener."""

@@ -363,6 +363,7 @@ def _context(options: Options, ledger: Any, listener: Listener) -> Context:
         despite=tuple(options.despite),
         out=None if options.out is None else Path(options.out),
         trust=tuple(options.trust),
+        background=options.background,
     )
 
 

@@ -17,6 +17,8 @@ from assay.evaluation.learner import Rows
 from assay.experiment import record
 from assay.experiment.events import StepBegan
 from assay.experiment.model_file import save_model
+from assay.experiment.model_file.background import background_cells
+from assay.experiment.model_file.training_rows import training_counts
 from assay.experiment.state import Context, Published, StudyState, made
 from assay.experiment.steps.seal import CONFIG
 from assay.experiment.storage import canonical_json
@@ -90,6 +92,7 @@ def write_model(
         "schema": {
             "features": plan.features,
             "gaps": {name: list(texts) for name, texts in plan.gaps.items() if name in plan.features},
+            "training": training_counts(rows.X, {name: plan.kinds[name] for name in plan.features}),
         },
         "metadata": {
             "study": made(state.parted).name,
@@ -99,6 +102,8 @@ def write_model(
             **(about or {}),
         },
     }
+    if context.background:
+        parts["schema"]["background"] = background_cells(rows.X[plan.features], context.background)
     whole = chosen.scheme.kind in EVERY_ROW_ONCE
     if rows.classes is not None:
         parts["classes"] = rows.classes
