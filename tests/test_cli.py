@@ -36,7 +36,7 @@ from tests.experiment.stored import make
 
 COMMANDS = (
     *("run", "resume", "open", "demo", "predict", "convert", "history", "show", "report", "verify", "learners"),
-    *("doctor", "finalize"),
+    *("doctor", "finalize", "compare"),
 )
 OPTIONS = """target task panel learner metric cost rate cv repeats group time test-size test looks select level
 correction seed n-jobs time-budget no-open out kind reason despite json explain"""

@@ -249,3 +249,36 @@ def test_cells_of_a_workbook_keep_their_types(tmp_path):
     damaged.write_bytes(path.read_bytes().replace(b"xl/worksheets/sheet1", b"xl/worksheets/sheet9"))
     with pytest.raises(DataError, match="not a valid Excel workbook"):
         read_table(damaged)
+
+
+def test_a_study_predicts_and_displays_itself(study):
+    name = next(path.name for path in (study / "home" / "studies").iterdir())
+    loaded = Study.load(name)
+    assert "nothing is selected yet" in loaded._repr_html_()
+    batch = table(40, 1).drop(columns="bought")
+    found = loaded.predict(batch, explain=1, top=5)
+    filed = predict_rows(study / "without" / "model.assay", batch, explain=1, top=5)
+    pd.testing.assert_frame_equal(found.frame, filed.frame)
+    assert found.notes == filed.notes
+    shown = loaded._repr_html_()
+    assert "<table" in shown
+    assert "logistic" in shown
+
+
+def test_studies_side_by_side(study):
+    first = next(path.name for path in (study / "home" / "studies").iterdir())
+    other = Study(str(study / "rows.csv"), "bought", learners=["logistic"], cv=3, metric="log_loss", open_test=False)
+    other.finish(open_test=False)
+    made = call("compare", first, other.name, "--json")
+    assert made.exit_code == 0, made.output
+    said = json.loads(made.stdout)
+    assert said["warnings"] == ["metric"]
+    assert said["facts"]["metric"] == ["error", "log_loss"]
+    assert said["facts"]["looks"] == [1, "sealed"]
+    assert said["differences"]["learners"][1] == ["baseline", "logistic"]
+    estimate, lower, upper = said["figures"]["error"][0]
+    assert lower < estimate < upper
+    assert said["figures"]["error"][1] is None
+    assert "not comparable" in call("compare", first, other.name).output
+    assert call("compare", first).exit_code == 2
+    assert call("compare", first, first).exit_code == 2

@@ -24,7 +24,7 @@ from assay.numbers import fmt
 from assay.results import Result
 from assay.words import listed, plural, printable
 
-__all__ = ["Predictions", "predict_rows", "predict_table"]
+__all__ = ["Predictions", "predict_parts", "predict_rows", "predict_table"]
 
 NOTHING: dict[str, Any] = {"n": 0, "columns": {}}
 """What a file of an earlier version knows of its training rows."""
@@ -128,12 +128,13 @@ def predict_rows(
     level, explain = fraction(level, "level"), whole(explain, "explain", 0)
     if top is not None:
         top = whole(top, "top", 1)
-    return _predicted(load_model(model, trust=trust), str(model), table, level, explain, top)
+    return predict_parts(load_model(model, trust=trust), str(model), table, level, explain, top)
 
 
-def _predicted(
+def predict_parts(
     parts: dict[str, Any], name: str, table: Any, level: float, explain: int, top: int | None
 ) -> Predictions:
+    """The same for the parts of a model file, which `name` stands for in messages."""
     known = isinstance(parts["schema"], dict) and "features" in parts["schema"] and parts["kinds"] is not None
     if not known or (parts["task"] == "classification" and parts["classes"] is None):
         what = f"the model file {name!r} does not say which columns and classes it was fitted to"

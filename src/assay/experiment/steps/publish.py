@@ -25,7 +25,7 @@ from assay.experiment.storage import canonical_json
 from assay.experiment.storage.files import make_folder, write_beside
 from assay.upcalls import upcall
 
-__all__ = ["publish", "save", "write_model"]
+__all__ = ["fitted_parts", "publish", "save", "write_model"]
 
 EVERY_ROW_ONCE = ("k-fold", "repeated k-fold", "5x2", "leave-one-out")
 
@@ -73,6 +73,13 @@ def save(state: StudyState, context: Context, path: Path) -> str:
     return write_model(state, context, path, fitted.model, made(state.training).rows, chosen)
 
 
+def fitted_parts(state: StudyState, context: Context) -> dict[str, Any]:
+    """What the model file of a study would hold."""
+    fitted = made(state.fitted)
+    chosen = made(state.leaderboard).results[fitted.selection.name]
+    return model_parts(state, context, fitted.model, made(state.training).rows, chosen)
+
+
 def write_model(
     state: StudyState,
     context: Context,
@@ -83,6 +90,18 @@ def write_model(
     about: Mapping[str, Any] | None = None,
 ) -> str:
     """Write a model fitted to `rows`, with its out-of-fold predictions of them; `about` adds to the metadata."""
+    return save_model(path, model_parts(state, context, model, rows, chosen, about), trust=context.trust)
+
+
+def model_parts(
+    state: StudyState,
+    context: Context,
+    model: Any,
+    rows: Rows,
+    chosen: Validation,
+    about: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """What a model file holds."""
     plan = state.plan
     parts: dict[str, Any] = {
         "pipeline": model,
@@ -113,4 +132,4 @@ def write_model(
             parts["schema"]["codes"] = np.searchsorted(rows.classes, rows.y).tolist()
     elif whole:
         parts["residuals"] = rows.y - chosen.out_of_fold("values")
-    return save_model(path, parts, trust=context.trust)
+    return parts
