@@ -299,4 +299,3 @@ def pool_importance(found: Sequence[Importance]) -> Importance:
         method=f"{first.method}, pooled over {len(found)} models",
         estimand=f"{first.estimand}, the mean of {len(found)} models",
     )
-

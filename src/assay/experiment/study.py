@@ -77,8 +77,8 @@ class Study:
     def load(cls, name: str, *, ledger: Any = None, listener: Listener = silent, **options: Any) -> Self:
         """A study by its name, as far as it got; folds that are done are not computed again.
 
-        Options that decide no number (`open_test`, `despite`, `out`, `trust`, `unit`, `by`) are those it was begun with, unless given
-        here, as `n_jobs` and `time_budget` may be.
+        Options that decide no number (`open_test`, `despite`, `out`, `trust`, `unit`, `by`) are those it was begun
+        with, unless given here, as `n_jobs` and `time_budget` may be.
         """
         context = _context(Options(**{**stored_wishes(name), **options}), ledger, listener)
         return cls.of(steps.load(name, context), context)

@@ -16,10 +16,9 @@ from assay.metrics.confusion import Confusion, confusion_matrix
 from assay.metrics.curves import calibration_curve, precision_recall_curve, roc_curve
 from assay.numbers import figure as plain_figure
 from assay.numbers import fmt, with_limits
-from assay.report._embed import Part, View, attempt, percent, picture, say, table_of
+from assay.report._embed import Part, View, attempt, p_value, percent, picture, say, table_of
 from assay.report._held_out import HeldOut
 from assay.report.draw_experiment import PredictedAgainstTrue, Residuals, plain
-from assay.results import format_p
 
 __all__ = ["confused_pairs", "error_parts", "positive_class", "subgroup_parts"]
 
@@ -42,8 +41,8 @@ def error_parts(held: HeldOut) -> list[Part]:
     """The parts on errors, for numbers or for classes."""
     said = Part(
         words=(
-            f"Everything in this section and the next is about {held.n:,} training rows, each predicted by a model that "
-            "had not seen it (out of fold). The test set is not searched: it gives the planned figures, once.",
+            f"Everything in this section and the next is about {held.n:,} training rows, each predicted by a model "
+            "that had not seen it (out of fold). The test set is not searched: it gives the planned figures, once.",
         ),
         wide=True,
     )
@@ -63,14 +62,14 @@ def _numbers(held: HeldOut) -> list[Part]:
 
 def _scatter(held: HeldOut, worst: Array) -> Part:
     result = PredictedAgainstTrue(held.y, held.values, "held-out training rows", worst)
-    image = picture(result, (5.4, 4.2), "Observed against predicted values of held-out training rows")
+    image = picture(result, (5.4, 4.2), "Observed against predicted values of held-out training rows", titled=False)
     caption = "Every dot is a row; on the dashed line the prediction is exact. Numbers are those of the worst rows."
     return Part("Predicted and observed", picture=image, caption=caption)
 
 
 def _residuals(held: HeldOut, worst: Array) -> Part:
     result = Residuals(held.y, held.values, "held-out training rows", worst)
-    image = picture(result, (5.4, 4.2), "Residuals against predicted values of held-out training rows")
+    image = picture(result, (5.4, 4.2), "Residuals against predicted values of held-out training rows", titled=False)
     return Part("Residuals", picture=image, caption="Observed minus predicted; the red line is the mean in bins.")
 
 
@@ -152,7 +151,8 @@ def _classes(held: HeldOut) -> list[Part]:
 def _each_class(held: HeldOut) -> Part:
     """Of the rows of a class, how many were recognised; of the rows called so, how many were rightly."""
     accuracy, rows = get_metric("accuracy"), []
-    assert held.classes is not None and held.labels is not None
+    assert held.classes is not None
+    assert held.labels is not None
     for label in held.classes:
         true, said = np.flatnonzero(held.y == label), np.flatnonzero(held.labels == label)
         cells: list[Any] = [str(label), true.size]
@@ -170,7 +170,9 @@ def _each_class(held: HeldOut) -> Part:
         "Recognised: the share of the rows of a class that are predicted to be of it (recall). Rightly: the share of "
         "the rows predicted to be of the class that are of it (precision). Intervals hold for each class alone.",
     )
-    return Part("Each class", words, view=table_of("Classes with recall and precision", heads, rows), wide=len(rows) > 6)
+    return Part(
+        "Each class", words, view=table_of("Classes with recall and precision", heads, rows), wide=len(rows) > 6
+    )
 
 
 def _matrix(counts: Confusion) -> Part:
@@ -191,7 +193,12 @@ def _matrix(counts: Confusion) -> Part:
         rows,
         shades=0.9 * shares,
     )
-    return Part("Confusion table", words, view=View(**{**vars(view), "numbers": frozenset(range(1, len(names) + 1))}), wide=len(labels) > 8)
+    return Part(
+        "Confusion table",
+        words,
+        view=View(**{**vars(view), "numbers": frozenset(range(1, len(names) + 1))}),
+        wide=len(labels) > 8,
+    )
 
 
 def confused_pairs(counts: Confusion) -> list[tuple[Any, Any, int, int]]:
@@ -218,7 +225,9 @@ def _pairs(held: HeldOut, counts: Confusion) -> Part | None:
         return None
     heads = ("class", "taken for", "rows", "share of the class", f"{100 * level:g}% interval")
     words = ("Intervals hold for each pair alone, rows taken as independent.",)
-    return Part("Most confused", words, view=table_of("Pairs of classes, the most frequent confusion first", heads, rows))
+    return Part(
+        "Most confused", words, view=table_of("Pairs of classes, the most frequent confusion first", heads, rows)
+    )
 
 
 def positive_class(held: HeldOut) -> tuple[Any, Array | None]:
@@ -241,7 +250,8 @@ def _thresholds(held: HeldOut) -> Part | None:
     plan, hit = held.study.plan, held.y == positive
     used = getattr(held.study.model, "threshold_", None)
     cuts = _cuts(shares, float(hit.mean()), used)
-    rows, marked = [], []
+    rows: list[tuple[Any, ...]] = []
+    marked: list[int] = []
     for cut in cuts:
         said = shares >= cut
         wrong = (said != hit).mean()
@@ -260,8 +270,8 @@ def _thresholds(held: HeldOut) -> Part | None:
         f"A row is called {positive} where its probability reaches the threshold. Precision: the share of such calls "
         f"that are right. Recall: the share of the rows of {positive} that are called so. {100 * plan.level:g}% "
         "intervals for each threshold alone.",
-        "Whoever chooses a threshold in this table should measure it on new rows; --cost or --rate let the study choose "
-        "it inside the folds.",
+        "Whoever chooses a threshold in this table should measure it on new rows; --cost or --rate let the study "
+        "choose it inside the folds.",
     ]
     return Part("Thresholds", tuple(words), view=table_of("Thresholds on held-out rows", heads, rows, marked))
 
@@ -306,18 +316,14 @@ def _curves(held: HeldOut) -> list[Part]:
     bins = 10 if held.n >= CROWDED else 5
     makers = {
         "ROC curve": partial(roc_curve, held.y, shares, band="simultaneous", **options),
-        "Precision-recall curve": partial(
-            precision_recall_curve, held.y, shares, drop_intermediate=True, **options
-        ),
-        "Calibration curve": partial(
-            calibration_curve, held.y, shares, band="simultaneous", n_bins=bins, **options
-        ),
+        "Precision-recall curve": partial(precision_recall_curve, held.y, shares, drop_intermediate=True, **options),
+        "Calibration curve": partial(calibration_curve, held.y, shares, band="simultaneous", n_bins=bins, **options),
     }
     return [part for title, make in makers.items() for part in attempt(title, partial(_curve, title, make))]
 
 
 def _curve(title: str, make: Any) -> Part:
-    image = picture(make(), (5.2, 4.0), f"{title} of held-out training rows")
+    image = picture(make(), (5.2, 4.0), f"{title} of held-out training rows", titled=title == "Calibration curve")
     return Part(title, picture=image, caption=CAPTIONS[title])
 
 
@@ -334,7 +340,12 @@ def subgroup_parts(held: HeldOut) -> list[Part]:
 
 def _subgroups(held: HeldOut, column: str) -> Part:
     found, plan = held.subgroups(column), held.study.plan
-    image = picture(_short(found), (6.0, 1.3 + 0.3 * len(found.intervals)), f"{called(plan.metric)} by {plain(column)}")
+    image = picture(
+        _short(found),
+        (6.0, 1.3 + 0.3 * len(found.intervals)),
+        f"{called(plan.metric)} by {plain(column)}",
+        titled=False,
+    )
     frame = found.to_frame()
     rows = []
     for name, row in frame.iterrows():
@@ -344,16 +355,16 @@ def _subgroups(held: HeldOut, column: str) -> Part:
     level = f"{100 * plan.level:g}% interval"
     heads = ("subgroup", "rows", called(plan.metric, short=True), level, f"difference in {found.slices.loss}", level)
     words = (
-        f"{called(plan.metric)[:1].upper()}{called(plan.metric)[1:]} in each subgroup, with an interval for each alone. "
-        f"The difference compares the {found.slices.loss} with all other rows; these intervals hold together.",
+        f"{called(plan.metric)[:1].upper()}{called(plan.metric)[1:]} in each subgroup, with an interval for each "
+        f"alone. The difference compares the {found.slices.loss} with all other rows; these intervals hold together.",
     )
-    return Part(f"By {plain(column)}", words, image, "", table_of(f"Subgroups of {plain(column)}", heads, rows), wide=True)
+    return Part(
+        f"By {plain(column)}", words, image, "", table_of(f"Subgroups of {plain(column)}", heads, rows), wide=True
+    )
 
 
 def _short(found: Subgroups) -> Subgroups:
-    return Subgroups(
-        plain(found.column), {plain(name, 36): one for name, one in found.intervals.items()}, found.slices
-    )
+    return Subgroups(plain(found.column), {plain(name, 36): one for name, one in found.intervals.items()}, found.slices)
 
 
 def _slices(held: HeldOut) -> Part:
@@ -383,8 +394,13 @@ def _slices(held: HeldOut) -> Part:
         gap = with_limits(*(scale * row[one] for one in ("difference", "lower", "upper")))
         pair = with_limits(np.nan, *sorted(scale * row[one] for one in ("mean", "rest")))
         mean, rest = (pair[2], pair[1]) if row["mean"] >= row["rest"] else (pair[1], pair[2])
-        rows.append((str(name), int(row["n"]), mean, rest, *gap, format_p(row["p_value"])))
-    image = picture(_first(found, SLICES), (6.4, 1.4 + 0.3 * len(rows)), "Slices with the greatest losses, and intervals")
+        rows.append((str(name), int(row["n"]), mean, rest, *gap, p_value(row["p_value"])))
+    image = picture(
+        _first(found, SLICES),
+        (6.4, 1.4 + 0.3 * len(rows)),
+        "Slices with the greatest losses, and intervals",
+        titled=False,
+    )
     view = table_of(f"The {len(rows)} worst slices", heads, rows, found.worse[found.worse < len(rows)].tolist())
     caption = f"Difference in {found.loss} from all other rows, with simultaneous intervals."
     return Part("The worst slices", tuple(words), image, caption, view, folded=True, wide=True)
@@ -392,7 +408,9 @@ def _slices(held: HeldOut) -> Part:
 
 def _first(found: Slices, count: int) -> Slices:
     """The first slices, under short names."""
-    parts = {name: getattr(found, name)[:count] for name in ("n", "mean", "rest", "difference", "lower", "upper", "p_value")}
+    parts = {
+        name: getattr(found, name)[:count] for name in ("n", "mean", "rest", "difference", "lower", "upper", "p_value")
+    }
     return Slices(
         names=tuple(plain(name, 40) for name in found.names[:count]),
         columns=found.columns[:count],
@@ -403,5 +421,3 @@ def _first(found: Slices, count: int) -> Slices:
         method=found.method,
         **parts,
     )
-
-

@@ -113,7 +113,9 @@ class HeldOut:
         """The interval of a metric on some of the rows, at the level of the plan; the whole range where it has none."""
         kept, level = self.result.fold_predictions.get(metric.needs), self.study.plan.level
         options, groups = class_options(metric, self.classes), None if self.groups is None else self.groups[rows]
-        if kept is not None and metric.over_folds != "pooled":  # it must know the fold of each row, or its training rows
+        if (
+            kept is not None and metric.over_folds != "pooled"
+        ):  # it must know the fold of each row, or its training rows
             source = Rows(None, self.result.y, self.result.weights, self.classes)
             tested = out_of_fold(metric, source, self.result.splits, self.result.scheme, kept)
             options |= {name: values[self.first][rows] for name, values in tested.per_row.items()}

@@ -81,7 +81,12 @@ def importance(study: Study, kept: list[Importance]) -> Part | None:
     )
     shown = found.order[:BARS]
     size = (6.4, 1.3 + 0.26 * shown.size)
-    image = picture(_drawn(study, found, shown), size, f"Importance of columns; the most important is {plain(best[0])}")
+    image = picture(
+        _drawn(study, found, shown),
+        size,
+        f"Importance of columns; the most important is {plain(best[0])}",
+        titled=False,
+    )
     caption = "Permutation importance with intervals."
     if shown.size < len(names):
         caption += f" The {shown.size} most important columns; the table has all."

@@ -31,6 +31,7 @@ from assay.report._embed import (
     Part,
     attempt,
     csv_uri,
+    decimal,
     failure,
     json_block,
     percent,
@@ -48,9 +49,7 @@ from assay.report.draw_experiment import Target, plain
 
 __all__ = ["render", "report_state", "write_report"]
 
-SCRIPT = (
-    "const b=document.getElementById('print');b.hidden=false;b.addEventListener('click',()=>window.print());"
-)
+SCRIPT = "const b=document.getElementById('print');b.hidden=false;b.addEventListener('click',()=>window.print());"
 """The one script of the page, allowed by its hash: the print button, which stays hidden where scripts do not run."""
 LISTED = 500
 """How many columns of the table are listed."""
@@ -130,13 +129,15 @@ def render(study: Study) -> str:
 
 @cache
 def _environment() -> Environment:
-    return Environment(
+    made = Environment(
         loader=PackageLoader("assay.report", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters["decimal"] = decimal
+    return made
 
 
 # The first page.
@@ -177,7 +178,9 @@ def _target(study: Study) -> Part:
     y, plan = study.data.rows.y, study.plan
     kinds = 1 if study.data.rows.classes is None else min(40, study.data.rows.classes.size)
     size = (5.4, 3.2 if kinds == 1 else 1.2 + 0.28 * kinds)
-    image = picture(Target(plan.target, y, study.wishes.unit), size, f"Distribution of {plain(plan.target)}")
+    image = picture(
+        Target(plan.target, y, study.wishes.unit), size, f"Distribution of {plain(plan.target)}", titled=False
+    )
     return Part("The target", picture=image, caption=f"{plan.target} in the training rows.")
 
 
