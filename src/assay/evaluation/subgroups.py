@@ -270,7 +270,7 @@ def _quartiles(
 
 
 def _number(value: Any) -> str:
-    return fmt(value, 6, group=False)
+    return fmt(value, 4, group=False)
 
 
 def _day(value: Any) -> str:

@@ -25,6 +25,7 @@ from markupsafe import Markup, escape
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, ScalarFormatter
 
 from assay.errors import ReportWarning
 from assay.experiment.table.spreadsheet import csv_text
@@ -51,18 +52,13 @@ __all__ = [
 
 GRID = "#e8ebf0"
 DASH = "—"
-SVG: Any = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "assay",
-    "text.color": INK,
-    "axes.formatter.limits": (-15, 15),
-    "axes.formatter.useoffset": False,
-}
+SVG: Any = {"svg.fonttype": "none", "svg.hashsalt": "assay", "text.color": INK}
 _NUMBER = r"[-+<]?\D{0,3}\d[\d.,]*%?|-?∞"
 _FIGURE = re.compile(rf"(?:{_NUMBER}|-?inf)(?: \((?:{_NUMBER}) to (?:{_NUMBER})\)| to (?:{_NUMBER}))?")
-_EXPONENT = re.compile(r"(?<![\w.])-?\d(?:\.\d+)?e[+-]\d+(?![\w.])")
-_TINY_P = re.compile(r"\bp = \d(?:\.\d+)?e-(?:0[5-9]|[1-9]\d+)")
+_EXPONENT = re.compile(r"(?<![\w.])-?\d(?:\.\d+)?e[+-]\d+(?!\w)")
+_TINY_P = re.compile(r"\bp [=<] \d(?:\.\d+)?e-(?:0[5-9]|[1-9]\d+)")
 _TAG = re.compile(r"<[^<>]+>")
+_LETTERING = re.compile(r">[^<>]*e[+-]\d[^<>]*<")
 _FONT = re.compile(r"font-family: [^;\"]*; ?")
 _AIM = re.compile(r'(\bid="|\burl\(#|href="#)')
 
@@ -148,6 +144,7 @@ def picture(
                 axes.set_title("", loc="left")
         else:
             paint(axes)
+        _write_out(figure)
         if not paper:
             figure.patch.set_alpha(0.0)
             for one in figure.axes:
@@ -156,6 +153,14 @@ def picture(
         # The canvas itself draws once; `savefig` would draw a second time to lay out what is laid out already.
         FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None})
     return _inline(file.getvalue(), alt, paper)
+
+
+def _write_out(figure: Figure) -> None:
+    """Ticks as numbers are written elsewhere: 26,000 and 0.0000015, and no power of ten beside the axis."""
+    for one in figure.axes:
+        for axis in (one.xaxis, one.yaxis):
+            if isinstance(axis.get_major_formatter(), ScalarFormatter):
+                axis.set_major_formatter(FuncFormatter(lambda value, _: decimal(fmt(value))))
 
 
 def _inline(svg: str, alt: str, paper: bool) -> Markup:
@@ -170,7 +175,7 @@ def _inline(svg: str, alt: str, paper: bool) -> Markup:
         text = _FONT.sub("", text)
         return text if paper else text.replace(INK, "currentColor").replace(GRID, "var(--grid)")
 
-    svg = _TAG.sub(tag, svg)
+    svg = _LETTERING.sub(lambda found: decimal(found.group()), _TAG.sub(tag, svg))
     width, height = (float(x) for x in re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)[0])
     # On a phone a wide picture is moved sideways rather than shrunk until it cannot be read.
     least = f";min-width:{0.95 * width:.0f}px" if width > 320 else ""
@@ -254,7 +259,7 @@ def table_of(
     """A table from any cells; columns that hold numbers only are set to the right."""
     cells = [tuple(row) for row in rows]
     numbers = frozenset(j for j in range(len(columns)) if cells and all(_numeric(row[j]) for row in cells))
-    shown = tuple(tuple(say(value) for value in row) for row in cells)
+    shown = tuple(tuple(decimal(say(value)) if j else say(value) for j, value in enumerate(row)) for row in cells)
     dark = tuple(tuple(round(float(one), 3) for one in row) for row in shades)
     return View(caption, tuple(columns), shown, numbers, frozenset(marked), dark)
 

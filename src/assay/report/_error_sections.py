@@ -16,7 +16,7 @@ from assay.metrics.confusion import Confusion, confusion_matrix
 from assay.metrics.curves import calibration_curve, precision_recall_curve, roc_curve
 from assay.numbers import figure as plain_figure
 from assay.numbers import fmt, with_limits
-from assay.report._embed import Part, View, attempt, p_value, percent, picture, say, table_of
+from assay.report._embed import Part, View, attempt, decimal, p_value, percent, picture, say, table_of
 from assay.report._held_out import HeldOut
 from assay.report.draw_experiment import PredictedAgainstTrue, Residuals, plain
 
@@ -88,7 +88,7 @@ def _by_size(held: HeldOut) -> Part | None:
         shown = with_limits(bias.estimate, bias.lower, bias.upper)
         rows.append(
             (
-                " to ".join(with_unit(one, unit) for one in with_limits(np.nan, low, high)[1:]),
+                decimal(" to ".join(with_unit(one, unit) for one in with_limits(np.nan, low, high)[1:])),
                 part.size,
                 with_unit(plain_figure(found.estimate, found.lower, found.upper), unit),
                 " to ".join(with_limits(np.nan, found.lower, found.upper)[1:]),
@@ -99,7 +99,9 @@ def _by_size(held: HeldOut) -> Part | None:
     interval = f"{100 * level:g}% interval"
     heads = ("prediction", "rows", "average error", interval, "predicted too high by", interval)
     words = ("How far off predictions are where they are small and where they are large.",)
-    return Part("Error by size of the prediction", words, view=table_of("Fifths of the predictions", heads, rows))
+    return Part(
+        "Error by size of the prediction", words, view=table_of("Fifths of the predictions", heads, rows), wide=True
+    )
 
 
 def _worst_rows(held: HeldOut, worst: Array) -> Part:
@@ -139,8 +141,8 @@ def _classes(held: HeldOut) -> list[Part]:
     if held.labels is not None:
         counts = confusion_matrix(held.y, held.labels, labels=held.classes)
         parts += attempt("Each class", lambda: _each_class(held))
-        parts += attempt("Confusion table", lambda: _matrix(counts))
         parts += attempt("Most confused", lambda: _pairs(held, counts))
+        parts += attempt("Confusion table", lambda: _matrix(counts))
     assert held.classes is not None
     if held.classes.size == 2 and np.unique(held.y).size == 2:
         parts += attempt("Thresholds", lambda: _thresholds(held))
@@ -170,9 +172,7 @@ def _each_class(held: HeldOut) -> Part:
         "Recognised: the share of the rows of a class that are predicted to be of it (recall). Rightly: the share of "
         "the rows predicted to be of the class that are of it (precision). Intervals hold for each class alone.",
     )
-    return Part(
-        "Each class", words, view=table_of("Classes with recall and precision", heads, rows), wide=len(rows) > 6
-    )
+    return Part("Each class", words, view=table_of("Classes with recall and precision", heads, rows))
 
 
 def _matrix(counts: Confusion) -> Part:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from assay.evaluation import Dependence, Importance, partial_dependence, permutation_importance, pool_importance
 from assay.evaluation.learner import fit_rows
 from assay.experiment.panel import pipeline_of
 from assay.experiment.protocol import number_of_splits
-from assay.numbers import fmt, with_limits
+from assay.numbers import with_limits
 from assay.report._embed import Part, picture, table_of
 from assay.report.draw import draw
 from assay.report.draw_experiment import plain
@@ -260,15 +260,13 @@ def _calm(axes: Any, result: Dependence) -> None:
     legend = axes.get_legend()
     if legend is not None:
         legend.remove()
-    axes.yaxis.set_major_locator(MaxNLocator(5))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: fmt(value)))
+    axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     if result.categorical[0]:
         names = [str(name) for name in result.grids[0]]
         if sum(len(name) + 2 for name in names) > LETTERS:
             axes.set_xticks(np.arange(len(names)), names, rotation=45, ha="right")
         return
-    axes.xaxis.set_major_locator(MaxNLocator(5))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: fmt(value)))
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
 
 
 def _moving(study: Study, names: list[str]) -> list[Dependence]:

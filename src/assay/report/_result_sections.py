@@ -11,6 +11,7 @@ from assay.experiment.test_set.against_baseline import BETTER, UNCLEAR, WORSE, B
 from assay.experiment.wording import amount, apart, called, figure, roughly, threshold
 from assay.numbers import with_limits
 from assay.report._embed import Part, attempt, p_value, picture, say, sentence, table_of
+from assay.words import plural
 
 if TYPE_CHECKING:
     from assay.experiment.study import Study
@@ -84,7 +85,7 @@ def comparisons_part(study: Study) -> Part:
     ]
     shown = int(found.rejected.sum())
     words = [
-        f"{len(found.pairs)} pairs, {shown} with a significant difference. {sentence(found.why)}",
+        f"{plural(len(found.pairs), 'pair')}, {shown} with a significant difference. {sentence(found.why)}",
         f"Differences are first minus second, corrected for the number of pairs by {found.correction}"
         + (f"; their intervals hold simultaneously with {100 * found.level:g}% confidence" if found.together else "")
         + ". A difference is shown where its interval excludes 0; 'no difference shown' does not prove there is none.",

@@ -324,7 +324,7 @@ def _protocol(study: Study, told: dict[str, Any]) -> Part:
 def _card(study: Study) -> Part:
     card = model_card(study.state, study.wishes)
     words = ("What the model is, what it is for, and where that is recorded; also written as model-card.md.",)
-    return Part("", words, listing=card.to_markdown(), folded=True)
+    return Part("", words, listing=decimal(card.to_markdown()), folded=True)
 
 
 def _manifest(study: Study, made: dict[str, Any]) -> Part:
