@@ -19,6 +19,7 @@ from assay.numbers import fmt, with_limits
 from assay.report._embed import Part, View, attempt, decimal, p_value, percent, picture, say, table_of
 from assay.report._held_out import HeldOut
 from assay.report.draw_experiment import PredictedAgainstTrue, Residuals, plain
+from assay.results import Interval
 
 __all__ = ["confused_pairs", "error_parts", "positive_class", "subgroup_parts"]
 
@@ -157,17 +158,10 @@ def _each_class(held: HeldOut) -> Part:
     assert held.labels is not None
     for label in held.classes:
         true, said = np.flatnonzero(held.y == label), np.flatnonzero(held.labels == label)
-        cells: list[Any] = [str(label), true.size]
-        for part in (true, said):
-            if part.size:
-                found = held.interval(accuracy, part)
-                three = with_limits(found.estimate, found.lower, found.upper, percent=True)
-                cells += [three[0], f"{three[1]} to {three[2]}"]
-            else:
-                cells += [None, None]
-        rows.append((*cells[:4], said.size, *cells[4:]))
-    level = f"{100 * held.study.plan.level:g}% interval"
-    heads = ("class", "rows", "recognised", level, "called so", "rightly", level)
+        shown = [_figure(held.interval(accuracy, part)) if part.size else say(None) for part in (true, said)]
+        rows.append((str(label), true.size, shown[0], said.size, shown[1]))
+    level = f"({100 * held.study.plan.level:g}% interval)"
+    heads = ("class", "rows", f"recognised {level}", "called so", f"rightly {level}")
     words = (
         "Recognised: the share of the rows of a class that are predicted to be of it (recall). Rightly: the share of "
         "the rows predicted to be of the class that are of it (precision). Intervals hold for each class alone.",
@@ -175,20 +169,29 @@ def _each_class(held: HeldOut) -> Part:
     return Part("Each class", words, view=table_of("Classes with recall and precision", heads, rows))
 
 
+def _figure(found: Interval) -> str:
+    """A share with its interval."""
+    three = with_limits(found.estimate, found.lower, found.upper, percent=True)
+    return f"{three[0]} ({three[1]} to {three[2]})"
+
+
 def _matrix(counts: Confusion) -> Part:
     """Counts of true and predicted classes as a table that any number of classes can have."""
     table, labels = np.asarray(counts.counts), list(counts.labels)
-    words: tuple[str, ...] = ()
+    words: tuple[str, ...] = (
+        "How often the rows of a true class (in rows) are predicted to be of each class (in columns); shades are "
+        "shares of the true class.",
+    )
     if len(labels) > MATRIX:
         wrong = table.sum(axis=0) + table.sum(axis=1) - 2 * np.diag(table)
         kept = np.sort(np.argsort(-wrong, kind="stable")[:MATRIX])
         table, labels = table[np.ix_(kept, kept)], [labels[k] for k in kept]
-        words = (f"The {MATRIX} classes with the most errors, of {len(counts.labels)}.",)
+        words += (f"The {MATRIX} classes with the most errors, of {len(counts.labels)}.",)
     shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
     names = [plain(label, LETTERS) for label in labels]
     rows = [(name, *(fmt(one) if one else "" for one in row)) for name, row in zip(names, table, strict=True)]
     view = table_of(
-        "Counts: a row is a true class, a column a predicted one; shades are shares of the true class",
+        "Counts of rows",
         ("true", *names),
         rows,
         shades=0.9 * shares,
@@ -273,7 +276,8 @@ def _thresholds(held: HeldOut) -> Part | None:
         "Whoever chooses a threshold in this table should measure it on new rows; --cost or --rate let the study "
         "choose it inside the folds.",
     ]
-    return Part("Thresholds", tuple(words), view=table_of("Thresholds on held-out rows", heads, rows, marked))
+    view = table_of("Thresholds on held-out rows", heads, rows, marked)
+    return Part("Thresholds", tuple(words), view=view, wide=True)
 
 
 def _cuts(shares: Array, prevalence: float, used: float | None) -> list[float]:
@@ -293,9 +297,7 @@ def _cut(value: float) -> str:
 def _share(number: int, of: int, level: float) -> str:
     if of == 0:
         return say(None)
-    found = proportion_interval(number, of, level=level)
-    three = with_limits(found.estimate, found.lower, found.upper, percent=True)
-    return f"{three[0]} ({three[1]} to {three[2]})"
+    return _figure(proportion_interval(number, of, level=level))
 
 
 CAPTIONS = {

@@ -70,6 +70,18 @@ LEADS = {
 }
 
 
+OFF = ("is off by", "the model's error is {share} {smaller}")
+GUESSES = {
+    "rmse": OFF,
+    "mae": OFF,
+    "median_absolute_error": OFF,
+    "p90_absolute_error": OFF,
+    "error": ("is wrong in", "the model makes {share} {fewer} errors"),
+    "risk": ("costs", "the model costs {share} {less}"),
+}
+"""What the guess does, and how the model compares with it."""
+
+
 def how_far_off(study: Study) -> Answer:
     """The main figure beside that of today's guess, from the test set or, while that is sealed, from the folds."""
     plan, opened, unit = study.plan, study.opened, study.wishes.unit
@@ -112,17 +124,15 @@ def _against(metric: str, value: float, guess: float, shown: str, study: Study) 
         what = f"Today's guess, the most frequent class ({plain(labels[counts.argmax()], 40)}) for every row,"
     if metric == "auc":
         return "Today's guess, without any column, is right half of the time (0.5)."
-    if metric in ("r2",):
+    if metric == "r2":
         return f"{what} explains nothing."
-    better = value < guess
     if metric in ("accuracy", "balanced_accuracy"):
         return f"{what} is right in {shown}."
-    gain = f": {percent(abs(1 - value / guess))} {'less' if better else 'more'}" if guess > 0 else ""
-    if metric == "error":
-        return f"{what} is wrong in {shown}{gain.replace('less', 'fewer')}."
-    if metric in ("rmse", "mae", "median_absolute_error", "p90_absolute_error"):
-        return f"{what} is off by {shown}{gain}."
-    return f"{what} has {shown}{gain}."
+    is_what, gain = GUESSES.get(metric, ("has", "the model's figure is {share} {smaller}"))
+    words = {True: ("smaller", "fewer", "less"), False: ("larger", "more", "more")}[value < guess]
+    share = percent(abs(1 - value / guess)) if guess > 0 else ""
+    gained = gain.format(share=share, smaller=words[0], fewer=words[1], less=words[2])
+    return f"{what} {is_what} {shown}" + (f"; {gained}." if share else ".")
 
 
 def _pair(metric: str, *found: tuple[str, str, float]) -> tuple[Bar, ...]:
