@@ -25,7 +25,7 @@ from markupsafe import Markup, escape
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, ScalarFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator, ScalarFormatter
 
 from assay.errors import ReportWarning
 from assay.experiment.table.spreadsheet import csv_text
@@ -52,6 +52,8 @@ __all__ = [
 
 GRID = "#e8ebf0"
 DASH = "—"
+LONG = 7
+"""Numbers of more digits under a picture leave room for four of them."""
 SVG: Any = {"svg.fonttype": "none", "svg.hashsalt": "assay", "text.color": INK}
 _NUMBER = r"[-+<]?\D{0,3}\d[\d.,]*%?|-?∞"
 _FIGURE = re.compile(rf"(?:{_NUMBER}|-?inf)(?: \((?:{_NUMBER}) to (?:{_NUMBER})\)| to (?:{_NUMBER}))?")
@@ -161,6 +163,8 @@ def _write_out(figure: Figure) -> None:
         for axis in (one.xaxis, one.yaxis):
             if isinstance(axis.get_major_formatter(), ScalarFormatter):
                 axis.set_major_formatter(FuncFormatter(lambda value, _: decimal(fmt(value))))
+                if axis is one.xaxis and max(len(decimal(fmt(at))) for at in axis.get_majorticklocs()) > LONG:
+                    axis.set_major_locator(MaxNLocator(4))  # labels must not touch
 
 
 def _inline(svg: str, alt: str, paper: bool) -> Markup:

@@ -34,7 +34,7 @@ REPEATS = 3
 LEADING = 4
 """How many columns get a picture of their own."""
 POINTS = 16
-SEEN = 20
+SEEN = 12
 """Fewer rows on either side say nothing about importances."""
 PARTS = 3
 """How many parts of the rows are held out in turn for importances."""

@@ -185,9 +185,8 @@ def _baseline_picture(study: Study) -> Part:
     assert opened.against_baseline is not None
     found = opened.against_baseline
     image = picture(found, (5.4, 1.5), f"Difference from the baseline in {found.metric} on the test rows", titled=False)
-    return Part(
-        "Against the baseline", (_compared(found),), image, "The difference and its interval; 0 is no difference."
-    )
+    caption = "The difference and its interval; 0 is no difference."
+    return Part("Against the baseline", (_compared(found),), image, caption, wide=True)
 
 
 def _figures(study: Study) -> Part:
@@ -214,7 +213,7 @@ def _figures(study: Study) -> Part:
         "The main metric was fixed beforehand, and its interval has the stated confidence; the intervals of the others "
         "hold one at a time, not all at once. The baseline uses no features and was fitted to the same training rows."
     )
-    return Part("", tuple(words), view=view)
+    return Part("", tuple(words), view=view, wide=True)
 
 
 def _compared(found: BaselineTest) -> str:
