@@ -144,9 +144,9 @@ def test_thresholds_and_calibration_are_part_of_the_procedure():
     assert study.summary()["finding"].startswith("outer-")
 
 
-def test_a_time_budget_leaves_outer_folds_for_later(monkeypatch):
+def test_a_time_limit_leaves_outer_folds_for_later(monkeypatch):
     step = sys.modules["assay.experiment.steps.outer"]  # the package has the function of that name
-    study = Study(table(), "y", learners=["least squares"], cv=4, time_budget=1e6)
+    study = Study(table(), "y", learners=["least squares"], cv=4, minutes=1e4)
     study.select()
     with monkeypatch.context() as patch:
         patch.setattr(step, "monotonic", lambda: np.inf)

@@ -45,6 +45,7 @@ LEVELS = 40
 """A column with more levels has no subgroups."""
 LEAST_GROUPS = 10
 """Fewer groups of rows say nothing about others like them."""
+FIGURES = ("mean", "rest", "difference", "lower", "upper", "p_value")
 BLOCK = 250
 """Permutations held at a time."""
 
@@ -269,7 +270,7 @@ def _quartiles(
 
 
 def _number(value: Any) -> str:
-    return fmt(value, 6, group=False)
+    return fmt(value, 4, group=False)
 
 
 def _day(value: Any) -> str:
@@ -309,10 +310,10 @@ def _searched(
     rng: np.random.Generator,
 ) -> Slices:
     overall, names, columns = float(L.mean()), [one[0] for one in found], [one[1] for one in found]
+    common: dict[str, Any] = {"overall": overall, "rows": L.size, "level": level, "loss": loss}
     if not found:
-        nothing = np.empty(0)
-        parts = (nothing.astype(int), *([nothing] * 7))
-        return Slices((), (), *parts, overall, L.size, level, loss, "no slice is large enough")
+        nothing: dict[str, Any] = dict.fromkeys(FIGURES, np.empty(0))
+        return Slices(names=(), columns=(), n=np.empty(0, dtype=int), **nothing, **common, method="no slice")
     inside = np.array([one[2] for one in found], dtype=float).T
     scale = float(np.abs(L - overall).max()) or 1.0
     z = (L - overall) / scale  # squares stay in range
@@ -332,16 +333,14 @@ def _searched(
     half = (float(greatest[draws - few]) if few else np.inf) * error  # reached by so few draws that p <= 1 - level
     order = np.argsort(-d / np.where(error > 0, error, np.inf), kind="stable")
     figures = (overall + scale * mean, overall + scale * other, scale * d, scale * (d - half), scale * (d + half), p)
+    ordered: dict[str, Any] = {name: freeze(one[order]) for name, one in zip(FIGURES, figures, strict=True)}
     return Slices(
-        tuple(names[k] for k in order),
-        tuple(columns[k] for k in order),
-        freeze(inside.sum(axis=0).astype(int)[order]),
-        *(freeze(one[order]) for one in figures),
-        overall,
-        L.size,
-        level,
-        loss,
-        method,
+        names=tuple(names[k] for k in order),
+        columns=tuple(columns[k] for k in order),
+        n=freeze(inside.sum(axis=0).astype(int)[order]),
+        **ordered,
+        **common,
+        method=method,
     )
 
 

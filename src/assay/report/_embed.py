@@ -15,6 +15,7 @@ import warnings
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import matplotlib as mpl
@@ -24,6 +25,7 @@ from markupsafe import Markup, escape
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator, ScalarFormatter
 
 from assay.errors import ReportWarning
 from assay.experiment.table.spreadsheet import csv_text
@@ -37,8 +39,10 @@ __all__ = [
     "View",
     "attempt",
     "csv_uri",
+    "decimal",
     "failure",
     "json_block",
+    "p_value",
     "percent",
     "picture",
     "say",
@@ -48,9 +52,15 @@ __all__ = [
 
 GRID = "#e8ebf0"
 DASH = "—"
+LONG = 7
+"""Numbers of more digits under a picture leave room for four of them."""
 SVG: Any = {"svg.fonttype": "none", "svg.hashsalt": "assay", "text.color": INK}
-_FIGURE = re.compile(r"-?\d[\d.,]*(e[+-]?\d+)?%?|-?inf")
+_NUMBER = r"[-+<]?\D{0,3}\d[\d.,]*%?|-?∞"
+_FIGURE = re.compile(rf"(?:{_NUMBER}|-?inf)(?: \((?:{_NUMBER}) to (?:{_NUMBER})\)| to (?:{_NUMBER}))?")
+_EXPONENT = re.compile(r"(?<![\w.])-?\d(?:\.\d+)?e[+-]\d+(?!\w)")
+_TINY_P = re.compile(r"\bp [=<] \d(?:\.\d+)?e-(?:0[5-9]|[1-9]\d+)")
 _TAG = re.compile(r"<[^<>]+>")
+_LETTERING = re.compile(r">[^<>]*e[+-]\d[^<>]*<")
 _FONT = re.compile(r"font-family: [^;\"]*; ?")
 _AIM = re.compile(r'(\bid="|\burl\(#|href="#)')
 
@@ -119,8 +129,12 @@ def picture(
     paper: bool = False,
     panels: tuple[int, int] | None = None,
     paint: Callable[[Any], Any] | None = None,
+    titled: bool = True,
 ) -> Markup:
-    """A result as inline SVG; `paper` keeps its own white ground, `paint` draws on bare axes instead of a result."""
+    """A result as inline SVG; `paper` keeps its own white ground, `paint` draws on bare axes instead of a result.
+
+    A picture whose heading says the same goes without its title.
+    """
     with warnings.catch_warnings(), mpl.rc_context({**STYLE, **PLAIN, **SVG}):
         warnings.simplefilter("ignore")  # scripts that matplotlib's font lacks are shown by the reader's own
         figure = Figure(figsize=size, layout="constrained")
@@ -128,8 +142,11 @@ def picture(
         axes: Any = figure.subplots() if panels is None else figure.subplots(*panels, squeeze=False)
         if paint is None:
             draw(result, ax=axes)
+            if not titled:
+                axes.set_title("", loc="left")
         else:
             paint(axes)
+        _write_out(figure)
         if not paper:
             figure.patch.set_alpha(0.0)
             for one in figure.axes:
@@ -138,6 +155,16 @@ def picture(
         # The canvas itself draws once; `savefig` would draw a second time to lay out what is laid out already.
         FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None})
     return _inline(file.getvalue(), alt, paper)
+
+
+def _write_out(figure: Figure) -> None:
+    """Ticks as numbers are written elsewhere: 26,000 and 0.0000015, and no power of ten beside the axis."""
+    for one in figure.axes:
+        for axis in (one.xaxis, one.yaxis):
+            if isinstance(axis.get_major_formatter(), ScalarFormatter):
+                axis.set_major_formatter(FuncFormatter(lambda value, _: decimal(fmt(value))))
+                if axis is one.xaxis and max(len(decimal(fmt(at))) for at in axis.get_majorticklocs()) > LONG:
+                    axis.set_major_locator(MaxNLocator(4))  # labels must not touch
 
 
 def _inline(svg: str, alt: str, paper: bool) -> Markup:
@@ -152,10 +179,10 @@ def _inline(svg: str, alt: str, paper: bool) -> Markup:
         text = _FONT.sub("", text)
         return text if paper else text.replace(INK, "currentColor").replace(GRID, "var(--grid)")
 
-    svg = _TAG.sub(tag, svg)
+    svg = _LETTERING.sub(lambda found: decimal(found.group()), _TAG.sub(tag, svg))
     width, height = (float(x) for x in re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)[0])
     # On a phone a wide picture is moved sideways rather than shrunk until it cannot be read.
-    least = f";min-width:{0.7 * width:.0f}px" if width > 600 else ""
+    least = f";min-width:{0.95 * width:.0f}px" if width > 320 else ""
     head = (
         f'<svg class="{"paper" if paper else "ink"}" role="img" aria-label="{escape(alt)}" '
         f'viewBox="0 0 {width:g} {height:g}" style="max-width:{1.25 * width:.0f}px{least}" '
@@ -190,8 +217,31 @@ def say(value: Any, digits: int = 4) -> str:
             return DASH
         if math.isinf(number):
             return "∞" if number > 0 else "-∞"
-        return fmt(number, digits)
-    return str(value)
+        return decimal(fmt(number, digits))
+    return decimal(str(value)) if _EXPONENT.fullmatch(str(value)) else str(value)
+
+
+def decimal(text: Any) -> str:
+    """A sentence whose numbers are written out: readers of the page are not asked to know powers of ten.
+
+    >>> decimal("p = 9.06e-05"), decimal("1.5e+15 rows"), decimal("id 3e10")
+    ('p = 0.0000906', '1,500,000,000,000,000 rows', 'id 3e10')
+    >>> decimal("p = 9.06e-14")
+    'p < 0.0001'
+    """
+    short = _TINY_P.sub("p < 0.0001", str(text))
+    return _EXPONENT.sub(lambda found: f"{Decimal(found.group()):,f}", short)
+
+
+def p_value(p: float) -> str:
+    """A p-value in a cell; a smaller one than 0.0001 says no more than that.
+
+    >>> p_value(0.0213), p_value(9e-14), p_value(float("nan"))
+    ('0.021', '<0.0001', '—')
+    """
+    if math.isnan(p):
+        return DASH
+    return "<0.0001" if p < 1e-4 else fmt(p, 2)
 
 
 def percent(value: float) -> str:
@@ -213,7 +263,7 @@ def table_of(
     """A table from any cells; columns that hold numbers only are set to the right."""
     cells = [tuple(row) for row in rows]
     numbers = frozenset(j for j in range(len(columns)) if cells and all(_numeric(row[j]) for row in cells))
-    shown = tuple(tuple(say(value) for value in row) for row in cells)
+    shown = tuple(tuple(decimal(say(value)) if j else say(value) for j, value in enumerate(row)) for row in cells)
     dark = tuple(tuple(round(float(one), 3) for one in row) for row in shades)
     return View(caption, tuple(columns), shown, numbers, frozenset(marked), dark)
 

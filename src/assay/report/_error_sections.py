@@ -16,10 +16,10 @@ from assay.metrics.confusion import Confusion, confusion_matrix
 from assay.metrics.curves import calibration_curve, precision_recall_curve, roc_curve
 from assay.numbers import figure as plain_figure
 from assay.numbers import fmt, with_limits
-from assay.report._embed import Part, View, attempt, percent, picture, say, table_of
+from assay.report._embed import Part, View, attempt, decimal, p_value, percent, picture, say, table_of
 from assay.report._held_out import HeldOut
 from assay.report.draw_experiment import PredictedAgainstTrue, Residuals, plain
-from assay.results import format_p
+from assay.results import Interval
 
 __all__ = ["confused_pairs", "error_parts", "positive_class", "subgroup_parts"]
 
@@ -42,8 +42,8 @@ def error_parts(held: HeldOut) -> list[Part]:
     """The parts on errors, for numbers or for classes."""
     said = Part(
         words=(
-            f"Everything in this section and the next is about {held.n:,} training rows, each predicted by a model that "
-            "had not seen it (out of fold). The test set is not searched: it gives the planned figures, once.",
+            f"Everything in this section and the next is about {held.n:,} training rows, each predicted by a model "
+            "that had not seen it (out of fold). The test set is not searched: it gives the planned figures, once.",
         ),
         wide=True,
     )
@@ -63,14 +63,14 @@ def _numbers(held: HeldOut) -> list[Part]:
 
 def _scatter(held: HeldOut, worst: Array) -> Part:
     result = PredictedAgainstTrue(held.y, held.values, "held-out training rows", worst)
-    image = picture(result, (5.4, 4.2), "Observed against predicted values of held-out training rows")
+    image = picture(result, (5.4, 4.2), "Observed against predicted values of held-out training rows", titled=False)
     caption = "Every dot is a row; on the dashed line the prediction is exact. Numbers are those of the worst rows."
     return Part("Predicted and observed", picture=image, caption=caption)
 
 
 def _residuals(held: HeldOut, worst: Array) -> Part:
     result = Residuals(held.y, held.values, "held-out training rows", worst)
-    image = picture(result, (5.4, 4.2), "Residuals against predicted values of held-out training rows")
+    image = picture(result, (5.4, 4.2), "Residuals against predicted values of held-out training rows", titled=False)
     return Part("Residuals", picture=image, caption="Observed minus predicted; the red line is the mean in bins.")
 
 
@@ -89,7 +89,7 @@ def _by_size(held: HeldOut) -> Part | None:
         shown = with_limits(bias.estimate, bias.lower, bias.upper)
         rows.append(
             (
-                " to ".join(with_unit(one, unit) for one in with_limits(np.nan, low, high)[1:]),
+                decimal(" to ".join(with_unit(one, unit) for one in with_limits(np.nan, low, high)[1:])),
                 part.size,
                 with_unit(plain_figure(found.estimate, found.lower, found.upper), unit),
                 " to ".join(with_limits(np.nan, found.lower, found.upper)[1:]),
@@ -100,7 +100,9 @@ def _by_size(held: HeldOut) -> Part | None:
     interval = f"{100 * level:g}% interval"
     heads = ("prediction", "rows", "average error", interval, "predicted too high by", interval)
     words = ("How far off predictions are where they are small and where they are large.",)
-    return Part("Error by size of the prediction", words, view=table_of("Fifths of the predictions", heads, rows))
+    return Part(
+        "Error by size of the prediction", words, view=table_of("Fifths of the predictions", heads, rows), wide=True
+    )
 
 
 def _worst_rows(held: HeldOut, worst: Array) -> Part:
@@ -140,8 +142,8 @@ def _classes(held: HeldOut) -> list[Part]:
     if held.labels is not None:
         counts = confusion_matrix(held.y, held.labels, labels=held.classes)
         parts += attempt("Each class", lambda: _each_class(held))
-        parts += attempt("Confusion table", lambda: _matrix(counts))
         parts += attempt("Most confused", lambda: _pairs(held, counts))
+        parts += attempt("Confusion table", lambda: _matrix(counts))
     assert held.classes is not None
     if held.classes.size == 2 and np.unique(held.y).size == 2:
         parts += attempt("Thresholds", lambda: _thresholds(held))
@@ -152,43 +154,44 @@ def _classes(held: HeldOut) -> list[Part]:
 def _each_class(held: HeldOut) -> Part:
     """Of the rows of a class, how many were recognised; of the rows called so, how many were rightly."""
     accuracy, rows = get_metric("accuracy"), []
-    assert held.classes is not None and held.labels is not None
+    assert held.classes is not None
+    assert held.labels is not None
     for label in held.classes:
         true, said = np.flatnonzero(held.y == label), np.flatnonzero(held.labels == label)
-        cells: list[Any] = [str(label), true.size]
-        for part in (true, said):
-            if part.size:
-                found = held.interval(accuracy, part)
-                three = with_limits(found.estimate, found.lower, found.upper, percent=True)
-                cells += [three[0], f"{three[1]} to {three[2]}"]
-            else:
-                cells += [None, None]
-        rows.append((*cells[:4], said.size, *cells[4:]))
-    level = f"{100 * held.study.plan.level:g}% interval"
-    heads = ("class", "rows", "recognised", level, "called so", "rightly", level)
+        shown = [_figure(held.interval(accuracy, part)) if part.size else say(None) for part in (true, said)]
+        rows.append((str(label), true.size, shown[0], said.size, shown[1]))
+    level = f"({100 * held.study.plan.level:g}% interval)"
+    heads = ("class", "rows", f"recognised {level}", "called so", f"rightly {level}")
     words = (
         "Recognised: the share of the rows of a class that are predicted to be of it (recall). Rightly: the share of "
         "the rows predicted to be of the class that are of it (precision). Intervals hold for each class alone.",
     )
-    return Part(
-        "Each class", words, view=table_of("Classes with recall and precision", heads, rows), wide=len(rows) > 6
-    )
+    return Part("Each class", words, view=table_of("Classes with recall and precision", heads, rows))
+
+
+def _figure(found: Interval) -> str:
+    """A share with its interval."""
+    three = with_limits(found.estimate, found.lower, found.upper, percent=True)
+    return f"{three[0]} ({three[1]} to {three[2]})"
 
 
 def _matrix(counts: Confusion) -> Part:
     """Counts of true and predicted classes as a table that any number of classes can have."""
     table, labels = np.asarray(counts.counts), list(counts.labels)
-    words: tuple[str, ...] = ()
+    words: tuple[str, ...] = (
+        "How often the rows of a true class (in rows) are predicted to be of each class (in columns); shades are "
+        "shares of the true class.",
+    )
     if len(labels) > MATRIX:
         wrong = table.sum(axis=0) + table.sum(axis=1) - 2 * np.diag(table)
         kept = np.sort(np.argsort(-wrong, kind="stable")[:MATRIX])
         table, labels = table[np.ix_(kept, kept)], [labels[k] for k in kept]
-        words = (f"The {MATRIX} classes with the most errors, of {len(counts.labels)}.",)
+        words += (f"The {MATRIX} classes with the most errors, of {len(counts.labels)}.",)
     shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
     names = [plain(label, LETTERS) for label in labels]
     rows = [(name, *(fmt(one) if one else "" for one in row)) for name, row in zip(names, table, strict=True)]
     view = table_of(
-        "Counts: a row is a true class, a column a predicted one; shades are shares of the true class",
+        "Counts of rows",
         ("true", *names),
         rows,
         shades=0.9 * shares,
@@ -250,7 +253,8 @@ def _thresholds(held: HeldOut) -> Part | None:
     plan, hit = held.study.plan, held.y == positive
     used = getattr(held.study.model, "threshold_", None)
     cuts = _cuts(shares, float(hit.mean()), used)
-    rows, marked = [], []
+    rows: list[tuple[Any, ...]] = []
+    marked: list[int] = []
     for cut in cuts:
         said = shares >= cut
         wrong = (said != hit).mean()
@@ -269,10 +273,11 @@ def _thresholds(held: HeldOut) -> Part | None:
         f"A row is called {positive} where its probability reaches the threshold. Precision: the share of such calls "
         f"that are right. Recall: the share of the rows of {positive} that are called so. {100 * plan.level:g}% "
         "intervals for each threshold alone.",
-        "Whoever chooses a threshold in this table should measure it on new rows; --cost or --rate let the study choose "
-        "it inside the folds.",
+        "Whoever chooses a threshold in this table should measure it on new rows; --cost or --rate let the study "
+        "choose it inside the folds.",
     ]
-    return Part("Thresholds", tuple(words), view=table_of("Thresholds on held-out rows", heads, rows, marked))
+    view = table_of("Thresholds on held-out rows", heads, rows, marked)
+    return Part("Thresholds", tuple(words), view=view, wide=True)
 
 
 def _cuts(shares: Array, prevalence: float, used: float | None) -> list[float]:
@@ -292,9 +297,7 @@ def _cut(value: float) -> str:
 def _share(number: int, of: int, level: float) -> str:
     if of == 0:
         return say(None)
-    found = proportion_interval(number, of, level=level)
-    three = with_limits(found.estimate, found.lower, found.upper, percent=True)
-    return f"{three[0]} ({three[1]} to {three[2]})"
+    return _figure(proportion_interval(number, of, level=level))
 
 
 CAPTIONS = {
@@ -322,7 +325,7 @@ def _curves(held: HeldOut) -> list[Part]:
 
 
 def _curve(title: str, make: Any) -> Part:
-    image = picture(make(), (5.2, 4.0), f"{title} of held-out training rows")
+    image = picture(make(), (5.2, 4.0), f"{title} of held-out training rows", titled=title == "Calibration curve")
     return Part(title, picture=image, caption=CAPTIONS[title])
 
 
@@ -339,7 +342,12 @@ def subgroup_parts(held: HeldOut) -> list[Part]:
 
 def _subgroups(held: HeldOut, column: str) -> Part:
     found, plan = held.subgroups(column), held.study.plan
-    image = picture(_short(found), (6.0, 1.3 + 0.3 * len(found.intervals)), f"{called(plan.metric)} by {plain(column)}")
+    image = picture(
+        _short(found),
+        (6.0, 1.3 + 0.3 * len(found.intervals)),
+        f"{called(plan.metric)} by {plain(column)}",
+        titled=False,
+    )
     frame = found.to_frame()
     rows = []
     for name, row in frame.iterrows():
@@ -349,8 +357,8 @@ def _subgroups(held: HeldOut, column: str) -> Part:
     level = f"{100 * plan.level:g}% interval"
     heads = ("subgroup", "rows", called(plan.metric, short=True), level, f"difference in {found.slices.loss}", level)
     words = (
-        f"{called(plan.metric)[:1].upper()}{called(plan.metric)[1:]} in each subgroup, with an interval for each alone. "
-        f"The difference compares the {found.slices.loss} with all other rows; these intervals hold together.",
+        f"{called(plan.metric)[:1].upper()}{called(plan.metric)[1:]} in each subgroup, with an interval for each "
+        f"alone. The difference compares the {found.slices.loss} with all other rows; these intervals hold together.",
     )
     return Part(
         f"By {plain(column)}", words, image, "", table_of(f"Subgroups of {plain(column)}", heads, rows), wide=True
@@ -388,9 +396,12 @@ def _slices(held: HeldOut) -> Part:
         gap = with_limits(*(scale * row[one] for one in ("difference", "lower", "upper")))
         pair = with_limits(np.nan, *sorted(scale * row[one] for one in ("mean", "rest")))
         mean, rest = (pair[2], pair[1]) if row["mean"] >= row["rest"] else (pair[1], pair[2])
-        rows.append((str(name), int(row["n"]), mean, rest, *gap, format_p(row["p_value"])))
+        rows.append((str(name), int(row["n"]), mean, rest, *gap, p_value(row["p_value"])))
     image = picture(
-        _first(found, SLICES), (6.4, 1.4 + 0.3 * len(rows)), "Slices with the greatest losses, and intervals"
+        _first(found, SLICES),
+        (6.4, 1.4 + 0.3 * len(rows)),
+        "Slices with the greatest losses, and intervals",
+        titled=False,
     )
     view = table_of(f"The {len(rows)} worst slices", heads, rows, found.worse[found.worse < len(rows)].tolist())
     caption = f"Difference in {found.loss} from all other rows, with simultaneous intervals."

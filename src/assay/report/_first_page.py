@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assay.evaluation import Dependence, Importance
+from assay.evaluation import Dependence, Importance, Slices
 from assay.experiment.panel import BASELINE
 from assay.experiment.wording import amount, called, roughly, threshold, with_unit
 from assay.metrics.confusion import confusion_matrix
@@ -70,12 +70,24 @@ LEADS = {
 }
 
 
+OFF = ("is off by", "the model's error is {share} {smaller}")
+GUESSES = {
+    "rmse": OFF,
+    "mae": OFF,
+    "median_absolute_error": OFF,
+    "p90_absolute_error": OFF,
+    "error": ("is wrong in", "the model makes {share} {fewer} errors"),
+    "risk": ("costs", "the model costs {share} {less}"),
+}
+"""What the guess does, and how the model compares with it."""
+
+
 def how_far_off(study: Study) -> Answer:
     """The main figure beside that of today's guess, from the test set or, while that is sealed, from the folds."""
     plan, opened, unit = study.plan, study.opened, study.wishes.unit
     if opened is not None and opened.release is not None:
-        words = (sentence(roughly(opened.release)), "This look at the test set was not planned.")
-        return Answer("far", "How far off is it?", words=words, link="test", more="The test set")
+        told = (sentence(roughly(opened.release)), "This look at the test set was not planned.")
+        return Answer("far", "How far off is it?", words=told, link="test", more="The test set")
     results, chosen = study.leaderboard.results, study.select().name
     if opened is not None:
         metric, found = opened.primary, opened.intervals[opened.primary]
@@ -91,7 +103,8 @@ def how_far_off(study: Study) -> Answer:
     figure, between = amount(metric, found.estimate, found.lower, found.upper, unit)
     level = f"{100 * found.level:.4g}% interval {between}"
     lead = LEADS.get(metric, f"Its {called(metric)} is {{figure}} ({{limits}}).").format(figure=figure, limits=level)
-    words, bars = [], ()
+    words: list[str] = []
+    bars: tuple[Bar, ...] = ()
     if guess is not None and chosen != BASELINE:
         other, _ = amount(metric, guess, found.lower, found.upper, unit)
         words.append(_against(metric, float(found.estimate), float(guess), other, study))
@@ -111,17 +124,15 @@ def _against(metric: str, value: float, guess: float, shown: str, study: Study) 
         what = f"Today's guess, the most frequent class ({plain(labels[counts.argmax()], 40)}) for every row,"
     if metric == "auc":
         return "Today's guess, without any column, is right half of the time (0.5)."
-    if metric in ("r2",):
+    if metric == "r2":
         return f"{what} explains nothing."
-    better = value < guess
     if metric in ("accuracy", "balanced_accuracy"):
         return f"{what} is right in {shown}."
-    gain = f": {percent(abs(1 - value / guess))} {'less' if better else 'more'}" if guess > 0 else ""
-    if metric == "error":
-        return f"{what} is wrong in {shown}{gain.replace('less', 'fewer')}."
-    if metric in ("rmse", "mae", "median_absolute_error", "p90_absolute_error"):
-        return f"{what} is off by {shown}{gain}."
-    return f"{what} has {shown}{gain}."
+    is_what, gain = GUESSES.get(metric, ("has", "the model's figure is {share} {smaller}"))
+    words = {True: ("smaller", "fewer", "less"), False: ("larger", "more", "more")}[value < guess]
+    share = percent(abs(1 - value / guess)) if guess > 0 else ""
+    gained = gain.format(share=share, smaller=words[0], fewer=words[1], less=words[2])
+    return f"{what} {is_what} {shown}" + (f"; {gained}." if share else ".")
 
 
 def _pair(metric: str, *found: tuple[str, str, float]) -> tuple[Bar, ...]:
@@ -165,10 +176,8 @@ def what_drives_it(study: Study, found: Importance | None, curves: list[Dependen
         return Answer("drives", title, words=("The importance of the columns could not be measured.",))
     order = [int(j) for j in found.order if found.lower[j] > 0]
     if not order:
-        words = (
-            "No single column is shown to matter by itself; columns that say the same can stand in for each other.",
-        )
-        return Answer("drives", title, words=words, link="model", more="What the model learned")
+        none = "No single column is shown to matter by itself; columns that say the same can stand in for each other."
+        return Answer("drives", title, words=(none,), link="model", more="What the model learned")
     top = float(found.importance[order[0]])
     ways = {one.columns[0]: _way(one) for one in curves}
     bars = tuple(
@@ -218,11 +227,17 @@ def _way(curve: Dependence) -> str:
 def where_it_fails(study: Study, held: HeldOut) -> Answer:
     """Slices shown to be worse, the commonest confusion, and how the largest errors weigh."""
     found, unit = held.slices, study.wishes.unit
-    words, lead = [], ""
+    words: list[str] = []
+    lead = ""
+    bars: tuple[Bar, ...] = ()
     worse = [int(k) for k in found.worse[:WEAK]]
     if worse:
-        lead = f"It does worse where {_or([found.names[k] for k in worse])}."
-        words += [f"{found.names[k]}: {_both(found, k, unit)} ({found.n[k]:,} rows)." for k in worse]
+        count = len(found.worse)
+        lead = f"In {count} of {len(found)} slices of the table it is shown to do worse than elsewhere."
+        bars = _weak(found, worse, unit)
+        words.append(
+            f"Slices are by one column at a time and overlap; in all rows: {_one(found, found.overall, unit)}."
+        )
     elif len(found):
         lead = "No part of the table is shown to be worse than the rest."
         words.append(f"{len(found)} slices were searched, one column at a time, with a correction for the search.")
@@ -235,23 +250,29 @@ def where_it_fails(study: Study, held: HeldOut) -> Answer:
         share = off[: max(1, off.size // 20)].sum() / max(off.sum(), np.finfo(float).tiny)
         words.append(f"The worst 5% of rows make up {percent(float(share))} of all error.")
     words.append(f"From {held.n:,} training rows, each predicted by a model that had not seen it.")
-    return Answer("fails", "Where does it fail?", lead, tuple(words), link="errors", more="Errors in detail")
+    return Answer("fails", "Where does it fail?", lead, tuple(words), bars, link="errors", more="Errors in detail")
 
 
-def _or(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+def _weak(found: Slices, worse: list[int], unit: str | None) -> tuple[Bar, ...]:
+    """The worst slices, their mean loss as bars."""
+    top = max(float(found.mean[k]) for k in worse)
+    return tuple(
+        Bar(
+            f"{plain(found.names[k], 60)} ({found.n[k]:,} rows)",
+            _one(found, float(found.mean[k]), unit),
+            round(float(found.mean[k]) / top, 4),
+        )
+        for k in worse
+    )
 
 
-def _both(found: Any, k: int, unit: str | None) -> str:
-    """The mean loss in a slice and elsewhere."""
-    rate = found.loss == "error rate"
-    _, *ends = with_limits(np.nan, *sorted((float(found.mean[k]), float(found.rest[k]))), percent=rate)
-    ends = [with_unit(one, unit) if found.loss == "absolute error" else one for one in ends]
-    if rate:
-        return f"{ends[1]} wrong there, {ends[0]} elsewhere"
+def _one(found: Slices, value: float, unit: str | None) -> str:
+    """A mean loss in words."""
+    if found.loss == "error rate":
+        return f"{percent(value)} wrong"
     if found.loss == "absolute error":
-        return f"off by {ends[1]} on average there, {ends[0]} elsewhere"
-    return f"{found.loss} {ends[1]} there, {ends[0]} elsewhere"
+        return f"off by {with_unit(fmt(value, 3), unit)}"
+    return f"{found.loss} {fmt(value, 3)}"
 
 
 # What to do with it.

@@ -104,7 +104,7 @@ class HeldOut:
         if (ranked or self.labels is None) and "probabilities" in self.predictions:
             brier, shares = get_metric("brier"), self.predictions["probabilities"]
             losses = brier.per_row(self.y, shares, **class_options(brier, self.classes))
-            return "squared error of the probabilities", np.asarray(losses, dtype=float)
+            return "Brier score", np.asarray(losses, dtype=float)
         if self.labels is None:
             raise DataError("the learner gave no labels", remedy="use a metric that needs them")
         return "error rate", (self.y != self.labels).astype(float)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from assay.evaluation import Dependence, Importance, partial_dependence, permutation_importance, pool_importance
 from assay.evaluation.learner import fit_rows
 from assay.experiment.panel import pipeline_of
 from assay.experiment.protocol import number_of_splits
-from assay.numbers import fmt, with_limits
+from assay.numbers import with_limits
 from assay.report._embed import Part, picture, table_of
 from assay.report.draw import draw
 from assay.report.draw_experiment import plain
@@ -34,7 +34,7 @@ REPEATS = 3
 LEADING = 4
 """How many columns get a picture of their own."""
 POINTS = 16
-SEEN = 20
+SEEN = 12
 """Fewer rows on either side say nothing about importances."""
 PARTS = 3
 """How many parts of the rows are held out in turn for importances."""
@@ -81,7 +81,12 @@ def importance(study: Study, kept: list[Importance]) -> Part | None:
     )
     shown = found.order[:BARS]
     size = (6.4, 1.3 + 0.26 * shown.size)
-    image = picture(_drawn(study, found, shown), size, f"Importance of columns; the most important is {plain(best[0])}")
+    image = picture(
+        _drawn(study, found, shown),
+        size,
+        f"Importance of columns; the most important is {plain(best[0])}",
+        titled=False,
+    )
     caption = "Permutation importance with intervals."
     if shown.size < len(names):
         caption += f" The {shown.size} most important columns; the table has all."
@@ -255,15 +260,13 @@ def _calm(axes: Any, result: Dependence) -> None:
     legend = axes.get_legend()
     if legend is not None:
         legend.remove()
-    axes.yaxis.set_major_locator(MaxNLocator(5))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: fmt(value)))
+    axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     if result.categorical[0]:
         names = [str(name) for name in result.grids[0]]
         if sum(len(name) + 2 for name in names) > LETTERS:
             axes.set_xticks(np.arange(len(names)), names, rotation=45, ha="right")
         return
-    axes.xaxis.set_major_locator(MaxNLocator(5))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: fmt(value)))
+    axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
 
 
 def _moving(study: Study, names: list[str]) -> list[Dependence]:

@@ -13,7 +13,8 @@ from threadpoolctl import threadpool_limits
 
 from assay.evaluation import Dependence, Importance
 from assay.experiment.panel import BASELINE, pipeline_of
-from assay.report._embed import Part, attempt, picture, table_of
+from assay.numbers import with_limits
+from assay.report._embed import Part, attempt, p_value, picture, table_of
 from assay.report._inspection_section import dependence, importance
 from assay.report.draw_experiment import plain
 from assay.report.picture import INK, MUTED
@@ -83,7 +84,7 @@ def _coefficients(study: Study) -> Part | None:
         return None
     names = [str(name) for name in columns.get_feature_names_out()]
     unit = columns.divisors
-    words = ("A coefficient is the effect of one unit of its column, all others unchanged.",)
+    words: tuple[str, ...] = ("The table has the effect of one unit of a column, all others unchanged.",)
     if getattr(model, "inference", True) is False and len(model.coef_) == 1 and len(names) <= WIDE:
         model = _with_inference(study, pipe, model)
         words += ("The penalty pulls coefficients towards 0; the intervals are around these shrunken values.",)
@@ -91,7 +92,7 @@ def _coefficients(study: Study) -> Part | None:
     if summary is not None and {"estimate", "lower", "upper"} <= set(summary.table.columns):
         ends = summary.table[["lower", "upper"]].drop(index="intercept", errors="ignore").to_numpy(dtype=float)
         if np.isfinite(ends).any():
-            return _with_intervals(_rescaled(summary, unit), words, study.plan.level)
+            return _with_intervals(summary, unit, words, study.plan.level)
     return _without_intervals(_bare(model, names).div(pd.Series(unit, index=names), axis=0), words[:1])
 
 
@@ -136,9 +137,9 @@ def _summary(model: Any, names: list[str], level: float) -> Summary | None:
     return replace(found, table=found.table.set_axis([*first, *names], axis=0))
 
 
-def _with_intervals(summary: Summary, words: tuple[str, ...], level: float) -> Part:
-    table = summary.table
-    slopes = table.drop(index="intercept", errors="ignore")
+def _with_intervals(summary: Summary, unit: Array, words: tuple[str, ...], level: float) -> Part:
+    """A picture on one scale, the effect of one standard deviation, and a table in the units of the columns."""
+    slopes = summary.table.drop(index="intercept", errors="ignore")
     size = (slopes["estimate"] / slopes["std_error"]).abs() if "std_error" in slopes else slopes["estimate"].abs()
     order = np.argsort(-np.nan_to_num(size.to_numpy(dtype=float), posinf=1e300), kind="stable")
     shown = slopes.iloc[order[:COEFFICIENTS]]
@@ -147,22 +148,24 @@ def _with_intervals(summary: Summary, words: tuple[str, ...], level: float) -> P
     words = (
         *words,
         f"The {100 * level:g}% intervals treat the model as given: they do not account for its selection.",
+        *(str(note) for note in summary.notes),
     )
-    words += tuple(str(note) for note in summary.notes)
-    keep = [name for name in ("estimate", "std_error", "lower", "upper", "p_value") if name in table]
-    table = pd.concat([table.drop(index=slopes.index), slopes.iloc[order]])[:ROWS]
+    table = _rescaled(summary, unit).table.iloc[order][:ROWS]
+    rows = []
+    for name, row in zip(table.index, table.to_dict("records"), strict=True):
+        three = with_limits(row["estimate"], row["lower"], row["upper"])
+        rows.append((str(name), *three, *([p_value(row["p_value"])] if "p_value" in row else [])))
     view = table_of(
-        _counted(f"{summary.title}: coefficients with {100 * level:g}% intervals", len(table)),
-        ("column", *(name.replace("_", " ") for name in keep)),
-        [(str(name), *row) for name, row in zip(table.index, table[keep].to_numpy(dtype=float).tolist(), strict=True)],
+        _counted(f"{summary.title}: effect of one unit, {100 * level:g}% intervals", len(slopes)),
+        ("column", "effect of one unit", "from", "to", *(["p"] if "p_value" in table else [])),
+        rows,
     )
     image = None
     if len(drawn):
         alt = f"Coefficients with intervals, most significant first: {', '.join(drawn.index[:5])}"
-        image = picture(replace(summary, table=drawn), (7.0, 1.2 + 0.3 * len(drawn)), alt)
-    return Part(
-        "Coefficients", words, image, f"The {len(drawn)} most significant coefficients and their intervals.", view
-    )
+        image = picture(replace(summary, table=drawn), (6.4, 1.2 + 0.26 * len(drawn)), alt, titled=False)
+    caption = f"The {len(drawn)} most significant coefficients; numbers by standard deviation of their column."
+    return Part("Coefficients", words, image, caption, view, folded=len(rows) > FEW)
 
 
 def _bare(model: Any, names: list[str]) -> pd.DataFrame:

@@ -8,10 +8,10 @@ import pandas as pd
 
 from assay.experiment.panel import BASELINE, pipeline_of
 from assay.experiment.test_set.against_baseline import BETTER, UNCLEAR, WORSE, BaselineTest
-from assay.experiment.wording import apart, called, figure, roughly, threshold
+from assay.experiment.wording import amount, apart, called, figure, roughly, threshold
 from assay.numbers import with_limits
-from assay.report._embed import Part, attempt, picture, say, sentence, table_of
-from assay.results import format_p
+from assay.report._embed import Part, attempt, p_value, picture, say, sentence, table_of
+from assay.words import plural
 
 if TYPE_CHECKING:
     from assay.experiment.study import Study
@@ -78,14 +78,14 @@ def comparisons_part(study: Study) -> Part:
             row["first"],
             row["second"],
             *with_limits(*(scale * row[key] for key in ("difference", "lower", "upper"))),
-            format_p(row["adjusted"]),
+            p_value(row["adjusted"]),
             row["verdict"],
         )
         for row in frame.to_dict("records")
     ]
     shown = int(found.rejected.sum())
     words = [
-        f"{len(found.pairs)} pairs, {shown} with a significant difference. {sentence(found.why)}",
+        f"{plural(len(found.pairs), 'pair')}, {shown} with a significant difference. {sentence(found.why)}",
         f"Differences are first minus second, corrected for the number of pairs by {found.correction}"
         + (f"; their intervals hold simultaneously with {100 * found.level:g}% confidence" if found.together else "")
         + ". A difference is shown where its interval excludes 0; 'no difference shown' does not prove there is none.",
@@ -184,10 +184,9 @@ def _baseline_picture(study: Study) -> Part:
     assert opened is not None
     assert opened.against_baseline is not None
     found = opened.against_baseline
-    image = picture(found, (5.4, 1.7), f"Difference from the baseline in {found.metric} on the test rows")
-    return Part(
-        "Against the baseline", (_compared(found),), image, "The difference and its interval; 0 is no difference."
-    )
+    image = picture(found, (5.4, 1.5), f"Difference from the baseline in {found.metric} on the test rows", titled=False)
+    caption = "The difference and its interval; 0 is no difference."
+    return Part("Against the baseline", (_compared(found),), image, caption, wide=True)
 
 
 def _figures(study: Study) -> Part:
@@ -196,22 +195,17 @@ def _figures(study: Study) -> Part:
     words = [sentence(str(opened.look).splitlines()[0]), *(sentence(note) for note in opened.notes)]
     if opened.release is not None:
         return Part("", (*words, sentence(roughly(opened.release))))
-    rows = [
-        (
-            called(name),
-            *_three(name, found.estimate, found.lower, found.upper),
-            f"{100 * found.level:.4g}%",
-            figure(name, opened.baseline.get(name), found.lower, found.upper),
-            found.method,
-            say(found.n),
-            "main" if name == opened.primary else "secondary",
-            found.estimand,
-        )
-        for name, found in opened.intervals.items()
-    ]
+    unit = study.wishes.unit
+    rows = []
+    for name, found in opened.intervals.items():
+        shown, between = amount(name, found.estimate, found.lower, found.upper, unit)
+        guess = amount(name, opened.baseline.get(name), found.lower, found.upper, unit)[0]
+        level = f"{100 * found.level:.4g}%"
+        role = "main" if name == opened.primary else "secondary"
+        rows.append((called(name), shown, between, guess, role, f"{level} {found.method}, n = {say(found.n)}"))
     view = table_of(
-        "Scores on the test rows",
-        ("metric", "estimate", "from", "to", "confidence", "baseline", "method", "n", "role", "estimand"),
+        f"Scores on the test rows, for {study.plan.population}",
+        ("metric", "estimate", "interval", "baseline", "role", "kind of interval"),
         rows,
         [list(opened.intervals).index(opened.primary)],
     )

@@ -13,7 +13,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.text import Text
-from matplotlib.ticker import FuncFormatter
 
 from assay.experiment.outcome import Leaderboard, Opened
 from assay.experiment.panel import BASELINE
@@ -163,7 +162,6 @@ def _fit(result: PredictedAgainstTrue, ax: Axes | None = None) -> Axes:
         axes.plot(reach, reach, color=WARM, linewidth=1, linestyle="--", label="prediction = outcome")
         result.number(axes, result.predicted, result.y)
         axes.set(xlabel=f"predicted ({result.words})", ylabel="observed", title="Predicted and observed")
-        _numbered(axes)
         axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.1)
         return axes
 
@@ -179,14 +177,7 @@ def _residuals(result: Residuals, ax: Axes | None = None) -> Axes:
             trend(axes, result.predicted, missed)
         result.number(axes, result.predicted, missed)
         axes.set(xlabel=f"predicted ({result.words})", ylabel="observed - predicted", title="Residuals")
-        _numbered(axes)
         return axes
-
-
-def _numbered(axes: Axes) -> None:
-    """Ticks as numbers are written elsewhere: 26,000, and no power of ten beside the axis."""
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter(FuncFormatter(lambda value, _: fmt(value)))
 
 
 class Target:
@@ -208,7 +199,6 @@ def _target(result: Target, ax: Axes | None = None) -> Axes:
             axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.1)
             name = plain(result.name) + (f" ({result.unit})" if result.unit else "")
             axes.set(xlabel=name, ylabel="training rows", title="The target")
-            _numbered(axes)
             return axes
         labels, counts = np.unique(values, return_counts=True)
         order = np.argsort(counts, kind="stable")[-BARS:]
@@ -217,7 +207,6 @@ def _target(result: Target, ax: Axes | None = None) -> Axes:
         axes.set_yticks(np.arange(order.size), shown)
         axes.grid(visible=False, axis="y")
         axes.set(xlabel=f"training rows, n = {values.size:,}", title="The target")
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: fmt(value)))
         return axes
 
 

@@ -26,7 +26,7 @@ def _slices(result: Slices, ax: Axes | None = None) -> Axes:
         axes.set_yticks(at, names)
         axes.set_ylim(-0.6, len(result) - 0.4)
         axes.grid(visible=False, axis="y")
-        axes.set(xlabel=f"{result.loss}: slice minus other rows, {100 * result.level:g}% together")
+        axes.set(xlabel=f"{result.loss}, slice minus other rows")
         axes.set_title(f"{len(result.worse)} of {len(result)} slices shown to be worse")
         return axes
 

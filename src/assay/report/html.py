@@ -31,6 +31,7 @@ from assay.report._embed import (
     Part,
     attempt,
     csv_uri,
+    decimal,
     failure,
     json_block,
     percent,
@@ -136,13 +137,15 @@ def _judged(study: Study) -> tuple[str, str, Any]:
 
 @cache
 def _environment() -> Environment:
-    return Environment(
+    made = Environment(
         loader=PackageLoader("assay.report", "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters["decimal"] = decimal
+    return made
 
 
 # The first page.
@@ -183,7 +186,9 @@ def _target(study: Study) -> Part:
     y, plan = study.data.rows.y, study.plan
     kinds = 1 if study.data.rows.classes is None else min(40, study.data.rows.classes.size)
     size = (5.4, 3.2 if kinds == 1 else 1.2 + 0.28 * kinds)
-    image = picture(Target(plan.target, y, study.wishes.unit), size, f"Distribution of {plain(plan.target)}")
+    image = picture(
+        Target(plan.target, y, study.wishes.unit), size, f"Distribution of {plain(plan.target)}", titled=False
+    )
     return Part("The target", picture=image, caption=f"{plan.target} in the training rows.")
 
 
@@ -332,7 +337,7 @@ def _protocol(study: Study, told: dict[str, Any]) -> Part:
 def _card(study: Study) -> Part:
     card = model_card(study.state, study.wishes)
     words = ("What the model is, what it is for, and where that is recorded; also written as model-card.md.",)
-    return Part("", words, listing=card.to_markdown(), folded=True)
+    return Part("", words, listing=decimal(card.to_markdown()), folded=True)
 
 
 def _manifest(study: Study, made: dict[str, Any]) -> Part:
