@@ -142,7 +142,7 @@ def test_a_search_by_held_out_rows_needs_some_and_the_same_ones():
     space = {"max_leaf_nodes": [2, 15]}
     with pytest.raises(DataError, match="no predictions of rows that it held out"):
         SearchCV(RandomForestClassifier(n_estimators=3, random_state=0), space, cv="own").fit(X, Y)
-    model = GradientBoostingClassifier(early_stopping=True)  # other rows each time
+    model = GradientBoostingClassifier(n_estimators=1000, early_stopping=True)  # other rows each time
     found = SearchCV(model, space, cv="own").fit(X, Y)
     assert found.best_params_ == {"max_leaf_nodes": 2}
     assert "other rows" in found.result_.table["failed"].iloc[1]
