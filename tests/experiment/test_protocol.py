@@ -158,13 +158,13 @@ def test_groups_and_times_and_a_test_file_decide_the_seal():
     grouped = run(frame, "y", group="who", learners=["least squares"], cv=5, open_test=False, kinds={"who": "category"})
     assert grouped.rows["who"].value_counts().eq(4).all()
     assert "who" not in grouped.plan.features
-    frame = numbers(seed=3).assign(day=np.arange(120.0))
+    frame = numbers(seed=3).assign(day=np.arange(160.0))
     timed = run(frame, "y", time="day", learners=["least squares"], cv=4, kinds={"day": "number"})
-    assert timed.rows["day"].max() < 120 - timed.n_test
+    assert timed.rows["day"].max() < 160 - timed.n_test
     assert timed.leaderboard.results["baseline"].scheme.kind == "time-ordered"
     given = run(numbers(seed=4), "y", test=numbers(30, seed=5), learners=["least squares"])
     assert given.n_test == 30
-    assert len(given.rows) == 120
+    assert len(given.rows) == 160
 
 
 def test_the_number_of_workers_changes_no_number():
@@ -234,7 +234,7 @@ def test_a_column_that_gives_the_target_away_is_in_the_verdict():
 
 
 def test_few_test_rows_do_not_keep_the_set_sealed():
-    study = run(numbers(50), "y", learners=["least squares"], cv=5)
+    study = run(numbers(50), "y", test_size=0.25, learners=["least squares"], cv=5)
     assert study.checks["sample-size"].severity == "serious"
     assert study.opened is not None
 
