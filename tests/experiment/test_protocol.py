@@ -28,7 +28,7 @@ def home(tmp_path, monkeypatch):
     return tmp_path / "home"
 
 
-def numbers(n=120, seed=0):
+def numbers(n=160, seed=0):
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame(rng.normal(size=(n, 3)), columns=["a", "b", "c"])
     frame["kind"] = rng.choice(["x", "y", "z"], n)
@@ -79,7 +79,7 @@ def test_forests_are_tuned_out_of_bag_unless_rows_belong_together():
     options = {"tune": True, "metric": "mse", "shape": (100, 3)}
     assert assemble(forest, {"a": "number"}, **options).cv == "oob"
     assert assemble(forest, {"a": "number"}, order="group", **options).cv == 5
-    frame = numbers(seed=1).assign(site=np.arange(120) // 4)
+    frame = numbers(seed=1).assign(site=np.arange(160) // 4)
     plain = Study(numbers(), "y", panel="standard", learners=["random forest"])
     grouped = Study(frame, "y", panel="standard", learners=["random forest"], group="site")
     for study, cv in ((plain, "oob"), (grouped, 5)):
@@ -100,7 +100,7 @@ def test_the_test_rows_are_out_of_reach_until_the_set_is_opened(monkeypatch):
     study = Study(frame, "y", learners=LINES)
     study.finish(open_test=False)
     held = set(map(tuple, frame[["a", "b", "c"]].to_numpy())) - set(map(tuple, study.rows[["a", "b", "c"]].to_numpy()))
-    assert len(held) == study.n_test == 30
+    assert len(held) == study.n_test == 40
     assert study.table is None
     assert "still sealed" in study.verdict()
     with pytest.raises(AssertionError, match="before the test set"):
@@ -154,17 +154,17 @@ def test_appended_rows_keep_their_side():
 
 def test_groups_and_times_and_a_test_file_decide_the_seal():
     frame = numbers()
-    frame["who"] = np.arange(120) // 4
+    frame["who"] = np.arange(160) // 4
     grouped = run(frame, "y", group="who", learners=["least squares"], cv=5, open_test=False, kinds={"who": "category"})
     assert grouped.rows["who"].value_counts().eq(4).all()
     assert "who" not in grouped.plan.features
-    frame = numbers(seed=3).assign(day=np.arange(120.0))
+    frame = numbers(seed=3).assign(day=np.arange(160.0))
     timed = run(frame, "y", time="day", learners=["least squares"], cv=4, kinds={"day": "number"})
-    assert timed.rows["day"].max() < 120 - timed.n_test
+    assert timed.rows["day"].max() < 160 - timed.n_test
     assert timed.leaderboard.results["baseline"].scheme.kind == "time-ordered"
     given = run(numbers(seed=4), "y", test=numbers(30, seed=5), learners=["least squares"])
     assert given.n_test == 30
-    assert len(given.rows) == 120
+    assert len(given.rows) == 160
 
 
 def test_the_number_of_workers_changes_no_number():
@@ -234,7 +234,7 @@ def test_a_column_that_gives_the_target_away_is_in_the_verdict():
 
 
 def test_few_test_rows_do_not_keep_the_set_sealed():
-    study = run(numbers(50), "y", learners=["least squares"], cv=5)
+    study = run(numbers(50), "y", test_size=0.25, learners=["least squares"], cv=5)
     assert study.checks["sample-size"].severity == "serious"
     assert study.opened is not None
 
