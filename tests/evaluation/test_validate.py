@@ -75,9 +75,10 @@ def test_the_corrected_interval_by_its_formula():
     found = cross_validate(Ridge(), X, y, cv=Folds(5, repeats=3, random_state=1))
     s = found.fold_scores
     centre = s.mean()
-    reach = np.exp(stats.t.ppf(0.975, 14) * s.std(ddof=1) * np.sqrt(1 / 15 + 18 / 72) / centre)  # on the log scale
+    half = stats.t.ppf(0.975, 14) * s.std(ddof=1) * np.sqrt(1 / 15 + 18 / 72)
+    reach = np.exp(half / centre)  # on the log scale, and the plain lower limit, which is always less
     interval = found.interval()
-    assert_allclose([interval.estimate, interval.lower, interval.upper], [centre, centre / reach, centre * reach])
+    assert_allclose([interval.estimate, interval.lower, interval.upper], [centre, centre - half, centre * reach])
     assert "trained on 72 rows" in interval.estimand
     assert found.interval(level=0.5).upper < interval.upper
 

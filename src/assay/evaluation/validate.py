@@ -7,8 +7,9 @@ of n tested rows:
     naive        mean -+ z sd(losses) / sqrt(n): as if the losses were independent. They are not (every training set
                  shares rows with the others), so it covers too little where models are fitted hard.
     corrected_t  theta -+ t_(J-1) sd(p) sqrt(1/J + n_test/n_train)                    (Nadeau & Bengio 2003), on the
-                 scale of the metric's range (log, logit), and at least the metric's own interval on as many
-                 independent rows: stratified folds may be more alike than their rows allow
+                 scale of the metric's range (log, logit; on the log scale with the plain lower limit, if that is
+                 less), and at least the metric's own interval on as many independent rows: stratified folds may be
+                 more alike than their rows allow
     nested       the mean squared error of cross-validation itself is estimated by cross-validating inside the
                  training rows of each fold: MSE = mean_k [(mean e_in - mean e_out)^2 - var(e_out)/n_k], then
                  mean -+ z sqrt((K-1)/K MSE), held between 1 and sqrt(K) naive errors, around a mean corrected for
@@ -95,7 +96,7 @@ def cross_validate(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(100, 3))
     >>> print(cross_validate(Ridge(), X, X @ [1, 2, 3] + rng.normal(size=100), metric=["mse", "r2"]).interval())
-    mse of Ridge trained on 90 rows 0.88 [0.50, 2.26] (95% corrected t interval, n = 100)
+    mse of Ridge trained on 90 rows 0.88 [0.38, 2.26] (95% corrected t interval, n = 100)
     """
     interval, level = choice(interval, "interval", METHODS), fraction(level, "level")
     rows = rows_of(estimator, X, y, sample_weight, groups)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from html import escape
 from typing import Any
 
@@ -105,22 +106,26 @@ class Validation(Result):
         centre, error, df, n = self._moments(method, chosen)
         low, high = chosen.range
         centre = min(max(low, centre), high)  # the correction of a nested run may lead a hair beyond
-        found = smooth_limits(
+        limits_on = partial(
+            smooth_limits,
             centre,
             error,
             level=level,
-            scale=_scale(chosen) if method == "corrected_t" else "plain",
             bounds=chosen.range,
             method=_TITLES[method],
             rows=n,
             estimand=self._estimand(method, chosen),
             df=df if np.isfinite(df) else None,
         )
+        plain = limits_on(scale="plain")
         if method != "corrected_t":
-            return found
-        # Stratified folds are made alike, so their spread may fall short of that of the rows; it never should.
+            return plain
+        found = limits_on(scale=_scale(chosen))
+        # Stratified folds are made alike, so their spread may fall short of that of the rows; it never should. Folds of
+        # models with nearly as many columns as rows overstate the error, and the log scale would move both limits up.
         rows = self._as_one_set(chosen, level)
-        return replace(found, lower=min(found.lower, rows.lower), upper=max(found.upper, rows.upper))
+        least = min(found.lower, rows.lower, plain.lower if _scale(chosen) == "log" else np.inf)
+        return replace(found, lower=least, upper=max(found.upper, rows.upper))
 
     def _as_one_set(self, metric: Metric, level: float) -> Interval:
         """The metric's own interval on all tested rows, each with the first prediction it got, around the figure."""
