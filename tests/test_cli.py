@@ -36,7 +36,7 @@ from tests.experiment.stored import make
 
 COMMANDS = (
     *("run", "resume", "open", "demo", "predict", "convert", "history", "show", "report", "verify", "learners"),
-    *("doctor", "finalize"),
+    *("doctor", "finalize", "compare"),
 )
 OPTIONS = """target task panel learner metric cost rate cv repeats group time test-size test looks select level
 correction seed n-jobs minutes no-open out kind reason despite json explain"""
@@ -346,7 +346,8 @@ def test_predictions_find_their_rows_again_and_say_what_is_odd(world, tmp_path):
     told = json.loads(call("predict", model, str(tmp_path / "new.csv"), "--json").stdout)
     assert told["rows"][0]["row"] == 1
     assert "90% prediction intervals" in told["coverage"]
-    assert len(told["notes"]) == 2
+    assert len(told["notes"]) == 4
+    assert [alert["kind"] for alert in told["alerts"]] == ["unseen-level", "outside-range", "outside-range"]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,9 +18,13 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
+from assay import trees
 from assay.errors import DataError, DataTypeError, ParameterError
-from assay.evaluation._shuffle import permutations
+from assay.evaluation._shuffle import RowJudge, permutations
 from assay.evaluation.importance import permutation_importance
+from assay.evaluation.learner import Rows
+from assay.importance import summed
+from assay.metrics.definition import find
 from assay.numerics.seeds import seed_sequence
 from assay.resampling import Folds
 from tests.naive.evaluation import shuffled_importance
@@ -301,3 +307,44 @@ def test_learners_without_probabilities():
     assert found.baseline == 0
     assert found.importance[0] > 0.2
     assert found.importance[1] == found.std_error[1] == 0
+
+
+# One definition: a forest's kernel and the way of any model give the same replicates.
+
+
+@pytest.mark.parametrize("kind", ["numbers", "classes", "weights"])
+def test_a_forest_and_any_model_are_judged_by_one_definition(kind):
+    """Every tree judged on its unseen rows by predicting shuffled tables: the figures and errors of the forest."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(90, 4))
+    y = 2 * X[:, 0] + X[:, 1] ** 2 + rng.normal(size=90)
+    w = rng.uniform(0.5, 2.0, 90) if kind == "weights" else None
+    forest, metric, known = trees.RandomForestRegressor(15, random_state=1), find("mse"), None
+    if kind == "classes":
+        y, forest, metric = np.digitize(y, [0.0, 2.0]), trees.RandomForestClassifier(15, random_state=1), find("error")
+        known = np.arange(3)
+    found = forest.fit(X, y, sample_weight=w).permutation_importance(X, y, w)
+    sums = []
+    for j in range(4):
+        replicates = []
+        for tree, member in enumerate(forest.estimators_):
+            rows = np.setdiff1d(np.arange(90), forest.estimators_samples_[tree])
+            order = np.random.default_rng((int(forest.seeds_[tree]), 1)).permutation(rows.size)
+            # The forest draws the giver of each row; a permutation of the table moves the value to the receiver.
+            seen = Rows(X[rows], y[rows], None if w is None else w[rows], known)
+            judge = RowJudge(member, seen, metric, order[None])
+            judge.open()
+            (one,) = judge.shuffles((j,), judge.bench)
+            received, given = np.zeros((1, 90)), np.zeros((1, 90))
+            received[:, rows], given[:, rows] = one.received, one.given
+            parts = (one.unit * one.rise, one.unit * received, one.unit * given, one.unit**2 * one.squares)
+            replicates.append(
+                SimpleNamespace(**dict(zip(("rise", "received", "given", "squares"), parts, strict=True)))
+            )
+        sums.append(summed(replicates, 1, 90))
+    for j, one in enumerate(sums):
+        np.testing.assert_allclose(found.draws[j], one.draws[0], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found.importance[j], one.mean[0], rtol=1e-9)
+        np.testing.assert_allclose(found.tree_error[j], one.draw_error[0], rtol=1e-9)
+        error = np.sqrt(2 * max(0.0, one.row_variance(2.0)[0]) + one.draw_error[0] ** 2)
+        np.testing.assert_allclose(found.std_error[j], error, rtol=1e-9)

@@ -224,7 +224,7 @@ def test_thresholds_and_calibration_are_seen_through():
 
 
 def test_sampled_values_are_as_far_off_as_their_standard_error():
-    """False alarms: a z-score with 99 or more degrees of freedom beyond 4.5 in 80 independent values: below 0.2%."""
+    """False alarms of the first bound: 80 t-values with 60 degrees of freedom beyond 4.5, at most 0.3% in all."""
     X, y = rows(n=200, p=8)
     model = SVR(gamma=0.3).fit(X, y)
     expected = np.array([shapley_by_subsets(model.predict, x, X[50:80]) for x in X[:2]])

@@ -207,7 +207,7 @@ def test_false_alarms_are_as_rare_as_stated(name, draw, reps):
 
 @pytest.mark.usefixtures("few_resamples")
 def test_a_study_tests_its_selection_once_and_says_what_the_interval_says(tmp_path):
-    study = run(line(), "y", learners=["least squares"], out=tmp_path / "out")
+    study = run(line(), "y", test_size=0.25, learners=["least squares"], out=tmp_path / "out")
     opened = study.opened
     found = opened.against_baseline
     assert found.code == BETTER
@@ -230,7 +230,7 @@ def test_a_study_tests_its_selection_once_and_says_what_the_interval_says(tmp_pa
 @pytest.mark.usefixtures("few_resamples")
 def test_the_test_rows_decide_whatever_the_folds_say():
     """Each code has its sentence; folds that show nothing do not silence a test that does."""
-    study = run(line(), "y", learners=["least squares"])
+    study = run(line(), "y", test_size=0.25, learners=["least squares"])
     state = study._state
     assert finding(replace(state, comparisons=None)) == "test-better"
     assert "not shown" not in verdict(replace(state, comparisons=None))
@@ -245,12 +245,12 @@ def test_the_test_rows_decide_whatever_the_folds_say():
 
 @pytest.mark.usefixtures("few_resamples")
 def test_no_test_with_the_baseline_selected_or_beyond_the_plan():
-    noise = run(line(slope=0.0, seed=3), "y", learners=["tree"])
+    noise = run(line(slope=0.0, seed=3), "y", test_size=0.25, learners=["tree"])
     assert noise.select().name == "baseline"
     assert noise.opened.against_baseline is None
     assert noise.summary()["finding"] == "test-baseline"
-    first = run(line(), "y", learners=["least squares"])
-    second = run(line(), "y", learners=["lasso"], reason="a second opinion")
+    first = run(line(), "y", test_size=0.25, learners=["least squares"])
+    second = run(line(), "y", test_size=0.25, learners=["lasso"], reason="a second opinion")
     assert second.opened.release is not None
     assert second.opened.against_baseline is None
     assert second.opened.baseline == {}
@@ -263,7 +263,7 @@ def test_the_order_of_rows_in_the_file_changes_nothing(monkeypatch, tmp_path):
     found = []
     for at, frame in enumerate((line(), line().iloc[::-1])):
         monkeypatch.setenv("ASSAY_HOME", str(tmp_path / f"home{at}"))
-        found.append(run(frame, "y", learners=["least squares"]).opened.against_baseline)
+        found.append(run(frame, "y", test_size=0.25, learners=["least squares"]).opened.against_baseline)
     assert found[0].lower == pytest.approx(found[1].lower, rel=1e-12)
 
 
@@ -288,7 +288,7 @@ def test_a_rescaled_column_changes_neither_the_resamples_nor_the_words(metric):
 @pytest.mark.usefixtures("few_resamples")
 def test_finalize_fits_all_rows_and_takes_them_out_of_the_game(tmp_path):
     frame = line()
-    study = Study(frame, "y", learners=["ridge"])
+    study = Study(frame, "y", test_size=0.25, learners=["ridge"])
     with pytest.raises(SealError, match="open the test set first"):
         study.finalize(tmp_path)
     study.open()
@@ -308,7 +308,7 @@ def test_finalize_fits_all_rows_and_takes_them_out_of_the_game(tmp_path):
 
     for other in (frame, frame.iloc[::-1], frame.assign(d=1.0), frame * 3.0, frame.iloc[:80]):
         with pytest.raises(SealError, match="cannot be test rows again"):
-            run(other, "y", learners=["ridge"], reseal="another try")
+            run(other, "y", test_size=0.25, learners=["ridge"], reseal="another try")
     longer = pd.concat([frame, line(80, seed=9)], ignore_index=True)
     again = Study(longer, "y", learners=["ridge"])
     again.seal()
@@ -323,7 +323,7 @@ def test_finalize_leaves_used_groups_and_times_in_training(tmp_path):
     rng = np.random.default_rng(0)
     for key in ("group", "time"):
         frame = line(seed=20 if key == "group" else 21).assign(k=np.repeat(np.arange(40.0), 3))
-        study = Study(frame, "y", learners=["least squares"], **{key: "k"}, metric="mae")
+        study = Study(frame, "y", test_size=0.25, learners=["least squares"], **{key: "k"}, metric="mae")
         study.open()
         study.finalize(tmp_path / key)
         new = line(60, seed=22 if key == "group" else 23).assign(k=rng.integers(30, 60, 60).astype(float))

@@ -122,7 +122,7 @@ def test_a_study_by_group_counts_groups(tmp_path, monkeypatch):
     monkeypatch.setenv("ASSAY_HOME", str(tmp_path))
     labels, x, y = draw(np.random.default_rng(3), 60)
     frame = pd.DataFrame({"x": x, "who": [f"p{label:03d}" for label in labels], "y": y})
-    study = run(frame, "y", group="who", learners=["least squares"], cv=5, kinds={"who": "category"})
+    study = run(frame, "y", test_size=0.25, group="who", learners=["least squares"], cv=5, kinds={"who": "category"})
     found = study.opened.intervals["rmse"]
     test = frame[~frame["who"].isin(study.rows["who"])]
     assert found.n == test["who"].nunique() < study.n_test

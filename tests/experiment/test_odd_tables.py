@@ -238,7 +238,8 @@ class FailsOnAll(LinearRegression):
 
 def test_a_learner_that_cannot_be_refitted_gives_way_to_the_next():
     table = numeric(60).assign(y=lambda t: 3 * t["x0"] + t["y"])
-    study = run(table, "y", cv=3, learners=["tests.experiment.test_odd_tables:FailsOnAll"], n_jobs=1)
+    name = "tests.experiment.test_odd_tables:FailsOnAll"
+    study = run(table, "y", test_size=0.25, cv=3, learners=[name], n_jobs=1)
     assert study.select().name == "baseline"
     assert "too many rows" in study.leaderboard.failed["tests.experiment.test_odd_tables:FailsOnAll"]
     assert study.opened is not None
@@ -246,8 +247,11 @@ def test_a_learner_that_cannot_be_refitted_gives_way_to_the_next():
 
 SERIOUS = {
     "rare-class": (lambda: positives(120, 18), ["--learner", "logistic", "--test-size", "0.5"]),
-    "leak": (lambda: column_is_target(120), ["--learner", "logistic", "--cv", "3"]),
-    "target-values": (lambda: noise(60).assign(y=1.5), ["--learner", "least squares", "--task", "regression"]),
+    "leak": (lambda: column_is_target(120), ["--learner", "logistic", "--cv", "3", "--test-size", "0.25"]),
+    "target-values": (
+        lambda: noise(60).assign(y=1.5),
+        ["--learner", "least squares", "--task", "regression", "--test-size", "0.25"],
+    ),
 }
 
 
@@ -265,7 +269,7 @@ def test_a_serious_check_leaves_the_report_and_exit_code_1(code, tmp_path):
 def test_a_class_that_only_test_rows_have_is_refused_before_any_fold():
     late = equal_classes(60).assign(when=np.arange(60))
     late.loc[55:, "y"] = "new"
-    study = Study(late, "y", time="when", cv=3, learners=["logistic"])
+    study = Study(late, "y", test_size=0.25, time="when", cv=3, learners=["logistic"])
     with pytest.raises(DataError, match="class 'new' occurs only in the test rows"):
         study.finish()
     assert not list((home() / "studies").glob("*"))

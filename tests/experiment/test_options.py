@@ -80,7 +80,21 @@ def test_a_configuration_that_cannot_be_read_is_one_sentence(tmp_path):
 
 def test_a_run_leaves_the_configuration_that_repeats_it(table):
     call = CliRunner().invoke
-    asked = ["run", table, "--target", "y", "--learner", "ridge", "--cv", "4", "--out", "first", "--json"]
+    asked = [
+        "run",
+        table,
+        "--target",
+        "y",
+        "--learner",
+        "ridge",
+        "--cv",
+        "4",
+        "--out",
+        "first",
+        "--json",
+        "--test-size",
+        "0.25",
+    ]
     first = call(app, asked)
     assert first.exit_code == 0, first.output
     again = call(app, ["run", "--config", "first/assay.toml", "--out", "second", "--json"])
@@ -100,7 +114,7 @@ def test_what_is_missing_is_named(table):
 
 
 def test_a_study_that_was_to_stay_sealed_is_not_opened_when_it_is_resumed(table):
-    study = Study(table, "y", learners=["ridge"], cv=3, open_test=False).finish()
+    study = Study(table, "y", test_size=0.25, learners=["ridge"], cv=3, open_test=False).finish()
     assert not Study.load(study.name).wishes.open_test
     (study.folder / "assay.toml").unlink()
     (study.folder / "command.json").write_text('{"open": false}')  # as an earlier version left it
@@ -110,7 +124,7 @@ def test_a_study_that_was_to_stay_sealed_is_not_opened_when_it_is_resumed(table)
 
 def test_a_study_reports_events_to_its_listener(table):
     heard: list[events.Event] = []
-    Study(table, "y", learners=["ridge"], cv=3, listener=heard.append).finish()
+    Study(table, "y", test_size=0.25, learners=["ridge"], cv=3, listener=heard.append).finish()
     steps = [event.step for event in heard if isinstance(event, events.StepBegan)]
     assert steps == ["read", "seal", "check", "compare", "select", "select", "open"]
     folds = [(event.done, event.total) for event in heard if isinstance(event, events.FoldDone)]

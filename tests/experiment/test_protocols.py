@@ -45,7 +45,9 @@ def plan_of(**more):
 )
 def test_each_protocol_goes_through_the_whole_study(options, kind, splits, tmp_path):
     frame = numbers(80).drop(columns=[name for name in ("who", "day") if name not in options.values()])
-    study = assay.run(frame, "y", learners=["least squares"], n_jobs=1, kinds={}, out=tmp_path / "out", **options)
+    study = assay.run(
+        frame, "y", learners=["least squares"], n_jobs=1, kinds={}, out=tmp_path / "out", test_size=0.25, **options
+    )
     result = study.leaderboard.results["least squares"]
     assert result.scheme.kind == kind
     assert len(result.splits) == splits == number_of_splits(study.plan, len(study.rows))
@@ -142,7 +144,15 @@ def visits(n=240):
 @pytest.mark.parametrize("known", [False, True])
 def test_new_groups_in_the_future_unless_known_ones_are_asked_for(known, tmp_path):
     frame = visits()
-    options = {"group": "who", "time": "day", "cv": 4, "n_jobs": 1, "known_groups": known, "out": tmp_path / "out"}
+    options = {
+        "group": "who",
+        "time": "day",
+        "cv": 4,
+        "n_jobs": 1,
+        "known_groups": known,
+        "out": tmp_path / "out",
+        "test_size": 0.25,
+    }
     study = assay.run(frame, "y", learners=["least squares"], kinds={"who": "category"}, **options)
     cut = study.sealed.seal.cut
     later = frame[frame["day"] > cut]
@@ -168,6 +178,6 @@ def test_known_groups_alone_say_nothing():
 
 def test_later_rows_of_known_groups_only():
     frame = visits().assign(who=lambda t: t["a"].rank().astype(int) % 4)
-    study = assay.Study(frame, "y", group="who", time="day", learners=["least squares"])
+    study = assay.Study(frame, "y", test_size=0.25, group="who", time="day", learners=["least squares"])
     with pytest.raises(DataError, match="--known-groups"):
         study.seal()

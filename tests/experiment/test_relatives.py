@@ -100,7 +100,7 @@ def test_followed_rows_are_shared_again_and_appended_ones_are_parted():
 
 def test_groups_stay_whole_and_time_keeps_its_cut():
     frame = table().assign(who=np.arange(160) // 4, when=pd.date_range("2020-01-01", periods=160).astype(str))
-    first = run(frame, "y", group="who", learners=["least squares"], despite=["groups"])
+    first = run(frame, "y", test_size=0.25, group="who", learners=["least squares"], despite=["groups"])
     changed = CHANGES["all columns x 2.54"](frame)
     with pytest.raises(SealError, match="look 2"):
         run(changed, "y", group="who", learners=["least squares"], despite=["groups"])

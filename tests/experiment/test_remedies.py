@@ -86,3 +86,26 @@ def test_a_plan_without_newer_fields_is_read():
 def test_what_cannot_be_dropped(drop, words):
     with pytest.raises(DataError, match=words):
         assay.Study(visits(), "outcome", drop=drop)
+
+
+def test_the_command_that_declares_a_time_works_when_pasted():
+    frame = visits().drop(columns=["patient", "age"])
+    frame["date"] = pd.date_range("2024-01-01", periods=len(frame)).astype(str)
+    frame.to_csv("visits.csv", index=False)
+    first = invoke("run", "visits.csv", "-t", "outcome", "--learner", "least squares", "--cv", "5", "--no-open")
+    assert first.exit_code == 0, first.output
+    (pasted,) = [line for line in commands(first.output) if "--time" in line]
+    assert pasted.endswith("--time date")
+    again = invoke(*shlex.split(pasted)[1:])
+    assert again.exit_code == 0, again.output
+    assert "test rows were training rows before" in " ".join(again.output.split())
+
+
+def test_the_kind_of_a_column_can_be_set_as_advised():
+    visits().assign(zip=np.arange(240) % 12 + 10001).to_csv("visits.csv", index=False)
+    done = invoke(
+        *["run", "visits.csv", "-t", "outcome", "--learner", "least squares", "--cv", "5", "--drop", "patient"],
+        *["--drop", "age", "--kind", "zip=category", "--no-open"],
+    )
+    assert done.exit_code == 0, done.output
+    assert "zip" in done.output

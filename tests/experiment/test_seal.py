@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 
 from assay.errors import DataError, DataTypeError, ParameterError, SealError
 from assay.experiment.storage import Ledger
+from assay.experiment.test_set.changing import record_scored
 from assay.experiment.test_set.digests import canonical, labels, uniform
 from assay.experiment.test_set.looks import record_look
-from assay.experiment.test_set.seal import Seal, known_seals, make_seal, row_digests, seal_rows, side
-from assay.experiment.test_set.size import Precision, choose_size
+from assay.experiment.test_set.seal import NONE, Seal, known_seals, make_seal, row_digests, seal_rows, side
+from assay.experiment.test_set.size import SMALL, Precision, choose_size
 from assay.experiment.test_set.vault import Vault
 from tests.naive.experiment import cell_content, stratum_threshold_counts
 
@@ -244,7 +245,15 @@ def test_the_threshold_is_the_nearest_that_twins_allow(numbers, share):
 
 
 def test_the_size_follows_from_the_precision_asked_for():
-    for n, margin, wanted in ((100, None, 25), (400, None, 100), (5000, None, 481), (5000, 0.2, 121), (5000, 0.9, 30)):
+    for n, margin, wanted in (
+        (100, None, 0),
+        (149, None, 0),
+        (150, None, 37),
+        (400, None, 100),
+        (5000, None, 481),
+        (5000, 0.2, 121),
+        (5000, 0.9, 30),
+    ):
         frame = pd.DataFrame({"y": np.arange(n)})
         assert make_seal(frame, "y", "regression", precision=Precision(margin))[0].n_test == wanted
     assert make_seal(table(8000), "y", "classification")[0].n_test == 381
@@ -261,11 +270,11 @@ def test_the_size_is_at_most_a_quarter_and_enough_unless_it_says_otherwise(n, ma
     y = np.arange(n) < max(1, round(rare * n))
     size = choose_size(y, task, Precision(margin, metric=metric))
     taken = round(size.share * n)
-    assert 1 <= taken <= max(1, n // 4)
+    assert 0 <= taken <= n // 4
     smallest = 30 if metric != "auc" else max(30, int(np.ceil(15 * n / min(y.sum(), n - y.sum() or n))))
-    assert size.enough == (smallest <= max(1, n // 4))
-    assert ("too few to hold" in size.why) == (not size.enough)
-    if size.enough:
+    assert (taken > 0) == (n >= SMALL and smallest <= n // 4)
+    assert ("there is no test set" in size.why) == (taken == 0)
+    if taken:
         assert taken >= smallest
         assert taken == min(n // 4, max(smallest, Precision(margin).units(task)))
 
@@ -328,6 +337,8 @@ def test_groups_stay_whole():
     assert np.array_equal(np.flatnonzero(side(seal, later)), test)  # only the group decides
     with pytest.raises(SealError, match="one group"):
         make_seal(frame.assign(g=1), "y", "classification", group="g")
+    with pytest.raises(SealError, match="one group"):
+        make_seal(frame.assign(g=1), "y", "classification", share=0.3, group="g")
 
 
 @pytest.mark.parametrize("kind", ["date", "text", "number", "large"])
@@ -386,7 +397,7 @@ def test_id_columns_do_not_part_twins():
         frame = pd.concat([table(50), table(50)], ignore_index=True).assign(row=np.arange(100))
         kinds = {"row": "id"}
 
-    seal, _, test = make_seal(Named(), "y", "classification")
+    seal, _, test = make_seal(Named(), "y", "classification", share=0.25)
     assert "row" not in seal.columns
     chosen = np.isin(np.arange(100), test)
     assert np.array_equal(chosen[:50], chosen[50:])
@@ -398,9 +409,9 @@ def test_tables_that_cannot_be_parted():
         with pytest.raises(SealError, match="cannot be split"):
             make_seal(bad, "y", "classification")
     with pytest.raises(SealError, match="cannot be split"):
-        make_seal(pd.DataFrame({"y": [1] * 9}), "y", "regression")
+        make_seal(pd.DataFrame({"y": [1] * 9}), "y", "regression", share=0.5)
     with pytest.raises(SealError, match="single rows of a class"):
-        make_seal(pd.DataFrame({"y": list("abcd")}), "y", "classification")
+        make_seal(pd.DataFrame({"y": list("abcd")}), "y", "classification", share=0.5)
     with pytest.raises(DataError, match="column 'nope' is missing"):
         make_seal(frame, "nope", "classification")
     with pytest.raises(ParameterError, match="task"):
@@ -445,9 +456,9 @@ def test_appended_rows_keep_the_seal(ledger):
 
 def test_another_seal_over_the_same_rows_needs_a_reason(ledger):
     frame = table()
-    first = seal_rows(ledger, frame, "y", "classification", share=0.5)
+    first = scored(seal_rows(ledger, frame, "y", "classification", share=0.5), ledger)
     assert seal_rows(ledger, frame, "y", "classification", share=0.5).shared
-    for other in ({"share": 0.3}, {"test": frame.iloc[:100]}):
+    for other in ({"share": 0.7}, {"test": frame.iloc[:100]}):
         with pytest.raises(SealError, match=r"sealed as test rows on .* pass reseal with the reason"):
             seal_rows(ledger, frame.iloc[100:] if "test" in other else frame, "y", "classification", **other)
     second = seal_rows(ledger, frame, "y", "classification", reason="the first was made with the wrong target")
@@ -463,7 +474,7 @@ def test_another_seal_over_the_same_rows_needs_a_reason(ledger):
 
 def test_a_test_file_is_recognised(ledger):
     frame, other = table(100), table(60, seed=9)
-    first = seal_rows(ledger, frame, "y", "classification", test=other)
+    first = scored(seal_rows(ledger, frame, "y", "classification", test=other), ledger)
     again = seal_rows(ledger, frame.iloc[:50], "y", "classification", test=other.iloc[::-1])
     assert again.shared
     assert again.seal.id == first.seal.id
@@ -483,8 +494,8 @@ def test_other_tables_share_nothing(ledger):
 
 def test_a_group_may_be_declared_until_somebody_looks(ledger):
     frame = table().assign(who=np.arange(300) // 3)
-    first = seal_rows(ledger, frame, "y", "classification")
-    grouped = seal_rows(ledger, frame, "y", "classification", group="who")
+    first = scored(seal_rows(ledger, frame, "y", "classification"), ledger)
+    grouped = seal_rows(ledger, frame, "y", "classification", group="who", share=0.25)
     assert (grouped.shared, grouped.seal.by) == (False, "group")
     assert grouped.entry.body["reason"] == "'who' was declared as group before any look"
     known = np.count_nonzero(np.isin(grouped.test, first.train))
@@ -495,7 +506,7 @@ def test_a_group_may_be_declared_until_somebody_looks(ledger):
     opened = seal_rows(ledger, other, "y", "classification")
     record_look(ledger, opened.seal, other.iloc[opened.test], np.zeros(len(opened.test)))
     with pytest.raises(SealError, match="pass reseal with the reason"):
-        seal_rows(ledger, other, "y", "classification", group="who")
+        seal_rows(ledger, other, "y", "classification", group="who", share=0.25)
 
 
 def test_a_seal_survives_the_ledger(ledger):
@@ -573,3 +584,86 @@ def test_a_write_that_fails_leaves_the_old_vault(tmp_path, monkeypatch):
 def test_what_arrow_cannot_hold_is_said(tmp_path):
     with pytest.raises(DataTypeError, match="cannot be stored"):
         Vault("a1", tmp_path).write(pd.DataFrame({"x": [1, "a"]}, dtype=object))
+
+
+# Changing a seal.
+
+
+def people(groups=60, each=3):
+    rng = np.random.default_rng(7)
+    who = np.repeat(np.arange(groups), each)
+    return pd.DataFrame(
+        {"who": [f"p{one}" for one in who], "x": rng.normal(size=who.size), "y": rng.normal(size=who.size)}
+    )
+
+
+def scored(sealed, ledger, study="s"):
+    record_scored(ledger, sealed.seal.id, study)
+    return sealed
+
+
+def test_before_a_fold_is_scored_a_seal_changes_freely(ledger):
+    frame = people()
+    seal_rows(ledger, frame, "y", "regression", share=0.2)
+    larger = seal_rows(ledger, frame, "y", "regression", share=0.4)
+    assert (larger.shared, larger.entry.body["reason"]) == (False, "no fold had been scored")
+    assert "scored" not in larger.entry.body
+    assert seal_rows(ledger, frame, "y", "regression", share=NONE).seal.by == "none"
+
+
+def test_a_smaller_test_set_is_a_part_of_the_larger_and_needs_no_reason(ledger):
+    frame = people()
+    first = scored(seal_rows(ledger, frame, "y", "regression", share=0.4), ledger)
+    smaller = scored(seal_rows(ledger, frame, "y", "regression", share=0.2), ledger, "another")
+    assert set(smaller.test) < set(first.test)
+    assert smaller.entry.body["reason"] == "no test row had been scored"
+    with pytest.raises(SealError, match="in a different way"):
+        seal_rows(ledger, frame, "y", "regression", share=0.5)
+    forced = seal_rows(ledger, frame, "y", "regression", share=0.5, reason="a slip")
+    assert forced.entry.body["scored"] == len(set(forced.test) - set(first.test)) + len(
+        (set(forced.test) & set(first.test)) - set(smaller.test)
+    )
+
+
+def test_groups_that_were_never_scored_are_test_groups_first(ledger):
+    frame = people(each=2)
+    first = scored(seal_rows(ledger, frame, "y", "regression", share=0.4), ledger)
+    tested = np.isin(np.arange(len(frame)), first.test)
+    whole = frame["who"].map(pd.Series(tested).groupby(frame["who"]).mean()) == 1
+    grouped = seal_rows(ledger, frame, "y", "regression", share=0.2, group="who")
+    assert whole.any()
+    assert set(np.flatnonzero(whole)) <= set(grouped.test) or len(grouped.test) < whole.sum()
+    naive = make_seal(frame, "y", "regression", share=0.2, group="who", salt="1")[2]
+    count = grouped.entry.body.get("scored", 0)
+    assert count == np.count_nonzero(~tested[grouped.test])
+    assert count < np.count_nonzero(~tested[naive])
+    assert frame["who"][grouped.test].nunique() == frame["who"][naive].nunique()
+    again = seal_rows(ledger, frame.iloc[::-1], "y", "regression", share=0.2, group="who")
+    assert again.shared
+    assert (side(again.seal, frame) == np.isin(np.arange(len(frame)), grouped.test)).all()
+
+
+def test_an_opened_seal_needs_a_reason_even_to_drop_the_test_set(ledger):
+    frame = people()
+    first = scored(seal_rows(ledger, frame, "y", "regression", share=0.2), ledger)
+    record_look(ledger, first.seal, frame.iloc[first.test], np.zeros(len(first.test)))
+    with pytest.raises(SealError, match="in a different way"):
+        seal_rows(ledger, frame, "y", "regression", share=NONE)
+    assert seal_rows(ledger, frame, "y", "regression", share=NONE, reason="few rows").seal.n_test == 0
+
+
+def test_rows_without_a_test_set_are_not_test_rows_later(ledger):
+    frame = people(40, 2)
+    first = scored(seal_rows(ledger, frame, "y", "regression"), ledger)
+    assert first.seal.by == "none"
+    assert seal_rows(ledger, frame.iloc[::-1], "y", "regression").shared
+    with pytest.raises(SealError, match="sealed as training rows"):
+        seal_rows(ledger, frame, "y", "regression", share=0.25)
+    rng = np.random.default_rng(8)
+    more = pd.DataFrame({"who": "new", "x": rng.normal(size=320), "y": rng.normal(size=320)})
+    few = seal_rows(ledger, pd.concat([people(40, 2), more[:20]], ignore_index=True), "y", "regression")
+    assert few.seal.by == "none"
+    grown = seal_rows(ledger, pd.concat([frame, more], ignore_index=True), "y", "regression")
+    assert len(grown.test) == 100
+    assert grown.test.min() >= len(frame)
+    assert "scored" not in grown.entry.body

@@ -11,6 +11,7 @@ import pytest
 
 from assay.experiment import Study, run
 from assay.experiment.checks.tails import error_tail
+from assay.experiment.wording import called
 from assay.inference import diagnose_tail
 from assay.metrics import get_metric
 
@@ -86,3 +87,28 @@ def test_metrics_without_a_tail_have_no_such_check():
     heavy = diagnose_tail(np.r_[np.zeros(99), 1.0])
     assert "--metric median_absolute_error" in error_tail(get_metric("mae"), "ridge", heavy).remedy
     assert "--metric" not in error_tail(get_metric("poisson_deviance"), "ridge", heavy).remedy
+
+
+def test_secondary_figures_with_a_few_dominant_rows_are_warned_of_too():
+    study = run(table(), "y", metric="median_absolute_error", learners=["least squares"])
+    errors = study.opened.y - study.opened.predictions["values"]
+    assert diagnose_tail(errors**2).heavy
+    carried = diagnose_tail(errors**2).carried("squared error")
+    assert any(note.startswith(carried) for note in study.opened.notes)
+    few = run(table(n=100, df=None, seed=4), "y", metric="median_absolute_error", learners=["least squares"])
+    assert any("too few to show the tail of the errors" in note for note in few.opened.notes)
+
+
+def test_r2_has_the_warning_and_a_lower_limit_that_allows_for_the_tail():
+    study = run(table(), "y", metric="r2", learners=["least squares"])
+    interval = study.opened.intervals["r2"]
+    assert interval.method == "tail-corrected t"
+    assert (
+        interval.lower
+        < get_metric("r2")
+        .interval(study.opened.y, study.opened.predictions["values"], method="delta", level=interval.level)
+        .lower
+    )
+    carried = study.opened.tail.carried("squared error")
+    warning = f"{carried}, so the lower limit of the {called('r2', short=True)} may be too high"
+    assert any(note.startswith(warning) for note in study.opened.notes)

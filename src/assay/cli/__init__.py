@@ -1,4 +1,4 @@
-"""The command line: `assay run houses.csv --target price`, and twelve commands around it.
+"""The command line: `assay run houses.csv --target price`, and the commands around it.
 
 Commands parse, call and print; what is computed lives in `assay.experiment`. Results go to standard output, progress
 and errors to standard error. Exit codes: 0 done, 1 failed, 2 bad usage or bad data, 128 + the signal that stopped it
@@ -150,6 +150,7 @@ _commands: tuple[Callable[..., None], ...] = (
     run.predict,
     run.convert,
     show.history,
+    show.compare,
     show.show,
     show.report,
     show.verify,

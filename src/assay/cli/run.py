@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,12 +20,17 @@ from assay.experiment.options import QUESTION, read_config
 
 __all__ = ["convert", "demo", "finalize", "open_", "predict", "resume", "run"]
 
+OUTPUTS = (".csv", ".tsv", ".xlsx", ".parquet")
+"""Files that predictions are written to."""
+REASONS = 3
+"""Contributions that each row is explained by."""
+
 
 @takes()
 def run(
     ctx: typer.Context,
     table: Annotated[
-        str | None, typer.Argument(metavar="TABLE", help="CSV, TSV, Parquet or Arrow file; may be compressed.")
+        str | None, typer.Argument(metavar="TABLE", help="CSV, TSV, Excel, Parquet or Arrow file; may be compressed.")
     ] = None,
     target: Annotated[
         str | None,
@@ -48,7 +54,7 @@ def run(
         whole(shown, needed(table, "TABLE"), needed(target, "--target"), options, json_, explain)
 
 
-@takes("open_test", "reason", "despite", "n_jobs", "minutes", "out", "trust")
+@takes("open_test", "reason", "despite", "n_jobs", "minutes", "out", "trust", "background")
 def resume(ctx: typer.Context, name: Id, *, json_: Json = False, explain: Explain = False, **given: Any) -> None:
     """Continue a study that was stopped; finished folds are not computed again.
 
@@ -58,7 +64,7 @@ def resume(ctx: typer.Context, name: Id, *, json_: Json = False, explain: Explai
         finish(load(name, shown, **options_of(ctx, given)), shown, json_, explain)
 
 
-@takes("reason", "despite", "n_jobs", "out", "trust")
+@takes("reason", "despite", "n_jobs", "out", "trust", "background")
 def open_(ctx: typer.Context, name: Id, *, json_: Json = False, explain: Explain = False, **given: Any) -> None:
     """Open the test set of a study that was left sealed; the ledger records the look first."""
     with session(json_) as shown:
@@ -69,7 +75,7 @@ def open_(ctx: typer.Context, name: Id, *, json_: Json = False, explain: Explain
         finish(study, shown, json_, explain)
 
 
-@takes("n_jobs", "out", "trust")
+@takes("n_jobs", "out", "trust", "background")
 def finalize(ctx: typer.Context, name: Id, *, json_: Json = False, **given: Any) -> None:
     """Fit the selected recipe to all rows, test rows included, for use; only after the test set was opened.
 
@@ -129,33 +135,45 @@ def predict(
     ],
     output: Annotated[
         str | None,
-        typer.Option("-o", "--output", metavar="OUT", help="A .csv, .tsv or .parquet file (default: print)."),
+        typer.Option("-o", "--output", metavar="OUT", help="A .csv, .tsv, .xlsx or .parquet file (default: print)."),
     ] = None,
     level: Annotated[
         float, typer.Option("--level", metavar="LEVEL", help="Coverage of prediction intervals and sets.")
     ] = 0.9,
+    top: Annotated[
+        int | None,
+        typer.Option("--top", metavar="N", help="Only the N rows with the highest prediction or probability."),
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Add each row's three leading contributions, as reason_1 to reason_3.")
+    ] = False,
     trust: Trust = None,
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")] = False,
 ) -> None:
     """Predict the rows of a table, with probabilities and prediction intervals of stated coverage.
 
-    In CSV and TSV, text that a spreadsheet would run as a formula is prefixed with an apostrophe; Parquet is unchanged.
+    Notes name levels and values that the training rows did not have, and columns that are distributed otherwise. In
+    CSV, TSV and Excel, text that a spreadsheet would run as a formula is prefixed with an apostrophe; Parquet is
+    unchanged.
     """
     if not Path(model).is_file():
         raise DataError(f"no such model file: {model!r}", remedy="pass the model.assay of a study")
-    if output is not None and Path(output).suffix not in (".csv", ".tsv", ".parquet"):
-        raise ParameterError(f"unknown output format {Path(output).suffix!r}", remedy="use .csv, .tsv or .parquet")
+    if output is not None and Path(output).suffix not in OUTPUTS:
+        remedy = f"use {', '.join(OUTPUTS[:-1])} or {OUTPUTS[-1]}"
+        raise ParameterError(f"unknown output format {Path(output).suffix!r}", remedy=remedy)
     from assay.experiment.model_file.predict import predict_rows
     from assay.experiment.table.spreadsheet import csv_text
 
     with live.heard(json_):
-        made = predict_rows(model, table, level=level, trust=tuple(trust or ()))
+        reasons = REASONS if explain else 0
+        made = predict_rows(model, table, level=level, trust=tuple(trust or ()), explain=reasons, top=top)
     found = made.frame
     if output is not None:
         _write_table(found, Path(output))
     if json_:
         told = {"model": model, "table": table, "n": len(found), "level": level, "output": output}
-        told |= {"coverage": made.coverage, "notes": list(made.notes)}
+        told |= {"coverage": made.coverage, "notes": list(made.notes), "threshold": made.threshold}
+        told |= {"alerts": [asdict(alert) for alert in made.alerts]}
         out.document({**told, "rows": json.loads(found.to_json(orient="records"))})
         return
     if output is None:
@@ -195,6 +213,10 @@ def _write_table(frame: Any, path: Path) -> None:
 
     if path.suffix == ".parquet":
         write_beside(path, frame.to_parquet(index=False))
+    elif path.suffix == ".xlsx":
+        from assay.experiment.table.excel import excel_bytes
+
+        write_beside(path, excel_bytes(frame))
     else:
         from assay.experiment.table.spreadsheet import csv_text
 

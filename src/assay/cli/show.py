@@ -1,4 +1,4 @@
-"""Commands that look back: `history`, `show`, `report`, `verify`, `learners`, `doctor`."""
+"""Commands that look back: `history`, `compare`, `show`, `report`, `verify`, `learners`, `doctor`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from assay.cli.options import Explain, Id, Json, options_of, study_names, takes
 from assay.cli.session import full_name, load, recall, refuse_unwritable
 from assay.errors import AssayError, ParameterError
 
-__all__ = ["doctor", "history", "learners", "report", "show", "verify"]
+__all__ = ["compare", "doctor", "history", "learners", "report", "show", "verify"]
 
 PACKAGES = ("numpy", "scipy", "pandas", "pyarrow", "scikit-learn", "numba", "SQLAlchemy", "skops", "typer", "rich")
 LITTLE = 1 << 30
@@ -114,6 +114,31 @@ def _studies(entries: list[Any]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
+def compare(
+    names: Annotated[
+        list[str], typer.Argument(metavar="ID...", help="Two or more studies.", autocompletion=study_names)
+    ],
+    json_: Plain = False,
+) -> None:
+    """Show studies side by side: figures with intervals, picks, and what differs in their plans."""
+    from dataclasses import asdict
+
+    from assay.experiment.side_by_side import side_by_side
+    from assay.experiment.storage.ledger import trusted_ledger
+
+    found = side_by_side(trusted_ledger(None), [full_name(name) for name in names])
+    if json_:
+        out.document({**asdict(found), "caution": found.caution()})
+        return
+    frame = found.to_frame()
+    titles = {"": "words", **dict.fromkeys(found.studies, "words")}
+    out.table(
+        titles, [(label, *row) for label, row in zip(frame.index, frame.to_numpy().tolist(), strict=True)], cut=200
+    )
+    if found.warnings:
+        out.complain(f"{found.caution()}; compare learners on the same rows with one assay run")
+
+
 def show(name: Id, json_: Json = False, explain: Explain = False) -> None:
     """Print a study again, as `run` did; a sealed test set stays sealed."""
     with live.heard(json_):
@@ -128,13 +153,14 @@ def show(name: Id, json_: Json = False, explain: Explain = False) -> None:
         tell.verdict(study)
 
 
-@takes("out", "trust")
+@takes("out", "trust", "background")
 def report(ctx: typer.Context, name: Id, *, json_: Json = False, **given: Any) -> None:
     """Write the report and the model of a study again."""
     options = options_of(ctx, given)
     with live.heard(json_):
         refuse_unwritable(options.get("out"))
-        study = recall(name, live.Live(json_))
+        asked = {key: value for key, value in options.items() if key == "background"}
+        study = recall(name, live.Live(json_), **asked)
         folder = options.get("out") or study.wishes.out or Path("out") / study.name
         files = study.publish(folder, trust=options.get("trust", ()))
     if json_:

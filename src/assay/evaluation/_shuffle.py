@@ -1,13 +1,14 @@
 """What shuffling a column does to a fitted model's metric: the mean over repeats, and its standard error.
 
-See `importance.py` for the mathematics. `RowJudge` is for metrics that are means over rows, `FigureJudge` for others.
+See `importance.py` for the mathematics; sums and errors over rows are those of `assay.importance`. `RowJudge` is for
+metrics that are means over rows, `FigureJudge` for others.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,11 @@ import numpy as np
 from assay.errors import DataError
 from assay.evaluation._workbench import Workbench, copies_for, workbench
 from assay.evaluation.learner import Rows, predictions, score
+from assay.importance import summed
 from assay.metrics.definition import Metric
 from assay.metrics.scorer import class_options
 
-__all__ = ["FigureJudge", "Found", "Judge", "RowJudge", "Shuffler", "permutations"]
+__all__ = ["FigureJudge", "Found", "Judge", "RowJudge", "Shuffle", "Shuffler", "permutations"]
 
 Array = np.ndarray
 PARTS = 10
@@ -85,6 +87,21 @@ class Judge(Shuffler, ABC):
         """One column, or one group of columns."""
 
 
+@dataclass(frozen=True, eq=False)
+class Shuffle:
+    """One permutation of one column: the rise of the loss, by receiver and by giver (`assay.importance.Replicate`).
+
+    All in `unit`s, so that squares of losses stay in range; `weighted` is the sum of the parts times the rows' weights.
+    """
+
+    rise: Array
+    received: Array
+    given: Array
+    squares: Array
+    unit: float
+    weighted: float
+
+
 class RowJudge(Judge):
     """Metrics that are means over rows: the influence of each row, as a receiver and as a giver."""
 
@@ -94,41 +111,42 @@ class RowJudge(Judge):
         self.losses = np.asarray(metric.per_row(rows.y, self.predicted, **self.options), dtype=float)
         self.y = np.tile(rows.y, self.copies)
         weights = rows.weights
-        self.weights = None if weights is None else weights / weights.mean()
-        self.given = None  # sum over repeats of the weight with which each row gave its value
-        if self.weights is not None:
-            self.given = np.zeros(rows.n)
-            for order in orders:
-                self.given[order] += self.weights
+        self.weights = np.ones(rows.n) if weights is None else weights / weights.mean()
+        self.mass = self.weights.copy()  # the mean weight with which each row receives and gives
+        for order in orders:
+            self.mass[order] += self.weights / len(orders)
 
-    def column(self, at: tuple[int, ...], bench: Workbench) -> Found:
-        n, repeats, w = self.rows.n, len(self.orders), self.weights
-        receives, gives, draws = np.zeros(n), np.zeros(n), np.empty(repeats)
-        scale, squares, weighted = 0.0, 0.0, 0.0
+    def shuffles(self, at: tuple[int, ...], bench: Workbench) -> Iterator[Shuffle]:
+        """What each repeat does to the loss."""
+        n, w, unit = self.rows.n, self.weights, 0.0
         for start, predicted in self.shuffled(at, bench):
             batch = np.asarray(self.metric.per_row(self.y[: len(predicted)], predicted, **self.options), dtype=float)
             for b, rise in enumerate(batch.reshape(-1, n) - self.losses, start):
-                scale = scale or float(np.abs(rise).max())
-                if scale == 0.0:
-                    draws[b] = 0.0
-                    continue
-                rise /= self.sign * scale  # squares of losses stay in range, and scores turn round
-                rise_w = rise if w is None else rise * w
-                draws[b] = rise_w.mean()
-                receives += rise_w
-                gives[self.orders[b]] += rise_w
-                squares += float(rise_w @ rise_w)
-                weighted += 0.0 if w is None else float(rise_w @ w)
-        mean = float(draws.mean())
-        if w is None:
-            psi = (receives + gives) / repeats - 2 * mean
-            spread = squares / (n * repeats) - mean**2
-        else:
-            psi = (receives + gives - mean * (w * repeats + self.given)) / repeats
-            spread = (squares - 2 * mean * weighted) / (n * repeats) + mean**2 * float(w @ w) / n
-        variance = _positive((float(psi @ psi) / (n - 1) - spread / repeats) / n, draws)
+                unit = unit or float(np.abs(rise).max())
+                part = w * (rise / (n * self.sign * (unit or 1.0)))  # scores turn round
+                given = np.empty(n)
+                given[self.orders[b]] = part
+                sums = part.sum(keepdims=True), part[None], given[None], np.array([part @ part])
+                yield Shuffle(*sums, unit, float(part @ w))
+
+    def column(self, at: tuple[int, ...], bench: Workbench) -> Found:
+        n, repeats, w = self.rows.n, len(self.orders), self.weights
+        seen: list[tuple[float, float]] = []
+
+        def noted() -> Iterator[Shuffle]:
+            for one in self.shuffles(at, bench):
+                seen.append((one.unit, one.weighted))
+                yield one
+
+        sums = summed(noted(), 1, n)
+        mean, draws, unit = float(sums.mean[0]), sums.draws[0], seen[-1][0]
+        # Squares about the mean: what single pairs add to the influence of a row beyond its own.
+        cross = sum(weighted for _, weighted in seen)
+        about = float(sums.squares[0]) - 2 * mean * cross / n + repeats * mean**2 * float(w @ w) / n**2
+        variance = replace(sums, squares=np.array([about])).row_variance(1.0, mean * self.mass / n)
+        error = float(np.sqrt(_positive(float(variance[0]), draws)))
         method = "t, over rows and repeats (U-statistic influence)"
-        return Found(scale * mean, scale * float(np.sqrt(variance)), n - 1.0, scale * draws, method)
+        return Found(unit * mean, unit * error, n - 1.0, unit * draws, method)
 
 
 class FigureJudge(Judge):

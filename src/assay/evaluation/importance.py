@@ -43,7 +43,7 @@ from assay.evaluation.learner import (
     run,
     score,
 )
-from assay.importance import Importance, t_limits
+from assay.importance import Importance
 from assay.metrics.definition import Metric
 from assay.numbers import fmt
 from assay.numerics.seeds import seed_sequence
@@ -121,12 +121,12 @@ def permutation_importance(
     judge = (FigureJudge if chosen.losses is None else RowJudge)(model, rows, chosen, orders)
     found = _all_columns(judge, [at for _, at in parts], n_jobs)
     figures = np.array([(f.importance, f.std_error) for f in found])
-    return _result(
-        parts,
+    return Importance.made(
         figures[:, 0],
         figures[:, 1],
         found[0].df,
         np.array([f.draws for f in found]),
+        names=tuple(label for label, _ in parts),
         level=level,
         baseline=judge.baseline,
         metric=chosen.name,
@@ -200,12 +200,12 @@ def _over_folds(learner: Any, rows: Rows, cv: Any, asked: _Asked) -> Importance:
     sizes = np.array([test.size for _, test in splits], dtype=float)
     mean = draws @ sizes / sizes.sum()
     error = np.sqrt(corrected_variance_factor(scheme) * draws.var(axis=1, ddof=1))
-    return _result(
-        parts,
+    return Importance.made(
         mean,
         error,
         len(splits) - 1.0,
         draws,
+        names=tuple(label for label, _ in parts),
         level=asked.level,
         baseline=float(np.average([base for base, _ in done], weights=sizes)),
         metric=metric.name,
@@ -243,14 +243,6 @@ class _Fold:
                     figures.append(score(self.metric, y, one, held, weights))
             found.append(judge.sign * (float(np.mean(figures)) - judge.baseline))
         return judge.baseline, found
-
-
-def _result(
-    parts: Sequence[tuple[str, Any]], mean: Array, error: Array, df: float, draws: Array, *, level: float, **facts: Any
-) -> Importance:
-    lower, upper = t_limits(mean, error, df, level)
-    figures = (freeze(mean), freeze(error), freeze(lower), freeze(upper))
-    return Importance(tuple(label for label, _ in parts), *figures, level, freeze(draws), **facts)
 
 
 def pool_importance(found: Sequence[Importance]) -> Importance:

@@ -336,6 +336,13 @@ class Options:
         range="classes",
         many=True,
     )
+    background: int = _option(
+        0,
+        "Training rows to put into the model file, so that assay predict --explain works on other machines too.",
+        OUTPUT,
+        "N",
+        least=0,
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cost", None if self.cost is None else cost_of(self.cost))

@@ -60,6 +60,7 @@ class Context:
     | despite       | codes of serious checks that are answered                                   |
     | out, trust    | the directory for model and report, and classes that the model may hold     |
     | unit, by      | the target's unit in print, and columns whose subgroups are reported        |
+    | background    | training rows that the model file holds, for contributions to predictions   |
     """
 
     ledger: Ledger
@@ -76,6 +77,7 @@ class Context:
     trust: tuple[str, ...] = ()
     unit: str | None = None
     by: tuple[str, ...] = ()
+    background: int = 0
 
     def emit(self, event: Event) -> None:
         """Tell the listener."""

@@ -9,24 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 from time import monotonic
 from typing import Any, Self
 
 import pandas as pd
 
+from assay.checks import fraction, whole
 from assay.errors import SealError
 from assay.evaluation import Comparison, Selection
+from assay.evaluation.shapley import BACKGROUND
 from assay.experiment import record, steps
 from assay.experiment.checks import Check, Checks
 from assay.experiment.compiling import Compiling
 from assay.experiment.events import Listener, silent
+from assay.experiment.model_file.predict import Predictions, predict_parts
 from assay.experiment.options import Options, with_options
 from assay.experiment.outcome import Alternative, Leaderboard, Opened, Outer
 from assay.experiment.plan import Plan
 from assay.experiment.state import Context, Parted, StudyState, TrainingData, made
 from assay.experiment.steps.finalize import Final, finalize
-from assay.experiment.steps.publish import save
+from assay.experiment.steps.publish import fitted_parts, save
 from assay.experiment.steps.seal import stored_wishes
 from assay.experiment.storage.files import make_folder
 from assay.experiment.storage.ledger import Ledger, trusted_ledger
@@ -349,6 +353,21 @@ class Study:
         """Write the fitted model with what predictions need; the SHA-256 of the file."""
         return save(self._reach("outer"), replace(self._context, trust=tuple(trust)), Path(path))
 
+    def predict(self, table: Any, *, level: float = 0.9, explain: int = 0, top: int | None = None) -> Predictions:
+        """Predictions of the selected learner for the rows of a table, as `assay predict` gives them.
+
+        | parameter | default | range                  | meaning                                                |
+        |-----------|---------|------------------------|--------------------------------------------------------|
+        | table     |         | a file or a data frame | the rows; the target need not be there                 |
+        | level     | 0.9     | (0, 1)                 | the coverage the limits aim at                         |
+        | explain   | 0       | 0 or more              | so many leading contributions per row: `reason_1`, ... |
+        | top       | None    | 1 or more              | so many rows only, the highest first                   |
+        """
+        context = replace(self._context, background=BACKGROUND if explain else 0)
+        parts = fitted_parts(self._reach("select"), context)
+        rows = whole(explain, "explain", 0), None if top is None else whole(top, "top", 1)
+        return predict_parts(parts, str(self.name), table, fraction(level, "level"), *rows)
+
     def verify(self) -> list[str]:
         """What does not fit: the ledger's chain, the hashes of the rows, and whether a refit says the same."""
         return record.problems(self._reach("select"), self._context)
@@ -365,6 +384,17 @@ class Study:
         return "\n\n".join([f"Study {self.name}", *parts, self.verdict()])
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the leaderboard and the test figures once they are there; nothing is computed."""
+        state = self._state
+        parts = [f"<h4>Study {escape(self.name or '')} of {escape(self.plan.target)}</h4>"]
+        if state.fitted is None or state.leaderboard is None:
+            sealed = "not sealed yet" if self.name is None else "its test rows are sealed; nothing is selected yet"
+            return f"{parts[0]}<p>{sealed}</p>"
+        parts += [f"<p>{escape(record.verdict(state))}</p>", state.leaderboard._repr_html_()]
+        figures = state.opened or state.outer
+        return "".join([*parts, *([] if figures is None else [figures._repr_html_()])])
 
 
 def _refuse(left: Sequence[Check]) -> None:
@@ -391,6 +421,7 @@ def _context(options: Options, ledger: Any, listener: Listener) -> Context:
         trust=tuple(options.trust),
         unit=options.unit,
         by=tuple(dict.fromkeys(options.by)),
+        background=options.background,
     )
 
 

@@ -12,6 +12,7 @@ from assay.metrics.definition import PERCENT
 from assay.metrics.tails import loss_words
 
 __all__ = [
+    "FEW_ROWS",
     "MEANING",
     "amount",
     "apart",

@@ -13,6 +13,7 @@ distribution. O(n), O(n log n) for quantiles. McCullagh & Nelder (1989), ch. 2; 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from scipy import special
 
 from assay.checks import choice, fraction, row_weights
 from assay.errors import DataError
+from assay.inference.heavy_tails import TITLE, mean_limits
 from assay.inference.quantiles import order_limits, quantile
 from assay.metrics.definition import Metric, metric, register, row_metric
 from assay.metrics.inputs import pair_of_columns
@@ -202,16 +204,34 @@ def _r2_limits(y_true: Any, y_pred: Any, *, sample_weight: Any, level: float, re
     return _smooth("r2", 1 - ratio, error, level, "log_gap", (-np.inf, 1.0), squares.size)
 
 
+def _r2_tail(y_true: Any, y_pred: Any, *, sample_weight: Any, level: float, reference: Any = None) -> Interval:
+    """The union of three intervals: where a few rows carry both sums, each of them falls short in its own way."""
+    squares, spread, weights = _r2_parts(y_true, y_pred, sample_weight, reference)
+    delta = _r2_limits(y_true, y_pred, sample_weight=sample_weight, level=level, reference=reference)
+    total, left = average(spread, weights), average(squares, weights)
+    ratio = left / total
+    if left == 0:
+        return replace(delta, method=TITLE)
+    mass = 1.0 if weights is None else weights / weights.mean()
+    ratios = [mean_limits(ratio + mass * ((squares - ratio * spread) / total), level=level)]
+    if total > left:  # what is explained stays, what is not has the interval of the mse
+        low, high = mean_limits(left + mass * (squares - left), level=level)
+        ratios.append((low / (low + total - left), 1 / (1 + (total - left) / high)))
+    lower = min(delta.lower, *(1 - high for _, high in ratios))
+    upper = max(delta.upper, *(1 - low for low, _ in ratios))
+    return replace(delta, lower=min(lower, delta.estimate), upper=min(1.0, upper), method=TITLE)
+
+
 @metric(
     "r2",
     better="greater",
     range=(-np.inf, 1.0),
     needs="values",
-    rules={"delta": _r2_limits},
+    rules={"tail": _r2_tail, "delta": _r2_limits},
     over_folds="reference",
 )
 def r2(y_true: Any, y_pred: Any, *, reference: Any = None, sample_weight: Any = None) -> float:
-    """Share of the variance explained, 1 - sum (y - f)^2 / sum (y - ybar)^2, with a delta-method interval.
+    """Share of the variance explained, 1 - sum (y - f)^2 / sum (y - ybar)^2; its interval allows for long tails.
 
     | parameter | default | range                      | meaning                                                      |
     |-----------|---------|----------------------------|--------------------------------------------------------------|
@@ -219,8 +239,11 @@ def r2(y_true: Any, y_pred: Any, *, reference: Any = None, sample_weight: Any = 
     |           |         |                            | y_true. In cross-validation it is the mean of the training   |
     |           |         |                            | rows, so that the guess without features has exactly 0       |
 
-    The interval is made on the scale log(1 - r2), so it never passes 1. Where y does not vary there is
-    nothing to explain, and the figure is refused (scikit-learn gives 0 or 1).
+    With q = 1 - r2 the ratio of the two sums, the interval is the union of the delta method on the scale of log q, of
+    the tail-corrected interval of the mean of the rows' q + (e^2 - q d^2) / mean d^2, and of M / (M + D), with M
+    between the tail-corrected limits of mse and D = mean d^2 - mse as it is. `method="delta"` is the first alone: too
+    short with long tails (docs/simulations/tails.md). Where y does not vary there is nothing to explain, and the figure
+    is refused (scikit-learn gives 0 or 1).
 
     >>> round(r2([3.0, -0.5, 2.0, 7.0], [2.5, 0.0, 2.0, 8.0]), 4)
     0.9486

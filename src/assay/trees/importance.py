@@ -35,7 +35,7 @@ import numpy as np
 import pandas as pd
 
 from assay.checks import fraction, freeze, whole
-from assay.importance import Importance, t_limits
+from assay.importance import Importance, summed
 from assay.numbers import fmt
 from assay.numerics.jit import kernel
 from assay.numerics.threads import parallel
@@ -124,17 +124,15 @@ def impurity_importance(shares: Array, names: Sequence[str], *, n: int, model: s
     trees = shares.shape[0]
     mean = shares.mean(axis=0)
     error = shares.std(axis=0, ddof=1) / np.sqrt(trees) if trees > 1 else np.zeros(mean.size)
-    lower, upper = t_limits(mean, error, max(1, trees - 1), level)
-    return ForestImportance(
+    return ForestImportance.made(
+        mean,
+        error,
+        max(1.0, trees - 1.0),
+        np.ascontiguousarray(shares.T),
         names=tuple(names),
         kind="impurity",
-        importance=freeze(mean),
-        std_error=freeze(error),
-        lower=freeze(lower),
-        upper=freeze(upper),
         level=level,
         tree_error=freeze(error.copy()),
-        draws=freeze(np.ascontiguousarray(shares.T)),
         baseline=float("nan"),
         metric="share of the loss saved",
         n=n,
@@ -177,45 +175,35 @@ def permuted(
     group = np.random.default_rng(0).permutation(n) % groups
     weights = np.ones(n) if judged.w is None else judged.w / judged.w.max()
     task = _Task(judged, weights, group, groups, n_repeats)
-    received, given, classwise = np.zeros((p, groups)), np.zeros((p, groups)), np.zeros((p, max(1, judged.classes)))
-    squares = np.zeros(p)
-    draws, baselines, met = [], [], np.zeros(max(1, judged.classes))
+    kinds = max(1, judged.classes)
+    baselines, classwise, met = [], np.zeros((p, kinds)), np.zeros(kinds)
     chunk = max(4, min(CHUNK, HELD // (2 * p * groups)))
-    for start in range(0, judged.seeds.size, chunk):
-        trees = range(start, min(start + chunk, judged.seeds.size))
-        for found in parallel(task, trees, n_jobs=n_jobs, work=100.0 * n * len(trees)):
-            if found is None:  # the tree has seen every row
-                continue
-            draws.append(found.by_column)
-            baselines.append(found.baseline)
-            received += found.received
-            given += found.given
-            squares += found.squares
-            classwise += found.by_class
-            met += found.met
-    if not draws:
-        draws.append(np.full(p, np.nan))
-    table = np.array(draws)
-    count = table.shape[0]
-    mean = table.mean(axis=0)
-    tree_error = table.std(axis=0, ddof=1) / np.sqrt(count) if count > 1 else np.zeros(p)
-    psi = (received + given) / count
-    psi -= psi.mean(axis=1, keepdims=True)
-    by_rows = np.square(psi).sum(axis=1) * groups / max(1, groups - 1) - 2.0 * squares / count**2
-    error = np.sqrt(2.0 * np.maximum(0.0, by_rows) + tree_error**2)
-    lower, upper = t_limits(mean, error, max(1, groups - 1), level)
+
+    def trees() -> Iterator[_Tree]:
+        for start in range(0, judged.seeds.size, chunk):
+            some = range(start, min(start + chunk, judged.seeds.size))
+            for found in parallel(task, some, n_jobs=n_jobs, work=100.0 * n * len(some)):
+                if found is None:  # the tree has seen every row
+                    continue
+                baselines.append(found.baseline)
+                np.add(classwise, found.by_class, out=classwise)
+                np.add(met, found.met, out=met)
+                yield found
+
+    sums = summed(trees(), p, groups)
+    # Twice: trees are made of the same rows. Twice the squares: what finitely many trees add to both sums of a row.
+    error = np.sqrt(2.0 * np.maximum(0.0, sums.row_variance(2.0)) + sums.draw_error**2)
     metric, square = ("error rate", 1.0) if judged.classes else ("mean squared error", judged.unit**2)
     np.divide(classwise, met, out=classwise, where=met > 0)
-    return ForestImportance(
+    return ForestImportance.made(
+        sums.mean * square,
+        error * square,
+        max(1.0, groups - 1.0),
+        sums.draws * square,
         names=tuple(names),
         kind="permutation",
-        importance=freeze(mean * square),
-        std_error=freeze(error * square),
-        lower=freeze(lower * square),
-        upper=freeze(upper * square),
         level=level,
-        tree_error=freeze(tree_error * square),
-        draws=freeze(np.ascontiguousarray(table.T) * square),
+        tree_error=freeze(sums.draw_error * square),
         baseline=float(np.mean(baselines)) * square if baselines else float("nan"),
         metric=metric,
         n=n if judged.w is None else int(np.count_nonzero(judged.w)),
@@ -229,14 +217,14 @@ def permuted(
 
 
 @dataclass(frozen=True, eq=False)
-class _Found:
-    """One tree: its mean rise of the loss by column, and what rows of each group and class have to do with it."""
+class _Tree:
+    """One tree, an `assay.importance.Replicate`, with its loss unshuffled and its rise by class."""
 
-    by_column: Array
-    baseline: float
+    rise: Array
     received: Array
     given: Array
     squares: Array
+    baseline: float
     by_class: Array
     met: Array
 
@@ -251,7 +239,7 @@ class _Task:
     groups: int
     repeats: int
 
-    def __call__(self, tree: int) -> _Found | None:
+    def __call__(self, tree: int) -> _Tree | None:
         made, seed = self.judged, int(self.judged.seeds[tree])
         rows = made.rows.left_out(seed)
         rows = rows[self.weights[rows] > 0]
@@ -287,8 +275,8 @@ class _Task:
         total = float(self.weights[rows].sum()) * self.repeats
         kind = made.target[rows].astype(np.int64) if made.classes else np.zeros(rows.size, dtype=np.int64)
         met = np.bincount(kind, self.weights[rows], classes) * self.repeats
-        parts = (rise.sum(axis=1) / total, base * self.repeats / total, received / total, given / total)
-        return _Found(*parts, squares / total**2, rise, met)
+        parts = (rise.sum(axis=1) / total, received / total, given / total, squares / total**2)
+        return _Tree(*parts, base * self.repeats / total, rise, met)
 
 
 def _pairs(X: Any, rows: Array, donors: Array, *others: Array) -> Iterator[tuple[Array, ...]]:

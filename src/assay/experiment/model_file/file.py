@@ -41,7 +41,9 @@ from assay.experiment.model_file.archive import (
     refuse,
     write_archive,
 )
+from assay.experiment.model_file.background import check_background
 from assay.experiment.model_file.foreign import Foreign
+from assay.experiment.model_file.training_rows import check_training
 from assay.experiment.model_file.version1 import translated
 from assay.experiment.storage import canonical_json
 from assay.state import StateError, from_state, need, to_state
@@ -296,6 +298,10 @@ def _check_together(found: Mapping[str, Any]) -> None:
         first = next((step for _, step in getattr(model, "steps", ()) if isinstance(step, Columns)), None)
         known = first is None or set(first.feature_names_in_) == set(schema["features"])
         need(known, "its features differ from those of the model")
+        if "training" in schema:
+            check_training(schema["training"], schema["features"])
+        if "background" in schema:
+            check_background(schema["background"], schema["features"])
         gaps = schema.get("gaps", {})
         named = isinstance(gaps, dict) and all(isinstance(one, list) for one in gaps.values())
         named = named and all(isinstance(text, str) for texts in gaps.values() for text in texts)

@@ -31,12 +31,12 @@ from assay.experiment.test_set.looks import Look, opened_rows_in, record_look
 from assay.experiment.test_set.releases import release
 from assay.experiment.test_set.vault import Vault
 from assay.experiment.warned import collected
-from assay.experiment.wording import tail_notes
+from assay.experiment.wording import FEW_ROWS, tail_notes
 from assay.inference import TailDiagnosis
 from assay.metrics import get_metric
 from assay.metrics.definition import Metric
 from assay.metrics.scorer import class_options
-from assay.metrics.tails import tail_of
+from assay.metrics.tails import loss_behind, loss_words, tail_of
 from assay.numerics.threads import one_blas_thread
 from assay.results import Interval
 
@@ -87,6 +87,7 @@ def _open(state: StudyState, context: Context) -> Opened:
     notes += why
     if tail is not None:
         notes += tuple(tail_notes(plan.measure(plan.metric), tail))
+    notes += tuple(_other_tails(plan, data, y, predicted, intervals))
     answer = released if look.beyond else None
     return Opened(
         parted.name,
@@ -206,6 +207,24 @@ def _tail(plan: Plan, data: TrainingData, y: Array, predicted: dict[str, Array])
         return None
 
 
+def _other_tails(
+    plan: Plan, data: TrainingData, y: Array, predicted: dict[str, Array], intervals: dict[str, Interval]
+) -> list[str]:
+    """The warning for further figures whose losses a few rows carry, once per loss and not for that of the primary."""
+    primary = plan.measure(plan.metric)
+    notes: list[str] = []
+    known = {loss_words(primary)}
+    few = len(y) < FEW_ROWS and primary.needs == "values" and loss_behind(primary) is None
+    for metric in data.metrics:
+        if metric.name not in intervals or loss_behind(metric) is None or loss_words(metric) in known:
+            continue
+        tail = tail_of(metric, y, predicted[metric.needs], **class_options(metric, data.rows.classes))
+        if tail is not None and (tail.heavy or (few and not notes)):
+            notes.append(tail_notes(metric, tail)[0])
+        known.add(loss_words(metric))
+    return notes
+
+
 def _one_each(frame: pd.DataFrame, group: str | None) -> pd.DataFrame:
     """One row per group, for tests that take rows as independent."""
     return frame if group is None else frame.drop_duplicates(group, ignore_index=True)
@@ -215,6 +234,9 @@ def _notes(plan: Plan, parted: Parted, context: Context, look: Look) -> list[str
     notes = []
     if plan.group is not None and not look.beyond:
         notes.append(f"rows with the same {plan.group!r} may be alike, so intervals are based on groups, not rows")
+    scored = parted.sealed.entry.body.get("scored")
+    if scored:
+        notes.append(f"{scored:,} of the test rows had been scored as training rows under an earlier seal")
     seen = opened_rows_in(context.ledger, parted.train, parted.sealed.seal)
     if seen:
         notes.append(

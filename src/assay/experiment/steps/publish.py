@@ -19,13 +19,15 @@ from assay.experiment import record
 from assay.experiment.events import StepBegan
 from assay.experiment.model_card import model_card
 from assay.experiment.model_file import save_model
+from assay.experiment.model_file.background import background_cells
+from assay.experiment.model_file.training_rows import training_counts
 from assay.experiment.state import Context, Published, StudyState, made
 from assay.experiment.steps.seal import CONFIG
 from assay.experiment.storage import canonical_json
 from assay.experiment.storage.files import make_folder, write_beside
 from assay.upcalls import upcall
 
-__all__ = ["publish", "save", "write_model"]
+__all__ = ["fitted_parts", "publish", "save", "write_model"]
 
 CARD = "model-card.md"
 EVERY_ROW_ONCE = ("k-fold", "repeated k-fold", "5x2", "leave-one-out")
@@ -77,6 +79,13 @@ def save(state: StudyState, context: Context, path: Path) -> str:
     return write_model(state, context, path, fitted.model, made(state.training).rows, chosen)
 
 
+def fitted_parts(state: StudyState, context: Context) -> dict[str, Any]:
+    """What the model file of a study would hold."""
+    fitted = made(state.fitted)
+    chosen = made(state.leaderboard).results[fitted.selection.name]
+    return model_parts(state, context, fitted.model, made(state.training).rows, chosen)
+
+
 def write_model(
     state: StudyState,
     context: Context,
@@ -87,6 +96,18 @@ def write_model(
     about: Mapping[str, Any] | None = None,
 ) -> str:
     """Write a model fitted to `rows`, with its out-of-fold predictions of them; `about` adds to the metadata."""
+    return save_model(path, model_parts(state, context, model, rows, chosen, about), trust=context.trust)
+
+
+def model_parts(
+    state: StudyState,
+    context: Context,
+    model: Any,
+    rows: Rows,
+    chosen: Validation,
+    about: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """What a model file holds."""
     plan = state.plan
     parts: dict[str, Any] = {
         "pipeline": model,
@@ -96,6 +117,7 @@ def write_model(
         "schema": {
             "features": plan.features,
             "gaps": {name: list(texts) for name, texts in plan.gaps.items() if name in plan.features},
+            "training": training_counts(rows.X, {name: plan.kinds[name] for name in plan.features}),
         },
         "metadata": {
             "study": made(state.parted).name,
@@ -106,6 +128,8 @@ def write_model(
             **(about or {}),
         },
     }
+    if context.background:
+        parts["schema"]["background"] = background_cells(rows.X[plan.features], context.background)
     whole = chosen.scheme.kind in EVERY_ROW_ONCE
     if rows.classes is not None:
         parts["classes"] = rows.classes
@@ -115,4 +139,4 @@ def write_model(
             parts["schema"]["codes"] = np.searchsorted(rows.classes, rows.y).tolist()
     elif whole:
         parts["residuals"] = rows.y - chosen.out_of_fold("values")
-    return save_model(path, parts, trust=context.trust)
+    return parts

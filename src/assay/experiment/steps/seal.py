@@ -33,7 +33,7 @@ __all__ = ["CONFIG", "load", "seal", "stored_wishes"]
 
 CONFIG = "assay.toml"
 """Where a study's folder, and the directory of its report, say how it was begun."""
-WISHES = ("open_test", "despite", "out", "trust", "unit", "by")
+WISHES = ("open_test", "despite", "out", "trust", "unit", "by", "background")
 
 
 def seal(state: StudyState, context: Context) -> StudyState:

@@ -2,7 +2,8 @@
 
 A file is unpacked (gzip, bzip2, xz, zstd, zip, told by its first bytes), up to a bound so that a bomb cannot fill the
 memory, and handed to the reader of its format: Parquet, Arrow IPC (file or stream), Feather, or text. A frame is taken
-column by column; a column of mixed objects becomes text. Cost: one pass over the bytes.
+column by column, as is the first sheet of an Excel workbook (`excel.py`); a column of mixed objects becomes text. Cost:
+one pass over the bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import lzma
 import zipfile
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ import pyarrow.ipc as arrow_ipc
 import pyarrow.parquet as arrow_parquet
 
 from assay.errors import DataError, DataTypeError
+from assay.experiment.table.excel import is_workbook, read_workbook
 from assay.experiment.table.parsing import first_line, parse_text
 from assay.numbers import fmt
 
@@ -35,7 +37,7 @@ __all__ = ["Raw", "pandas_column", "read_source"]
 TEXT_ENDINGS = {".csv": None, ".txt": None, ".tsv": "\t", ".tab": "\t"}
 ARROW_ENDINGS = (".arrow", ".feather", ".ipc")
 PACKED_ENDINGS = (".gz", ".bz2", ".xz", ".zst", ".zip")
-FORMATS = "CSV, TSV, Parquet or Arrow, also compressed with gzip, bzip2, xz, zstd or zip"
+FORMATS = "CSV, TSV, Excel, Parquet or Arrow, also compressed with gzip, bzip2, xz, zstd or zip"
 ROOM = 1 << 30
 """A packed file may always unfold to this many bytes, and beyond that to a hundred times its own size."""
 _DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error, zipfile.BadZipFile, RuntimeError, NotImplementedError)
@@ -158,7 +160,12 @@ def _encodes(word: str) -> bool:
 
 
 def _read_path(path: Path) -> Raw:
-    data, name = _unpack(_bytes_of(path), path.name)
+    data = _bytes_of(path)
+    if is_workbook(data):
+        frame, notes = read_workbook(path.name, data, max(ROOM, 100 * len(data)))
+        found = _from_pandas(frame)
+        return replace(found, name=path.name, notes=[*notes, *found.notes])
+    data, name = _unpack(data, path.name)
     ending = Path(name).suffix.lower()
     if not data[:4096].strip() and not data.strip():
         raise DataError(f"{path.name} is empty", remedy="pass a table with column names in its first line")

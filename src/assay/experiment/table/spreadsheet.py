@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-__all__ = ["csv_text"]
+__all__ = ["csv_text", "inert"]
 
 RUN = (*"=+-@\t\r\n", *"\uff1d\uff0b\uff0d\uff20")
 """How a formula may begin; the last four are = + - @ as they are typed in Chinese and Japanese."""
@@ -26,17 +26,17 @@ def csv_text(frame: pd.DataFrame, separator: str = ",") -> str:
     >>> csv_text(pd.DataFrame({"@x": ["=a", "b"], "y": [-1.0, 2.0]}))
     "'@x,y\\n'=a,-1.0\\nb,2.0\\n"
     """
-    made = frame.set_axis([_inert(name) for name in frame.columns], axis=1)
+    made = frame.set_axis([inert(name) for name in frame.columns], axis=1)
     for at, kind in enumerate(frame.dtypes):
         if kind.kind not in "biufMm":
-            made.isetitem(at, [_inert(value) for value in frame.iloc[:, at]])
+            made.isetitem(at, [inert(value) for value in frame.iloc[:, at]])
     return made.to_csv(index=False, sep=separator)
 
 
-def _inert(value: Any) -> Any:
+def inert(value: Any) -> Any:
     """The value, with an apostrophe in front if it is text that a spreadsheet would run.
 
-    >>> _inert("=1+1"), _inert("-3.5"), _inert(-3.5), _inert("- none"), _inert("\\x1b[2J")
+    >>> inert("=1+1"), inert("-3.5"), inert(-3.5), inert("- none"), inert("\\x1b[2J")
     ("'=1+1", '-3.5', -3.5, "'- none", '?[2J')
     """
     if not isinstance(value, str):

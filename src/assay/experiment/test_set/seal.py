@@ -43,7 +43,7 @@ from assay.experiment.test_set.size import LEAST, USUAL, Precision, Size, choose
 from assay.experiment.test_set.used_rows import used_rows, used_up
 from assay.results import Result
 
-__all__ = ["Seal", "Sealed", "known_seals", "make_seal", "row_digests", "seal_rows", "side"]
+__all__ = ["NONE", "Seal", "Sealed", "known_seals", "make_seal", "row_digests", "seal_rows", "side"]
 
 Array = np.ndarray
 ARRAYS = frozenset({"digests", "kept"})
@@ -294,7 +294,7 @@ def seal_rows(
             if found and reason is None:
                 seal, train, rows = _follow(writer, seal, content, found, share)
             elif reason is None and scored.any() and _can_choose(seal, earlier):
-                seal, train, rows = _unscored(seal, content, scored)
+                seal, train, rows = _unscored(seal, content, scored, share == "auto")
         if given is None and used[rows].any():
             seal, train, rows = _spare(seal, content, used, studies)
         count = 0 if given is not None else int(np.count_nonzero(scored[rows]))
@@ -443,6 +443,7 @@ def _make(
         )
     seal = Seal(**{**blank, "share": size.share, "n": n})
     if not size.share:
+        _refuse_unusable(content, by, key)
         seal = replace(seal, by=NONE, key=None, salt="", kept=freeze(np.unique(digests)))
         return _finish(seal, digests, np.zeros(n, dtype=bool)), np.arange(n), np.arange(0)
     if by == "time":
@@ -454,6 +455,15 @@ def _make(
     chosen = _side(seal, content)
     _refuse_one_sided(chosen, seal)
     return _finish(seal, digests, chosen), np.flatnonzero(~chosen), np.flatnonzero(chosen)
+
+
+def _refuse_unusable(content: Digests, by: str, key: str | None) -> None:
+    """Refuse a column of groups or times that outer folds could not be made of either."""
+    if by == "time":
+        cut(content.frame, str(key), 0.5)
+    elif by == "group" and np.unique(labels(column_of(content.frame, str(key)), str(key))).size < 2:
+        what = f"all rows belong to one group of {key!r}, and groups are never split"
+        raise SealError(what, remedy="leave the group out, or collect rows of other groups")
 
 
 def _side(seal: Seal, content: Digests) -> Array:
@@ -512,10 +522,11 @@ def _can_choose(seal: Seal, earlier: list[tuple[Seal, Entry, int]]) -> bool:
     return seal.by == "group" or (seal.by == "content" and all(old.by == NONE for old, _, _ in earlier))
 
 
-def _unscored(seal: Seal, content: Digests, scored: Array) -> tuple[Seal, Array, Array]:
+def _unscored(seal: Seal, content: Digests, scored: Array, auto: bool) -> tuple[Seal, Array, Array]:
     """The seal, with scored rows as training rows where that can be: of groups the least scored ones are tested.
 
-    Without groups, of a table that has grown since it had no test set, rows that are new are.
+    Without groups, of a table that has grown since it had no test set, rows that are new are; with `auto` there is
+    still no test set where these are too few.
     """
     digests, chosen, numbers = content.on(seal.columns), _side(seal, content), _hashed(seal, content)
     if seal.by == "group":
@@ -523,7 +534,12 @@ def _unscored(seal: Seal, content: Digests, scored: Array) -> tuple[Seal, Array,
         chosen = prefer_unscored(groups, scored, numbers, np.unique(numbers[chosen]).size)
     else:
         free = np.sort(numbers[~scored])[: np.count_nonzero(chosen)]
-        chosen = ~scored & (numbers <= free[-1]) if free.size >= LEAST else np.zeros_like(chosen)
+        if free.size >= LEAST:
+            chosen = ~scored & (numbers <= free[-1])
+        elif auto:
+            chosen = np.zeros_like(chosen)
+        else:
+            return seal, np.flatnonzero(~chosen), np.flatnonzero(chosen)
     if not chosen.any():
         seal = replace(seal, by=NONE, key=None, salt="", stratum=None, thresholds={}, share=0.0)
     seal = replace(seal, follows=seal.id if chosen.any() else None, kept=freeze(np.unique(digests[~chosen])))
