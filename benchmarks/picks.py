@@ -39,6 +39,8 @@ KEPT = HERE / "build" / "picks.jsonl"
 DOCUMENT = HERE / "docs" / "picks.md"
 SPLITS, LARGEST, TESTED, SEARCHED, SEARCH_FOLDS = 5, 500, 1000, 20, 3
 RARE = 0.2
+NOTHING = 1e-3
+"""Added to both losses of a ratio."""
 
 
 # The tables.
@@ -298,15 +300,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def ratios(frame: pd.DataFrame, tuned: bool) -> pd.DataFrame:
     """The median over splits of each contestant's loss over the oracle's, a row per table."""
     peers = [f"{name}{', tuned' if tuned else ''}" for name in PEERS]
-    wide = frame.pivot_table(index=["table", "split"], columns="who", values="loss").dropna()
-    mean = wide[peers].groupby("table").mean()
-    oracle = mean.idxmin(axis=1)
+    wide = frame.pivot_table(index=["table", "split"], columns="who", values="loss")
+    wide = wide.dropna(subset=peers)
+    oracle = wide[peers].groupby("table").mean().idxmin(axis=1)
     found = {}
     for table, part in wide.groupby("table"):
         least = part[oracle[table]]
-        # A perfect oracle has no ratio; half an error in its place keeps one.
-        found[table] = ((part.T + 1e-3) / (least + 1e-3)).T.median()
-    made = pd.DataFrame(found).T
+        # A perfect oracle has no ratio; a small loss in its place keeps one.
+        found[table] = ((part.T + NOTHING) / (least + NOTHING)).T.median()
+    made = pd.DataFrame(found).T.reindex([one.name for one in TABLES if one.name in found])
     made["random peer"] = made[peers].mean(axis=1)
     made.insert(0, "oracle", oracle)
     return made
@@ -314,7 +316,7 @@ def ratios(frame: pd.DataFrame, tuned: bool) -> pd.DataFrame:
 
 def summary(frame: pd.DataFrame) -> str:
     """The tables as text."""
-    lines = []
+    lines = [_counts(frame)]
     roles = {one.name: one.role for one in TABLES}
     for tuned in (False, True):
         peers = [f"{name}{', tuned' if tuned else ''}" for name in PEERS]
@@ -322,23 +324,38 @@ def summary(frame: pd.DataFrame) -> str:
             continue
         found = ratios(frame, tuned)
         own = [name for name in found if str(name).startswith("assay")]
-        shown = found[["oracle", *own, "random peer"]]
+        shown = found[["oracle", *own, "random peer"]].assign(role=[roles[str(t)] for t in found.index])
         lines.append(f"\nratio to the best peer per table, peers {'tuned' if tuned else 'with defaults'}")
         lines.append(shown.to_string(float_format=lambda value: f"{value:.3f}"))
         for role in ("set", "shown"):
             part = found[[roles[str(t)] == role for t in found.index]]
-            if len(part) == 0:
-                continue
-            random = part["random peer"].mean()
-            closed = {name: (random - part[name].mean()) / (random - 1) for name in own}
-            each = {name: {p: float((part[name] / part[p]).median()) for p in peers} for name in own}
-            lines.append(
-                f"{role}: random peer {random:.3f}, mean " + ", ".join(f"{n} {part[n].mean():.3f}" for n in own)
-            )
-            lines.append("  share of the gap closed: " + ", ".join(f"{n} {v:.2f}" for n, v in closed.items()))
             for name in own:
-                lines.append(f"  {name} against each: " + ", ".join(f"{p} {v:.3f}" for p, v in each[name].items()))
+                lines += _judged(role, name, part.dropna(subset=[name]), peers)
     return "\n".join(lines)
+
+
+def _counts(frame: pd.DataFrame) -> str:
+    """How many splits each contestant has been run on, where that is not the same for all."""
+    counts = frame.groupby("who").size()
+    few = counts[counts < counts.max()]
+    told = ", ".join(f"{name} {number}" for name, number in few.items())
+    return f"runs: {counts.max()} of each contestant" + (f", but {told}" if told else "")
+
+
+def _judged(role: str, name: str, part: pd.DataFrame, peers: Sequence[str]) -> list[str]:
+    """The share of the gap that our pick closes on these tables, and its ratio to each single peer."""
+    if len(part) == 0:
+        return []
+    random, ours = part["random peer"], part[name]
+    closed = {"mean": (random.mean() - ours.mean()) / (random.mean() - 1)}
+    closed["median"] = (random.median() - ours.median()) / (random.median() - 1)
+    each = ", ".join(f"{p} {float((ours / part[p]).median()):.3f}" for p in peers)
+    ratio = f"{name} {ours.mean():.3f} (median {ours.median():.3f})"
+    return [
+        f"{role}, {len(part)} tables: {ratio}, random peer {random.mean():.3f} (median {random.median():.3f}); "
+        f"share of the gap closed {closed['mean']:.2f} (of medians {closed['median']:.2f})",
+        f"  median ratio to each: {each}",
+    ]
 
 
 def document(frame: pd.DataFrame) -> str:

@@ -138,5 +138,5 @@ def target_balance(facts: Facts) -> Check:
     if share < 0.9 or len(facts.target.labels) < 2:
         return passed(code, title, "warning", f"the largest class, {label[:40]!r}, has {share:.0%} of the rows")
     said = f"{share:.1%} of the rows are {label[:40]!r}, so always predicting it is right that often"
-    remedy = "use AUC, log loss or the recall of the rare class; accuracy hides how well it is predicted"
+    remedy = "judge by --metric auc (the default for two classes) or balanced_accuracy, not by the error rate"
     return Check(code, title, "found", "warning", said, (facts.target.name,), remedy)
