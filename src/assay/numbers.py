@@ -75,16 +75,18 @@ def limits(lower: Any, upper: Any, estimate: Any = None, *, percent: bool = Fals
 
 
 def with_limits(value: Any, lower: Any, upper: Any, *, percent: bool = False) -> tuple[str, str, str]:
-    """The estimate and both limits, alike in their decimals.
+    """The estimate and both limits, alike in their decimals; a limit beyond 0 is not rounded to 0.
 
-    >>> with_limits(258.04, 90.4, 425.7)
-    ('258', '90', '426')
+    >>> with_limits(258.04, 90.4, 425.7), with_limits(0.31, 0.0004, 0.62)
+    (('258', '90', '426'), ('0.31', '0.0004', '0.62'))
     """
     scale, mark = (100.0, "%") if percent else (1.0, "")
     three = [scale * float(x) for x in (value, lower, upper)]
     places = decimals(three[1], three[2], three[0])
     plain = SMALL <= max((abs(x) for x in three if math.isfinite(x)), default=0.0) < LARGE
     said = [_fixed(x, places, True) if plain and places is not None and math.isfinite(x) else fmt(x) for x in three]
+    if three[1] * three[2] > 0 or math.isinf(three[1]) != math.isinf(three[2]):
+        said = [fmt(x, 1) if x != 0 and not one.strip("0.") else one for one, x in zip(said, three, strict=True)]
     first, low, high = (one + mark if math.isfinite(x) else one for one, x in zip(said, three, strict=True))
     return first, low, high
 

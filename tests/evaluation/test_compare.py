@@ -204,7 +204,7 @@ def test_words_p_values_and_intervals_agree_under_every_correction(correction, a
         for level in (0.5, 0.8, 0.9, 0.95, 0.99):
             found = compare(results, correction=correction, alternative=alternative, level=level, n_resamples=299)
             excluded = (found.lower > 0) | (found.upper < 0)
-            np.testing.assert_array_equal(excluded, found.adjusted <= (1 - level) * (1 + 1e-9))
+            np.testing.assert_array_equal(excluded, found.adjusted < (1 - level) * (1 - 1e-9))
             words = [won is not None for won in found.winners]
             np.testing.assert_array_equal(words, excluded)
 
@@ -225,7 +225,7 @@ def test_baseline_and_alternative():
     found = compare(results, baseline="constant", alternative="less")
     assert found.pairs == ((0, 2), (1, 2))
     assert compare(results, baseline=2).pairs == found.pairs
-    assert np.isneginf(found.lower).all()
+    np.testing.assert_array_equal(found.lower, -1.0)  # error rates cannot differ by more
     both = compare(results, baseline="constant")
     np.testing.assert_allclose(2 * found.p_values, both.p_values)
     strict = compare(results, baseline="constant", correction="bonferroni")

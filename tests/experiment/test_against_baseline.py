@@ -267,6 +267,21 @@ def test_the_order_of_rows_in_the_file_changes_nothing(monkeypatch, tmp_path):
     assert found[0].lower == pytest.approx(found[1].lower, rel=1e-12)
 
 
+@pytest.mark.usefixtures("few_resamples")
+@pytest.mark.parametrize("metric", ["rmse", "r2"])
+def test_a_rescaled_column_changes_neither_the_resamples_nor_the_words(metric):
+    """The same predictions for recognised rows: a replay from the first note to the last, with the same limits."""
+    frame = line()
+    first = run(frame, "y", metric=metric, learners=["least squares"])
+    again = run(frame.assign(a=2.54 * frame["a"])[["c", "a", "b", "y"]], "y", metric=metric, learners=["least squares"])
+    assert again.opened.look.replay
+    (note,) = (note for note in again.notes if "rows are those of study" in note)
+    assert note.endswith("the same predictions for them are a replay, and any others look 2")
+    assert any("with the same predictions, recognised" in note for note in again.opened.notes)
+    one, other = first.opened.against_baseline, again.opened.against_baseline
+    assert (one.lower, one.upper, one.p_value) == pytest.approx((other.lower, other.upper, other.p_value), rel=1e-9)
+
+
 # Finalizing.
 
 
@@ -320,3 +335,88 @@ def test_finalize_leaves_used_groups_and_times_in_training(tmp_path):
         assert longer.rows["k"].isin(frame["k"]).sum() >= 120
         seen = longer.open()
         assert not np.isin(seen.y, frame["y"]).any()
+
+
+def risk(missed=10.0, false=1.0):
+    return get_metric("risk").bind(cost=[[0.0, false], [missed, 0.0]], labels=[0, 1])
+
+
+def test_costs_decide_even_where_only_one_kind_of_error_was_drawn():
+    """False alarms alone cost 1 each, like errors; the test is still that of costs, and the unit of costs is free."""
+    y = np.repeat([0, 1], [40, 10])
+    first, second = y.copy(), y.copy()
+    first[:3], second[:12] = 1, 1
+    found = against_baseline(risk(), y, first, second)
+    assert found.method.startswith("Wilson limits")
+    tenfold = against_baseline(risk(100.0, 10.0), y, first, second)
+    assert (tenfold.difference, tenfold.lower, tenfold.upper) == pytest.approx(
+        (10 * found.difference, 10 * found.lower, 10 * found.upper)
+    )
+    assert tenfold.p_value == pytest.approx(found.p_value)
+    first[-1] = 0  # one missed row costs more than the nine false alarms it saves
+    missed = against_baseline(risk(), y, first, second)
+    assert missed.difference == pytest.approx((3 + 10 - 12) / 50)
+    assert missed.code == UNCLEAR
+    assert against_baseline(get_metric("error"), y, first, second).method.startswith("exact McNemar")
+
+
+def test_two_shares_of_errors_have_the_limits_of_newcombe():
+    """A constant baseline misses every positive row; the other model has false alarms. Two kinds: Wilson by hand."""
+    y = np.repeat([0, 1], [60, 20])
+    first = np.where(np.arange(80) < 9, 1, y)
+    first[-5:] = 0
+    found = against_baseline(risk(4.0, 1.0), y, first, np.zeros(80, dtype=int))
+    saved, alarms = (stats.binomtest(k, 80).proportion_ci(0.95, "wilson") for k in (15, 9))
+    assert found.difference == pytest.approx((9 - 4 * 15) / 80)
+    down = np.hypot(4 * (saved.high - 15 / 80), 9 / 80 - alarms.low)
+    up = np.hypot(4 * (15 / 80 - saved.low), alarms.high - 9 / 80)
+    assert (found.lower, found.upper) == pytest.approx((found.difference - down, found.difference + up))
+    assert agrees(found)
+    touching = against_baseline(risk(4.0, 1.0), y, first, np.zeros(80, dtype=int), level=1 - found.p_value)
+    assert touching.upper == pytest.approx(0.0, abs=1e-9)
+
+
+def test_one_decisive_row_shows_nothing_though_every_resample_agrees():
+    y = np.r_[1, np.zeros(60, dtype=int)]
+    found = against_baseline(get_metric("auc"), y, y.astype(float), 1.0 - y)
+    assert (found.difference, found.p_value, found.code) == (1.0, 1.0, UNCLEAR)
+    assert (found.lower, found.upper) == (-np.inf, np.inf) or (found.lower, found.upper) == (-1.0, 1.0)
+
+
+@pytest.mark.usefixtures("few_resamples")
+def test_words_p_values_and_intervals_agree_over_many_tables():
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        n, level = int(rng.integers(4, 40)), float(rng.choice([0.5, 0.8, 0.9, 0.95, 0.99]))
+        y = (rng.random(n) < rng.choice([0.1, 0.5])).astype(int)
+        first, second = (np.where(rng.random(n) < wrong, 1 - y, y) for wrong in rng.choice([0, 0.05, 0.3, 0.6], 2))
+        groups = rng.integers(0, 5, n) if rng.random() < 0.3 else None
+        for metric in (
+            get_metric("error"),
+            risk(),
+            get_metric("f1"),
+            get_metric("balanced_accuracy"),
+            get_metric("mae"),
+        ):
+            try:
+                found = against_baseline(metric, y, first, second, level=level, groups=groups)
+            except DataError:  # one class alone has no balanced accuracy
+                continue
+            assert agrees(found), (seed, str(found))
+            assert found.lower <= found.difference <= found.upper
+            assert max(abs(found.lower), abs(found.upper)) <= np.ptp(metric.range)
+
+
+def expensive(rng, n=60, m=12):
+    """Two learners whose errors cost the same on average: ten false alarms to one missed row."""
+    y = np.r_[np.ones(m, dtype=int), np.zeros(n - m, dtype=int)]
+    share = np.where(y == 1, 0.05, 0.05 * 10 * m / (n - m))
+    return y, np.where((rng.random(n) < share) & (y == 1), 0, y), np.where((rng.random(n) < share) & (y == 0), 1, y)
+
+
+def test_costs_hold_their_level_with_rare_errors():
+    """500 tables each, nominal .05 (Student's t: .05 to .33); a false alarm of this test is rarer than 1e-3."""
+    for n, m in ((30, 6), (60, 12), (200, 20)):
+        rng = np.random.default_rng(12)
+        wrong = sum(against_baseline(risk(), *expensive(rng, n, m)).code != UNCLEAR for _ in range(500))
+        assert wrong <= stats.binom.ppf(0.999, 500, 0.05)

@@ -67,7 +67,7 @@ def test_a_look_is_remembered_after_changes(change):
     assert study.n_test == pytest.approx(first.n_test, abs=2)  # each row on its old side
     (note,) = [note for note in study.notes if "are those of study" in note]
     assert f"160 of 160 rows are those of study {first.name}, though columns or values were changed" in note
-    assert note.endswith("stay test rows; the next look at them is look 2")
+    assert note.endswith("stay test rows; the same predictions for them are a replay, and any others look 2")
     told = study.open("to see")
     assert told.look.beyond
     assert any("recognised though columns or values were changed" in note for note in told.look.notes)

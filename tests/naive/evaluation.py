@@ -249,3 +249,28 @@ def greatest_t_by_brute_force(gaps, draws, rng):
         rows = rng.standard_normal((J, J)) @ root
         out[k] = np.abs(rows.mean(axis=0) / (rows.std(axis=0, ddof=1) / np.sqrt(J))).max()
     return out
+
+
+def shapley_by_subsets(predict, x, background, groups=None):
+    """Interventional Shapley values by their definition: every coalition of columns (or of groups of them)."""
+    from itertools import combinations
+    from math import factorial
+
+    groups = [[j] for j in range(len(x))] if groups is None else groups
+
+    def worth(coalition):
+        mixed = background.copy()
+        for player in coalition:
+            mixed[:, groups[player]] = x[groups[player]]
+        return np.asarray(predict(mixed)).mean(axis=0)
+
+    p, values = len(groups), []
+    for j in range(p):
+        others = [k for k in range(p) if k != j]
+        total = 0.0
+        for size in range(p):
+            weight = factorial(size) * factorial(p - size - 1) / factorial(p)
+            for coalition in combinations(others, size):
+                total = total + weight * (worth((*coalition, j)) - worth(coalition))
+        values.append(total)
+    return np.array(values)

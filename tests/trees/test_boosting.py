@@ -12,7 +12,7 @@ from scipy import optimize
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.metrics import log_loss, mean_pinball_loss, mean_poisson_deviance
-from sklearn.model_selection import KFold
+from sklearn.model_selection import KFold, StratifiedKFold
 
 from assay.errors import DataError, ParameterError
 from assay.evaluation import partial_dependence
@@ -468,7 +468,7 @@ def test_early_stopping_stops_and_keeps_the_best():
     assert model.n_estimators_ < 100
     assert model.n_estimators_ == np.argmin(model.validation_score_) + 1 == model.validation_score_.size
     assert model.train_score_.size == model.n_estimators_ == model.nodes_.trees
-    held = model._held_out(np.arange(300), None, None)
+    held = model._rows_to_hold_out(np.arange(300), None, None)
     assert held.sum() == 30
     assert_allclose(model.validation_score_[-1], np.mean((y[held] - model.predict(X[held])) ** 2))
     assert_array_equal(
@@ -503,6 +503,38 @@ def test_the_number_of_trees_by_cross_validation_equals_separate_fits(rule):
     again = GradientBoostingRegressor(n_estimators=chosen + 1, learning_rate=0.2).fit(X, y)
     assert_array_equal(model.predict(X), again.predict(X))
     assert "1se at" in str(model.cv_curve_)
+
+
+@pytest.mark.parametrize("patience", [1, 5, 30])
+def test_folds_stop_together_when_their_mean_stalls(patience):
+    X, y = numbers(200, noise=1.0)
+    folds = KFold(4, shuffle=True, random_state=0)
+    options = {"n_estimators": 150, "learning_rate": 0.2, "early_stopping": "cv", "cv": folds}
+    whole = GradientBoostingRegressor(n_iter_no_change=None, **options).fit(X, y)
+    model = GradientBoostingRegressor(n_iter_no_change=patience, n_jobs=2, **options).fit(X, y)
+    mean = whole.cv_curve_.estimate
+    assert mean.size == 150
+    best = np.minimum.accumulate(mean)
+    stop = next(t for t in range(patience + 1, 151) if mean[t - patience : t].min() > best[t - patience - 1] - 1e-7)
+    assert_allclose(model.cv_curve_.estimate, mean[:stop])
+    assert model.n_estimators_ == np.argmin(mean[:stop]) + 1
+
+
+@pytest.mark.parametrize("stopping", ["cv", True])
+def test_held_out_rows_are_predicted_by_trees_that_have_not_seen_them(stopping):
+    X, y = classes(3, 200)
+    folds = StratifiedKFold(4)
+    model = GradientBoostingClassifier(n_estimators=60, early_stopping=stopping, cv=folds, random_state=0).fit(X, y)
+    rows, found = model.held_out_rows_, model.held_out_prediction_
+    if stopping == "cv":
+        for train, test in folds.split(X, y):
+            fit = GradientBoostingClassifier(n_estimators=model.n_estimators_).fit(X[train], y[train])
+            assert_allclose(found[np.isin(rows, test)], fit.predict_proba(X[test]), rtol=1e-9)
+    else:
+        assert rows.size == 20
+        assert_allclose(found, model.predict_proba(X[rows]), rtol=1e-12)
+    with pytest.raises(AttributeError, match="no row was held out"):
+        _ = GradientBoostingClassifier(n_estimators=2).fit(X, y).held_out_rows_
 
 
 @FEW_TREES

@@ -20,7 +20,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from assay import interrupts
 from assay.cli import out
 from assay.errors import ReportWarning
-from assay.experiment.events import Event, FoldDone, LearnerBegan
+from assay.experiment.events import Event, FoldDone, InOuterFold, LearnerBegan
 from assay.experiment.options import declared
 
 __all__ = [
@@ -65,6 +65,7 @@ class Live:
         self.done = 0.0
         self.busy = 0.0
         self.began: float | None = None
+        self.fold_began: float | None = None
         self._bar: Progress | None = None
         self._stack = ExitStack()
 
@@ -102,6 +103,9 @@ class Live:
         if isinstance(event, FoldDone):
             self._fold(event)
             return
+        if isinstance(event, InOuterFold):
+            self._outer(event)
+            return
         self.learner, self.number = (event.learner, event.number) if isinstance(event, LearnerBegan) else (None, 0)
         self.words = str(event)
         self.began = None if self.learner is None else time.monotonic()
@@ -114,6 +118,18 @@ class Live:
             self.busy += now - (self.began or now)
             self.began = now
         self._show(f"{self.words}, fold {min(event.done + 1, event.total)} of {event.total}", event.done, event.total)
+
+    def _outer(self, event: InOuterFold) -> None:
+        """Outer folds take as long as the first panel did, each; those of the journal take none."""
+        self.words = str(event)
+        if self._bar is None or isinstance(event.event, FoldDone):
+            return
+        if event.event is None:
+            self.fold_began = time.monotonic() if self.fold_began is None else self.fold_began
+        told, done = out.clean(self.words, 110), event.fold - 1
+        each = 0.0 if not done or self.fold_began is None else (time.monotonic() - self.fold_began) / done
+        left = f"about {_seconds(each * (event.total - done))} left" if each else ""
+        self._bar.update(self._task, completed=done, total=event.total, description=told, left=left)
 
     def left(self, done: int, total: int) -> float:
         """Estimated seconds for the remaining folds."""

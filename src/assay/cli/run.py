@@ -62,7 +62,10 @@ def resume(ctx: typer.Context, name: Id, *, json_: Json = False, explain: Explai
 def open_(ctx: typer.Context, name: Id, *, json_: Json = False, explain: Explain = False, **given: Any) -> None:
     """Open the test set of a study that was left sealed; the ledger records the look first."""
     with session(json_) as shown:
-        finish(load(name, shown, **{"despite": (), **options_of(ctx, given), "open_test": True}), shown, json_, explain)
+        study = load(name, shown, **{"despite": (), **options_of(ctx, given), "open_test": True})
+        if not study.has_test_set:
+            study.open()  # says that there is nothing to open
+        finish(study, shown, json_, explain)
 
 
 @takes("n_jobs", "out", "trust")
@@ -75,7 +78,9 @@ def finalize(ctx: typer.Context, name: Id, *, json_: Json = False, **given: Any)
     options = options_of(ctx, given)
     refuse_unwritable(options.get("out"))
     with session(json_) as shown:
-        study = recall(name, shown, **options)
+        study = load(name, shown, **options)
+        if study.has_test_set:
+            study = recall(name, shown, **options)
         folder = options.get("out") or study.wishes.out or Path("out") / study.name
         with shown:
             made = study.finalize(folder, trust=options.get("trust", ()))

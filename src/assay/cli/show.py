@@ -48,7 +48,7 @@ def history(json_: Plain = False) -> None:
         "rows": "right",
         "looks": "right",
         "selected": "left",
-        "test score": "right",
+        "score": "right",
     }
     rows = [
         (
@@ -56,7 +56,7 @@ def history(json_: Plain = False) -> None:
             one["begun"][:16].replace("T", " "),
             one["target"],
             f"{one['n_train']:,} + {one['n_test']:,}",
-            one["looks"] or "sealed",
+            one["looks"] or ("sealed" if one["n_test"] else "none"),
             one["selected"] or "unfinished",
             _score(one),
         )
@@ -70,12 +70,13 @@ def _score(one: dict[str, Any]) -> str:
     """The main figure of the test set, formatted as in the study."""
     from assay.experiment.wording import called, figure
 
-    if one["test"] is None:
+    metric, figures = one["metric"], one["test"] if one["outer"] is None else one["outer"]
+    if figures is None:
         return ""
-    metric = one["metric"]
-    if metric not in one["test"]:
-        return "not planned"
-    return f"{called(metric, short=True)} {figure(metric, one['test'][metric], *one['limits'].get(metric, ()))}"
+    if metric not in figures:
+        return "not planned" if one["outer"] is None else ""
+    score = f"{called(metric, short=True)} {figure(metric, figures[metric], *one['limits'].get(metric, ()))}"
+    return score if one["outer"] is None else f"{score} (outer folds)"
 
 
 def _studies(entries: list[Any]) -> list[dict[str, Any]]:
@@ -96,6 +97,7 @@ def _studies(entries: list[Any]) -> list[dict[str, Any]]:
                 "looks": 0,
                 "selected": None,
                 "test": None,
+                "outer": None,
                 "limits": {},
             }
         elif entry.study in found and entry.kind in ("look", "replay"):
@@ -106,6 +108,7 @@ def _studies(entries: list[Any]) -> list[dict[str, Any]]:
             found[entry.study] |= {
                 "selected": entry.body["selected"],
                 "test": entry.body["test"],
+                "outer": entry.body.get("outer"),
                 "limits": limits,
             }
     return list(found.values())
@@ -185,9 +188,8 @@ def verify(
         for words in problems:
             out.complain(words)
     else:
-        sentence = (
-            f"{full} verified: the ledger is intact, the sealed rows are unchanged, and a refit gives the same model."
-        )
+        rows = "sealed rows" if study.has_test_set else "training rows"
+        sentence = f"{full} verified: the ledger is intact, the {rows} are unchanged, and a refit gives the same model."
         out.lines(
             [sentence, f"The ledger's head is now {now}; a report records the head at the time it was written."],
             indent=0,
@@ -247,10 +249,14 @@ def learners(
             "",
             f"Cost: multiply-adds of one fit to {ROWS:,} rows and {COLUMNS} columns. All other parameters "
             "have the estimator's defaults; random_state is set by --seed.",
-            "Values are tuned inside each fold, by five inner folds or, where stated, by out-of-bag predictions.",
+            "Values are tuned inside each fold, by five inner folds unless stated otherwise.",
             "* from another package: its results may change with the version of that package.",
         ]
     )
+
+
+JUDGED = {"oob": " by out-of-bag predictions", "own": " by the rows that early stopping holds out"}
+"""How values are tuned, where it is not by inner folds."""
 
 
 def _runs(one: dict[str, Any]) -> str:
@@ -258,7 +264,7 @@ def _runs(one: dict[str, Any]) -> str:
     tuned = "; ".join(f"{name} {_values(values)}" for name, values in one["tuning"].items())
     plain = [name for name in one["panels"] if name == "quick" or not tuned]
     searched = [name for name in one["panels"] if name not in plain]
-    how = " by out-of-bag predictions" if one["judged"] == "oob" else ""
+    how = JUDGED.get(one["judged"], "")
     told = [f"{', '.join(plain)}: {one['estimator']}"] if plain else []
     if searched:
         told.append(f"{', '.join(searched)}: {'the same' if plain else one['estimator']}, tuned{how}: {tuned}")

@@ -33,6 +33,14 @@ WHY = {
         "together. Nothing below sees those rows until the test set is opened.",
         "Hastie, Tibshirani, Friedman (2009), 7.2; Dwork et al. (2015), Science 349, 636-638",
     ),
+    "outer": (
+        "There is no test set, so the whole procedure (tuning, panel, selection, threshold, calibration) is repeated "
+        "without the rows of each outer fold, and evaluated on that fold. The folds that selected the model are not in "
+        "this figure. It is that of the procedure on a part of the rows; the model fitted to all rows is as good or a "
+        "little better. The interval allows for the choice of rows and for overlapping training sets, not for several "
+        "studies of the same rows: without looks their number is the only guard.",
+        "Varma and Simon (2006), BMC Bioinformatics 7, 91; Nadeau and Bengio (2003), Machine Learning 52, 239-281",
+    ),
     "checks": (
         "The training rows are searched for problems that spoil a study without raising an error: columns that leak "
         "the target, ids, duplicates, undeclared groups or time order, classes too rare for the folds.",
@@ -108,6 +116,11 @@ def columns(table: Any, target: str, explain: bool = False) -> None:
 
 def seal(study: Any, explain: bool = False) -> None:
     """Which rows were sealed, and how."""
+    if not study.has_test_set:
+        out.heading("No test set")
+        out.lines([_sentence(study.sealed.why), "Outer folds, left out of all that is selected, give the figure."])
+        out.lines(f"note: {note}" for note in study.notes)
+        return
     out.heading("Test set sealed")
     seal, n = study.sealed.seal, len(study.rows) + study.n_test
     how = {
@@ -248,23 +261,30 @@ def selection(study: Any, explain: bool = False) -> None:
     _explain("selection", explain, order, *warned)
 
 
-def opened(study: Any, explain: bool = False) -> None:
-    """The opened test set, or that it is still sealed."""
-    found = study.opened
+def outer(study: Any, explain: bool = False) -> None:
+    """The figures of the outer folds, where there is no test set."""
+    found = None if study.has_test_set else study.outer
     if found is None:
-        left = study.unanswered()
-        out.heading("Test set: still sealed")
-        for check in left:
-            out.lines(
-                [f"A serious check must be resolved first: {check.title} [{check.code}]. {_sentence(check.detail)}"]
-            )
-        codes = "".join(f" --despite {check.code}" for check in left)
-        how = "To open it anyway, run" if left else "To open it, run"
-        out.lines([f"{how}: assay open {study.name}{codes}"])
         return
-    out.heading(f"Test set: {str(found.look).splitlines()[0]}")
-    if found.release is not None:
-        out.lines([_sentence(roughly(found.release))])
+    out.heading(f"Outer folds: the whole procedure, {found.scheme}")
+    _figures(found)
+    if found.selected:
+        out.lines([f"Selected in the outer folds: {found.chosen}."])
+    out.lines(f"note: {note}" for note in found.notes)
+    out.lines([found.studied])
+    _explain("outer", explain, *_about(found))
+
+
+def _about(found: Any) -> list[str]:
+    return [
+        f"{called(name, short=True)}: {MEANING.get(name, name)}. Interval: {one.method}, n = {format_n(one.n)}, "
+        f"{one.estimand}."
+        for name, one in found.intervals.items()
+    ]
+
+
+def _figures(found: Any) -> None:
+    """The figures of the test set or of the outer folds, and the test against the baseline."""
     rows = [
         (
             called(name),
@@ -281,13 +301,30 @@ def opened(study: Any, explain: bool = False) -> None:
         out.table({**titles, "baseline": "right", "": "left"}, rows, cut=70)
     if found.against_baseline is not None:
         out.lines([_against_baseline(found.against_baseline)])
+
+
+def opened(study: Any, explain: bool = False) -> None:
+    """The opened test set, or that it is still sealed."""
+    if not study.has_test_set:
+        return
+    found = study.opened
+    if found is None:
+        left = study.unanswered()
+        out.heading("Test set: still sealed")
+        for check in left:
+            out.lines(
+                [f"A serious check must be resolved first: {check.title} [{check.code}]. {_sentence(check.detail)}"]
+            )
+        codes = "".join(f" --despite {check.code}" for check in left)
+        how = "To open it anyway, run" if left else "To open it, run"
+        out.lines([f"{how}: assay open {study.name}{codes}"])
+        return
+    out.heading(f"Test set: {str(found.look).splitlines()[0]}")
+    if found.release is not None:
+        out.lines([_sentence(roughly(found.release))])
+    _figures(found)
     out.lines(f"note: {note}" for note in found.notes)
-    about = [
-        f"{called(name, short=True)}: {MEANING.get(name, name)}. Interval: {one.method}, n = {format_n(one.n)}, "
-        f"{one.estimand}."
-        for name, one in found.intervals.items()
-    ]
-    _explain("test", explain, *about, "" if found.release is None else f"{found.release}.")
+    _explain("test", explain, *_about(found), "" if found.release is None else f"{found.release}.")
 
 
 def _against_baseline(found: Any) -> str:
@@ -351,6 +388,7 @@ AFTER: dict[str, Callable[[Any, bool], None]] = {
     "evaluate": leaderboard,
     "compare": comparisons,
     "select": selection,
+    "outer": outer,
     "open": opened,
 }
 """What is printed after a step of a study, by the step's name in `experiment.steps.STEPS`."""

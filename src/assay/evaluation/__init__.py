@@ -16,6 +16,7 @@ from assay.evaluation.optimism import BootstrapError, bootstrap_error
 from assay.evaluation.score_curves import LearningCurve, ValidationCurve
 from assay.evaluation.search import Search, SearchCV, search
 from assay.evaluation.select import Selection, select
+from assay.evaluation.shapley import ShapleyValues, shapley_values
 from assay.evaluation.subgroups import Slices, Subgroups, slices, subgroups
 from assay.evaluation.threshold import ThresholdClassifier
 from assay.evaluation.validate import Validation, cross_validate
@@ -37,6 +38,7 @@ __all__ = [
     "Search",
     "SearchCV",
     "Selection",
+    "ShapleyValues",
     "Slices",
     "Subgroups",
     "ThresholdClassifier",
@@ -55,6 +57,7 @@ __all__ = [
     "pool_importance",
     "search",
     "select",
+    "shapley_values",
     "slices",
     "subgroups",
     "validation_curve",

@@ -18,8 +18,8 @@ import numpy as np
 
 from assay.checks import fraction
 from assay.errors import AssayError, DataError, ParameterError
-from assay.evaluation._simultaneous import MaxT, max_t_of_draws
-from assay.evaluation.figures import OutOfFold, out_of_fold
+from assay.evaluation._simultaneous import MaxT, max_t_of_draws, rejects
+from assay.evaluation.figures import OutOfFold, out_of_fold, rows_that_differ
 from assay.evaluation.learner import Rows
 from assay.evaluation.validation import Validation
 from assay.inference import corrected_t_test, cv_t_test, five_by_two_test, mcnemar_test, t_test
@@ -41,8 +41,10 @@ __all__ = [
     "drawn_gaps",
     "fold_sizes",
     "gaps_of",
+    "half_width",
     "judge",
     "refuse_misfit",
+    "spread_of",
 ]
 
 Array = np.ndarray
@@ -53,8 +55,8 @@ UNTESTED = "not testable"
 
 
 def binary(found: Sequence[Validation]) -> bool:
-    """Whether every row is right or wrong: a 0/1 value of a metric that does not judge numbers."""
-    if found[0].fold_losses is None or found[0].metric.needs == "values":
+    """Whether every row is right or wrong."""
+    if not found[0].metric.right_or_wrong:
         return False
     return all(bool(np.isin(part, (0.0, 1.0)).all()) for one in found for part in one.fold_losses or ())
 
@@ -202,17 +204,7 @@ def _mcnemar(first: Validation, second: Validation, *, alternative: str, exact: 
     a, b = first.row_losses()[0], second.row_losses()[0]
     # One is an error for a loss and a hit for a score; either way the estimate is metric(first) - metric(second).
     more, less = int(np.sum(a > b)), int(np.sum(a < b))
-    found = mcnemar_test(more, less, n=a.size, exact=exact, alternative=alternative)
-    assert found.interval_rule is not None
-    return replace(found, interval_rule=partial(_no_more_than, rule=found.interval_rule, p=float(found.p_value)))
-
-
-def _no_more_than(level: float, *, rule: Callable[[float], Interval], p: float) -> Interval:
-    """Limits that show no more than the test does: Tango's, moved to 0 where the exact test does not reject."""
-    found = rule(level)
-    if p <= (1 - level) * (1 + ROUNDING):
-        return found
-    return replace(found, lower=min(found.lower, 0.0), upper=max(found.upper, 0.0))
+    return mcnemar_test(more, less, n=a.size, exact=exact, alternative=alternative)
 
 
 def _paired_t(first: Validation, second: Validation, *, alternative: str) -> TestResult:
@@ -299,17 +291,25 @@ def drawn_again(found: Sequence[Validation], n_resamples: int, random_state: Any
 def _bootstrapped(first: Validation, second: Validation, *, alternative: str, drawn: Mapping[int, Array]) -> TestResult:
     """The paired bootstrap: rows are drawn again, with both learners' predictions for them.
 
-    How far resamples fall from the estimate, in either direction, is how far the estimate may be from the truth.
+    How far resamples fall from the estimate, in either direction, is how far the estimate may be from the truth. Where
+    every resample has the same difference there is no spread to judge by: a sign test over the rows that differ.
     """
     estimate = float(_settled(np.array([first.value]), np.array([second.value]))[0])
     values = drawn_gaps(drawn, first, second)
-    spread = float(np.std(values, ddof=1))
+    error = spread_of(values[:, None], np.array([estimate]))
+    law = max_t_of_draws(values[:, None], np.array([estimate]), error, alternative)
+    if error[0] > 0:
+        statistic = estimate / float(error[0])
+        p_value = float(law.adjusted(directed(np.array([statistic]), alternative), np.ones(1))[0])
+    else:
+        statistic, p_value = np.copysign(np.inf, estimate) if estimate else 0.0, 1.0
+        if directed(np.array([statistic]), alternative)[0] > 0:
+            p_value = min(1.0, (2.0 if alternative == "two-sided" else 1.0) * 0.5 ** _differing(first, second))
     what, n = f"difference in {first.metric.name}", _tested(first).y.shape[0]
-    law = max_t_of_draws(values[:, None], np.array([estimate]), np.array([spread]), alternative)
-    away = directed(np.array([estimate / spread if spread > 0 else 0.0]), alternative)
+    around = partial(_around, law=law, error=float(error[0]), estimate=estimate, p=p_value)
     return TestResult(
-        statistic=estimate / spread if spread > 0 else 0.0,
-        p_value=float(law.adjusted(away, np.ones(1))[0]) if spread > 0 else 1.0,
+        statistic=statistic,
+        p_value=p_value,
         df=None,
         method="Paired bootstrap test",
         estimate=estimate,
@@ -318,9 +318,7 @@ def _bootstrapped(first: Validation, second: Validation, *, alternative: str, dr
         null=0.0,
         estimand=what,
         assumptions=("the rows are independent draws", "n is large enough for resamples to vary as samples do"),
-        interval_rule=partial(
-            _around, law=law, error=spread, estimate=estimate, alternative=alternative, n=n, estimand=what
-        ),
+        interval_rule=partial(around, alternative=alternative, n=n, estimand=what),
     )
 
 
@@ -329,11 +327,30 @@ def drawn_gaps(drawn: Mapping[int, Array], first: Validation, second: Validation
     return _settled(drawn[id(first)], drawn[id(second)])
 
 
+def spread_of(gaps: Array, estimate: Any = 0.0) -> Array:
+    """The standard deviation of each column, at any scale; 0 where rounding of the estimate alone keeps rows apart."""
+    unit = float(np.abs(gaps).max(initial=0.0)) or 1.0
+    spread = unit * (gaps / unit).std(axis=0, ddof=1)
+    return np.where(spread <= ROUNDING * np.abs(estimate), 0.0, spread)
+
+
+def _differing(first: Validation, second: Validation) -> int:
+    a, b = _tested(first), _tested(second)
+    return rows_that_differ(first.metric, a.y, a.predicted, b.predicted, a.weights)
+
+
+def half_width(law: MaxT, error: Array, estimate: Array, p_values: Array, level: float) -> Array:
+    """How far the limits are away; without a spread nowhere, or out of sight where too few rows differ to tell."""
+    flat = np.where(rejects(p_values, level) | (estimate == 0), 0.0, np.inf)
+    return np.multiply(law.critical(level), error, where=error > 0, out=flat)
+
+
 def _around(
-    level: float, *, law: MaxT, error: float, estimate: float, alternative: str, n: int, estimand: str
+    level: float, *, law: MaxT, error: float, estimate: float, p: float, alternative: str, n: int, estimand: str
 ) -> Interval:
     level = fraction(level, "level")
-    half = law.critical(level) * error if error > 0 else 0.0
+    errors, estimates, p_values = np.array([[error], [estimate], [p]])
+    half = float(half_width(law, errors, estimates, p_values, level)[0])
     lower = -np.inf if alternative == "less" else estimate - half
     upper = np.inf if alternative == "greater" else estimate + half
     return Interval(estimate, float(lower), float(upper), level, "bootstrap t", n, estimand)

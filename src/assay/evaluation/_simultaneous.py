@@ -5,7 +5,8 @@ differs (the greatest t_i or -t_i for one-sided alternatives), single-step max-t
 
     adjusted p_i = P(M >= |t_i|),    limits d_i -+ c e_i with P(M > c) = 1 - level,
 
-so that a limit lies beyond 0 exactly where the adjusted p-value is at most 1 - level. The law of M follows from how the
+so that a limit lies beyond 0 exactly where the adjusted p-value is below 1 - level (`agreeing` sees to it where
+rounding would decide, and keeps limits in the range of the difference). The law of M follows from how the
 pairs move together: over folds (or rows), J normal vectors with the correlation that their differences have, each
 pair studentised by its own variance as the test does (a multivariate t has one variance for all pairs, and is too
 narrow for ten folds); over a bootstrap, the resamples themselves. It is never stricter
@@ -29,13 +30,37 @@ from scipy import special
 
 from assay.inference import adjust_pvalues
 
-__all__ = ["MaxT", "levels", "max_t_of_draws", "max_t_of_folds"]
+__all__ = ["MaxT", "agreeing", "levels", "max_t_of_draws", "max_t_of_folds", "rejects"]
 
 Array = np.ndarray
 DRAWS = 20_000
 BLOCK = 2_000
 """Draws held at a time."""
 TINY = 1e-12
+ROUNDING = 1e-9
+"""P-values closer to 1 - level than this share of it are equal to it, and show nothing."""
+
+
+def rejects(p_values: Array, level: float) -> Array:
+    """Which p-values show a difference: those below 1 - level, by more than rounding; never NaN."""
+    return np.asarray(p_values) < (1 - level) * (1 - ROUNDING)
+
+
+def agreeing(lower: Array, upper: Array, side: Array, rejected: Array, most: float) -> tuple[Array, Array]:
+    """Limits inside the range of a difference, [-most, most], that exclude 0 exactly where the test rejects it.
+
+    The limits are the values that the test does not reject. They come by another path of arithmetic (a product
+    instead of a quotient) or, for McNemar's exact test, as the limits of its score form; the test decides about 0.
+    `side` is 1 where the lower limit is to exclude 0, -1 where the upper one is.
+
+    >>> agreeing(np.array([1e-17, -0.2]), np.array([3.0, 0.0]), np.array([1, -1]), np.array([False, True]), 1.0)
+    (array([ 0. , -0.2]), array([ 1.e+000, -5.e-324]))
+    """
+    lower, upper = np.clip(lower, -most, most), np.clip(upper, -most, most)
+    least = np.nextafter(0.0, 1.0)
+    lower = np.where(rejected, np.where(side > 0, np.maximum(lower, least), lower), np.minimum(lower, 0.0))
+    upper = np.where(rejected, np.where(side < 0, np.minimum(upper, -least), upper), np.maximum(upper, 0.0))
+    return lower, upper
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +77,9 @@ class MaxT:
 
     def adjusted(self, statistic: Array, p_values: Array) -> Array:
         """P-values of all pairs together; `statistic` is signed so that the greater is the further from the null."""
-        above = self.draws.size - np.searchsorted(self.draws, statistic, side="left")
+        # Resamples of few distinct values often equal the statistic, but for rounding.
+        reached = statistic * (1 - ROUNDING * np.sign(statistic))
+        above = self.draws.size - np.searchsorted(self.draws, reached, side="left")
         found = (1 + above) / (self.draws.size + 1)
         if self.df is None:
             return found
@@ -60,8 +87,8 @@ class MaxT:
 
     def critical(self, level: float) -> float:
         """How many standard errors the limits are away."""
-        # The least value that so few draws reach that its adjusted p-value is at most 1 - level.
-        few = int(np.floor((1 - level) * (self.draws.size + 1) * (1 + TINY))) - 1
+        # Greater values are reached by so few draws that their adjusted p-values are below 1 - level.
+        few = int(np.ceil((1 - level) * (self.draws.size + 1) * (1 - ROUNDING))) - 2
         at = float(self.draws[-1 - few]) if 0 <= few < self.draws.size else np.inf
         if self.df is None:
             return at
@@ -72,7 +99,8 @@ class MaxT:
 
 def max_t_of_folds(gaps: Array, df: float, alternative: str, rng: np.random.Generator) -> MaxT:
     """The law of the greatest t of several pairs: `gaps` has a row per fold (or table row) and a column per pair."""
-    away = gaps - gaps.mean(axis=0)
+    away = gaps / (np.abs(gaps).max(axis=0) + (gaps == 0).all(axis=0))  # squares stay in range
+    away = away - away.mean(axis=0)
     size = np.sqrt((away**2).sum(axis=0))
     away = away[:, size > 0] / size[size > 0]
     pairs, sided = max(1, away.shape[1]), 2 if alternative == "two-sided" else 1  # equal learners cannot differ

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from assay.errors import AssayError, DataError
 from assay.evaluation.figures import Figure, out_of_fold
-from assay.evaluation.learner import Rows, fit_rows, fold_predictions, out_of_bag, predictions, run
+from assay.evaluation.learner import Rows, fit_rows, fold_predictions, held_out, out_of_bag, predictions, run
 from assay.metrics.definition import Metric
 from assay.resampling import Scheme, take
 
@@ -38,13 +38,14 @@ class Trial:
     of_type: bool = False
     figure: Figure | None = None
     model: Any = None
+    tested: Array | None = None
 
 
 class Trials:
     """The work of a search: called with a candidate and the folds to try it on. It can be sent to other processes.
 
-    With `bagged` the one fold holds all rows, on both sides: each candidate is fitted to them and judged by its own
-    out-of-bag predictions.
+    With `judge` the one fold trains on all rows: each candidate is fitted to them and judged by its own predictions of
+    rows that it has not seen, "oob" those out of bag, "own" those that it held out for itself.
     """
 
     def __init__(
@@ -55,10 +56,10 @@ class Trials:
         splits: Any,
         metric: Metric,
         *,
-        bagged: bool = False,
+        judge: str = "",
     ) -> None:
         self.estimator, self.settings, self.rows, self.splits, self.metric = estimator, settings, rows, splits, metric
-        self.bagged = bagged
+        self.judge = judge
         # Tasks run fold by fold, so the rows of the last fold are those of the next candidate as a rule.
         self._held: tuple[int, Rows, Any, Array] | None = None
         self._learners: dict[int, Any] = {}
@@ -70,22 +71,26 @@ class Trials:
         candidate, folds = item
         start, at = perf_counter(), folds[0]
         predicted: list[Array] = []
-        model: Any = None
+        model, tested, quick = None, None, None
         try:
             learner = self._learner(candidate)
-            if self.bagged:
+            if self.judge == "oob":
                 model = fit_rows(learner, self.rows)
-                quick: Any = [out_of_bag(model, self.metric, self.rows.classes)]
+                quick = [out_of_bag(model, self.metric, self.rows.classes)]
+            elif self.judge == "own":
+                model = fit_rows(learner, self.rows)
+                tested, values = held_out(model, self.metric, self.rows.classes)
+                quick = [values]
             else:
                 quick = fold_predictions(learner, self.rows, self.splits, self.metric.needs)
             for at in folds:
                 predicted.append(self._predict(learner, at) if quick is None else np.asarray(quick[at]))
-                self._refuse_unscored(at, predicted[-1])
+                self._refuse_unscored(self.splits[at][1] if tested is None else tested, predicted[-1])
         except Exception as error:  # one bad setting must not stop the others; interrupts pass through
             reason = f"fold {at}: {type(error).__name__}: {' '.join(str(error).split()).rstrip('.')}"
             kind = isinstance(error, TypeError) and not isinstance(error, ValueError)
             return Trial(candidate, (), (), perf_counter() - start, reason, kind)
-        return Trial(candidate, folds, predicted, perf_counter() - start, model=model)
+        return Trial(candidate, folds, predicted, perf_counter() - start, model=model, tested=tested)
 
     def _learner(self, candidate: int) -> Any:
         if candidate not in self._learners:
@@ -103,9 +108,9 @@ class Trials:
         _, part, X, _ = held
         return predictions(fit_rows(learner, part), X, self.metric, self.rows.classes)
 
-    def _refuse_unscored(self, at: int, predicted: Array) -> None:
+    @staticmethod
+    def _refuse_unscored(test: Array, predicted: Array) -> None:
         """Refuse predictions that have no figure, on the fold where they were made."""
-        test = self.splits[at][1]
         if predicted.dtype.kind == "f" and not np.isfinite(predicted).all():
             bad = int(np.argmin(np.isfinite(predicted).reshape(len(test), -1).all(axis=1)))
             what = f"the prediction of row {int(test[bad])} is {predicted.reshape(len(test), -1)[bad].tolist()}"
@@ -132,7 +137,24 @@ def try_all(trials: Trials, scheme: Scheme, n_jobs: int | None) -> list[Trial]:
     parts: list[list[Trial]] = [[] for _ in many]
     for trial in run(trials, items, label="search", n_jobs=n_jobs):
         parts[trial.candidate].append(trial)
+    if trials.judge == "own":
+        parts = _on_the_same_rows(trials, parts)
     return [trials.judged(_joined(candidate, some), scheme) for candidate, some in enumerate(parts)]
+
+
+def _on_the_same_rows(trials: Trials, parts: list[list[Trial]]) -> list[list[Trial]]:
+    """Trials whose learners held out the rows that the first one did; figures on others could not be compared."""
+    tested = next((one.tested for some in parts for one in some if one.tested is not None), None)
+    if tested is None:
+        return parts
+    trials.splits = [(trials.splits[0][0], tested)]
+    reason = "it held out other rows than the first candidate; fix its random_state"
+
+    def same(one: Trial) -> Trial:
+        differs = one.tested is not None and not np.array_equal(one.tested, tested)
+        return replace(one, failed=reason, predicted=()) if differs else one
+
+    return [[same(one) for one in some] for some in parts]
 
 
 def _joined(candidate: int, parts: Sequence[Trial]) -> Trial:

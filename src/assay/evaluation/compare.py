@@ -41,10 +41,12 @@ from assay.evaluation._paired import (
     drawn_gaps,
     fold_sizes,
     gaps_of,
+    half_width,
     judge,
     refuse_misfit,
+    spread_of,
 )
-from assay.evaluation._simultaneous import MaxT, levels, max_t_of_draws, max_t_of_folds
+from assay.evaluation._simultaneous import MaxT, agreeing, levels, max_t_of_draws, max_t_of_folds, rejects
 from assay.evaluation.validation import Validation, same_experiment
 from assay.inference import adjust_pvalues
 from assay.inference.multiple import METHODS
@@ -286,7 +288,7 @@ def compare(
     tests = tuple(judge(rule, found, names, a, b) for a, b in pairs)
     p_values = np.array([float(one.p_value) for one in tests])
     known = np.flatnonzero(~np.isnan(p_values))
-    family = _Family(tests, p_values, known, level, alternative)
+    family = _Family(tests, p_values, known, level, alternative, float(np.ptp(found[0].metric.range)))
     law = None
     if chosen_correction == "max-t":
         tested = [pairs[i] for i in known]
@@ -332,7 +334,8 @@ def _law(
         return None
     if drawn is not None:
         gaps = np.column_stack([drawn_gaps(drawn, found[a], found[b]) for a, b in pairs])
-        estimate, error = np.array([float(one.estimate) for one in tests]), gaps.std(axis=0, ddof=1)
+        estimate = np.array([float(one.estimate) for one in tests])
+        error = spread_of(gaps, estimate)
         return max_t_of_draws(gaps, estimate, error, alternative), error
     if test not in BY_T or not all(one.method.startswith(BY_T[test]) for one in tests):
         return None
@@ -340,7 +343,7 @@ def _law(
     n_train, n_test = fold_sizes(found[0])
     factor = 1 / gaps.shape[0] + (n_test / n_train if test == "corrected_t" else 0.0)
     law = max_t_of_folds(gaps, gaps.shape[0] - 1.0, alternative, generator(random_state))
-    return law, gaps.std(axis=0, ddof=1) * np.sqrt(factor)
+    return law, spread_of(gaps) * np.sqrt(factor)
 
 
 @dataclass(frozen=True)
@@ -352,18 +355,23 @@ class _Family:
     known: Array
     level: float
     alternative: str
+    most: float
 
     def single_step(self, law: MaxT, error: Array) -> tuple[Array, Array, Array, str]:
         """Adjusted p-values and limits by the greatest statistic."""
         adjusted, lower, upper = self._nothing()
         statistic = np.array([float(self.tests[i].statistic) for i in self.known])
         estimate = np.array([float(self.tests[i].estimate) for i in self.known])
-        adjusted[self.known] = law.adjusted(directed(statistic, self.alternative), self.p_values[self.known])
-        half = np.where(error > 0, law.critical(self.level) * error, 0.0)
+        alone = self.p_values[self.known]
+        together = law.adjusted(directed(statistic, self.alternative), alone)
+        # Resamples without a spread have no place in the law of the others: their sign tests, by Bonferroni.
+        together = np.where(error > 0, together, np.minimum(1.0, self.known.size * alone))
+        half = half_width(law, error, estimate, together, self.level)
+        adjusted[self.known] = together
         lower[self.known] = -np.inf if self.alternative == "less" else estimate - half
         upper[self.known] = np.inf if self.alternative == "greater" else estimate + half
-        alone = self.tests[self.known[0]].interval(self.level).method
-        return adjusted, lower, upper, "max-t" if law.pairs > 1 else alone
+        name = "max-t" if law.pairs > 1 else self.tests[self.known[0]].interval(self.level).method
+        return adjusted, *self._agreeing(lower, upper, adjusted), name
 
     def stepped(self, correction: str) -> tuple[Array, Array, Array, str]:
         """P-values adjusted one after another, each pair's limits at the level of its own test."""
@@ -377,7 +385,13 @@ class _Family:
             found = self.tests[i].interval(float(each))
             lower[i], upper[i] = float(found.lower), float(found.upper)
             method = method or ("" if self.tests[i].untested else found.method)
-        return adjusted, lower, upper, method
+        return adjusted, *self._agreeing(lower, upper, adjusted), method
+
+    def _agreeing(self, lower: Array, upper: Array, adjusted: Array) -> tuple[Array, Array]:
+        sides = {"greater": 1.0, "less": -1.0}
+        estimate = np.array([float(one.estimate) for one in self.tests])
+        side = np.sign(estimate) if self.alternative == "two-sided" else np.full(estimate.size, sides[self.alternative])
+        return agreeing(lower, upper, side, rejects(adjusted, self.level), self.most)
 
     def _nothing(self) -> tuple[Array, Array, Array]:
         adjusted, lower, upper = (np.full(len(self.tests), np.nan) for _ in range(3))

@@ -6,7 +6,7 @@
 L is the squared error of numbers and the log loss of probabilities; both are convex in w, so the weights come with a
 proof: the loss exceeds its least value by at most  gap = g'w - min_m g_m,  g its gradient (Frank and Wolfe 1956). The
 inner folds are part of `fit`, so a validation of the ensemble on outer folds is honest. Cost: (folds + 1) fits of each
-member.
+member, its own search among them each time or once (`held_out`).
 
 Wolpert (1992), Neural Networks 5, 241-259; Breiman (1996), Machine Learning 24, 49-64; van der Laan, Polley & Hubbard
 (2007), Stat. Appl. Genet. Mol. Biol. 6.
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -25,12 +26,14 @@ from sklearn.base import is_classifier
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from assay.checks import numbers
+from assay.checks import choice, numbers
 from assay.errors import AssayError, AssayWarning, DataError, DataTypeError, ParameterError
-from assay.evaluation._wrapper import Wrapper, check_inside
-from assay.evaluation.learner import Rows, fit_fold, fit_rows, label_of, run
+from assay.evaluation.held_out import TUNING, HeldOut, settled
+from assay.evaluation.learner import Rows, blame, fit_fold, fit_rows, label_of, run
+from assay.evaluation.wrapper import Wrapper, check_inside
 from assay.metrics.definition import find
 from assay.resampling import splits_of
+from assay.shapley import ShapleyPart, ShapleyTask, weighted_sum
 from assay.state import Specs, anything, classes, floats, need, optional, several
 
 __all__ = ["Ensemble", "simplex_weights"]
@@ -55,6 +58,8 @@ class Ensemble(Wrapper):
     | estimators   |           | learners, or (name, learner)    | the members; cloned, never changed                 |
     | weights      | "stacked" | "stacked", "equal", numbers >= 0 | fitted on inner folds, alike, or given            |
     | cv           | 5         | number, splitter, pairs         | the inner folds                                    |
+    | tuning       | "folds"   | "folds", "once"                 | a member that tunes itself does so in every inner  |
+    |              |           |                                 | fold, or once, on all rows                         |
     | random_state | 0         | seed                            | for `cv` given as a number                         |
     | n_jobs       | None      | None or non-zero                | workers; no result depends on it                   |
 
@@ -87,12 +92,14 @@ class Ensemble(Wrapper):
         *,
         weights: Any = "stacked",
         cv: Any = 5,
+        tuning: str = "folds",
         random_state: Any = 0,
         n_jobs: int | None = None,
     ) -> None:
         self.estimators = estimators
         self.weights = weights
         self.cv = cv
+        self.tuning = tuning
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -119,12 +126,35 @@ class Ensemble(Wrapper):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit the weights on inner folds, and every member that has one on all rows."""
+        self._fit(self._validated(X, y, sample_weight, groups))
+        return self
+
+    def fit_held_out(self, rows: Rows) -> HeldOut:
+        """Fit to rows of two classes, and give the probabilities that the members' inner fits mix to."""
+        inner = self._fit(rows, held=True)
+        assert inner is not None
+        own = np.split(inner.predicted @ self.weights_, np.cumsum([test.size for test in inner.tests])[:-1])
+        codes = np.searchsorted(self.classes_, rows.y)
+        second = [np.where(codes[test] == 1, p, 1 - p) for test, p in zip(inner.tests, own, strict=True)]
+        return HeldOut(self, inner.tests, second)
+
+    def _fit(self, rows: Rows, held: bool = False) -> _Inner | None:
+        """Weights and members; the inner fits, where the weights or the caller need them."""
         members = self._members()
-        rows = self._validated(X, y, sample_weight, groups)
+        choice(self.tuning, "tuning", TUNING)
         if rows.classes is not None and rows.classes.size < 2:
             raise DataError("y has only one class", remedy="pass rows of at least two classes")
-        members, weights, gap = self._weigh(members, rows)
-        kept = [one for one, weight in zip(members, weights, strict=True) if weight > 0]
+        fixed, gap, inner = self._fixed(len(members)), 0.0, None
+        if fixed is None or held:
+            inner = self._inner_fits(members, rows, complete=fixed is not None)
+            members = inner.members
+        if fixed is not None:
+            weights = fixed
+        else:
+            assert inner is not None
+            weights, gap = inner.stacked(rows)
+        there: Sequence[Any] = [None] * len(members) if inner is None else inner.models
+        kept = [(one, model) for one, model, w in zip(members, there, weights, strict=True) if w > 0]
         fitted = list(run(partial(_refit, rows), kept, label="ensemble", n_jobs=self.n_jobs))
         # The one change of this object, made when nothing can fail any more.
         self.names_, self.weights_, self.gap_ = [name for name, _ in members], weights, gap
@@ -132,23 +162,22 @@ class Ensemble(Wrapper):
         self.__dict__.pop("classes_", None)
         if rows.classes is not None:
             self.classes_ = rows.classes
-        return self
+        return inner
 
-    def _weigh(self, members: list[tuple[str, Any]], rows: Rows) -> tuple[list[tuple[str, Any]], Array, float]:
-        """The members that could be fitted, their weights, and the gap of those."""
-        count = len(members)
+    def _fixed(self, count: int) -> Array | None:
+        """The weights that need no folds; None where they are stacked."""
         if isinstance(self.weights, str) and self.weights not in ("stacked", "equal"):
             what = f"weights = {self.weights!r} is unknown"
             raise ParameterError(what, remedy='use "stacked", "equal", or one number per learner')
-        if isinstance(self.weights, str) and self.weights == "equal":
-            return members, np.full(count, 1 / count), 0.0
-        if not isinstance(self.weights, str):
-            fixed = numbers(self.weights, "weights", count)
-            if (fixed < 0).any() or not fixed.any():
-                raise ParameterError("weights do not fit", remedy=f"pass {count} numbers of zero or more, not all zero")
-            return members, fixed / fixed.sum(), 0.0
-        if count == 1:
-            return members, np.ones(1), 0.0
+        if isinstance(self.weights, str):
+            return np.full(count, 1 / count) if self.weights == "equal" or count == 1 else None
+        fixed = numbers(self.weights, "weights", count)
+        if (fixed < 0).any() or not fixed.any():
+            raise ParameterError("weights do not fit", remedy=f"pass {count} numbers of zero or more, not all zero")
+        return fixed / fixed.sum()
+
+    def _inner_fits(self, members: list[tuple[str, Any]], rows: Rows, complete: bool) -> _Inner:
+        """Predictions of rows left out by every member that can be fitted; with `complete` all must be."""
         splits = splits_of(
             self.cv,
             rows.X,
@@ -157,24 +186,28 @@ class Ensemble(Wrapper):
             classes=rows.classes is not None,
             random_state=self.random_state,
         )
-        tasks = [(name, model, k) for name, model in members for k in range(len(splits))]
+        models: list[Any] = [None] * len(members)
+        if self.tuning == "once":
+            models = list(run(partial(_or_reason, rows), members, label="ensemble", n_jobs=self.n_jobs))
+        inner = [
+            one if made is None else _settled_or_reason(made) for (_, one), made in zip(members, models, strict=True)
+        ]
+        tasks = [(name, one, k) for (name, _), one in zip(members, inner, strict=True) for k in range(len(splits))]
         found: list[Any] = list(run(partial(_out_of_fold, rows, splits), tasks, label="ensemble", n_jobs=self.n_jobs))
         parts = [found[at : at + len(splits)] for at in range(0, len(found), len(splits))]
         failed = [next((one for one in some if isinstance(one, AssayError)), None) for some in parts]
         good = [at for at, why in enumerate(failed) if why is None]
         if not good:
             fit_rows(members[0][1], rows)  # as a rule it refuses all rows as well, in its own words
-            raise next(why for why in failed if why is not None)
-        for why in filter(None, failed):
-            warnings.warn(f"{why.what}; the ensemble goes on without it", AssayWarning, stacklevel=3)
-        tests = np.concatenate([test for _, test in splits])
-        given = None if rows.weights is None else rows.weights[tests]
+        reasons = [why for why in failed if why is not None]
+        if reasons and (complete or not good):
+            raise reasons[0]
+        for why in reasons:
+            warnings.warn(f"{why.what}; the ensemble goes on without it", AssayWarning, stacklevel=4)
         predicted = np.column_stack([np.concatenate(parts[at]) for at in good])
-        if rows.classes is None:
-            weights, gap = _least_squares(rows.y[tests], predicted, given)
-        else:
-            weights, gap = _log_loss(predicted, given)
-        return [members[at] for at in good], _without_negligible(weights), gap
+        return _Inner(
+            [members[at] for at in good], [models[at] for at in good], predicted, [test for _, test in splits]
+        )
 
     def _combined(self, answers: Sequence[Array]) -> Array:
         weights = self.weights_[self.weights_ > 0]
@@ -192,6 +225,14 @@ class Ensemble(Wrapper):
         """The weighted mean of the members' probabilities."""
         check_is_fitted(self)
         return self._combined([_aligned(model, X, self.classes_) for model in self.estimators_])
+
+    def __shapley__(self, task: ShapleyTask) -> ShapleyPart | None:
+        """The weighted sum of the members' Shapley values; None where a member has not seen every class."""
+        known = getattr(self, "classes_", ())
+        if not all(np.array_equal(getattr(model, "classes_", ()), known) for model in self.estimators_):
+            return None
+        parts = [task.member(k).explain(model) for k, model in enumerate(self.estimators_)]
+        return weighted_sum(parts, self.weights_[self.weights_ > 0].tolist())
 
     @property
     def n_features_in_(self) -> int:
@@ -211,8 +252,44 @@ class Ensemble(Wrapper):
         return float(metric(y, self.predict(X), sample_weight=sample_weight))
 
 
-def _refit(rows: Rows, member: tuple[str, Any]) -> Any:
-    return fit_rows(member[1], rows)
+@dataclass(frozen=True, eq=False)
+class _Inner:
+    """The inner fits: members, their models of all rows (None: not fitted yet), predictions of the rows left out."""
+
+    members: list[tuple[str, Any]]
+    models: list[Any]
+    predicted: Array
+    tests: list[Array]
+
+    def stacked(self, rows: Rows) -> tuple[Array, float]:
+        """The weights of least loss, and their gap."""
+        if len(self.members) == 1:
+            return np.ones(1), 0.0
+        tests = np.concatenate(self.tests)
+        given = None if rows.weights is None else rows.weights[tests]
+        if rows.classes is None:
+            weights, gap = _least_squares(rows.y[tests], self.predicted, given)
+        else:
+            weights, gap = _log_loss(self.predicted, given)
+        return _without_negligible(weights), gap
+
+
+def _refit(rows: Rows, member: tuple[tuple[str, Any], Any]) -> Any:
+    (_, estimator), model = member
+    return fit_rows(estimator, rows) if model is None else model
+
+
+def _or_reason(rows: Rows, member: tuple[str, Any]) -> Any:
+    """A member fitted to all rows, or why it cannot be."""
+    name, estimator = member
+    try:
+        return fit_rows(estimator, rows)
+    except Exception as error:
+        return blame(error, name, "the fit to all rows")
+
+
+def _settled_or_reason(made: Any) -> Any:
+    return made if isinstance(made, AssayError) else settled(made)
 
 
 def _aligned(model: Any, X: Any, classes: Array) -> Array:
@@ -229,6 +306,8 @@ def _aligned(model: Any, X: Any, classes: Array) -> Array:
 def _out_of_fold(rows: Rows, splits: Any, task: tuple[str, Any, int]) -> Array | AssayError:
     """A member's predictions of one fold's rows: numbers, or the probability of each row's own class; or why not."""
     name, estimator, k = task
+    if isinstance(estimator, AssayError):
+        return estimator
     train, test = splits[k]
     metric = find("mse" if rows.classes is None else "log_loss")
     try:

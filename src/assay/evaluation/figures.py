@@ -33,7 +33,7 @@ from assay.metrics.limits import average
 from assay.metrics.scorer import class_options
 from assay.resampling import AllButOne, Scheme
 
-__all__ = ["Figure", "OutOfFold", "held_out", "out_of_fold", "undefined_over"]
+__all__ = ["Figure", "OutOfFold", "held_out", "out_of_fold", "rows_that_differ", "undefined_over"]
 
 Array = np.ndarray
 REPEATED = ("k-fold", "repeated k-fold", "5x2", "leave-one-out")
@@ -216,3 +216,20 @@ def undefined_over(metric: Metric, rows: Rows, splits: Any, scheme: Scheme) -> D
     except DataError as error:
         return error
     return None
+
+
+def rows_that_differ(metric: Metric, y: Array, first: Array, second: Array, weights: Array | None = None) -> int:
+    """How many rows two models answer differently; of classes, in the one that has the fewest such rows.
+
+    A difference of figures that is the same on every resample is known no better than by the signs of so many rows.
+
+    >>> from assay.metrics import f1
+    >>> rows_that_differ(f1, np.array([0, 0, 0, 1, 1]), np.array([0, 1, 1, 1, 1]), np.zeros(5))
+    2
+    """
+    differ = np.asarray(first != second).reshape(y.shape[0], -1).any(axis=1)
+    if weights is not None:
+        differ &= weights > 0
+    if metric.needs == "values" or not differ.any():
+        return int(differ.sum())
+    return int(np.unique(y[differ], return_counts=True)[1].min())

@@ -304,6 +304,21 @@ def out_of_bag(model: Any, metric: Metric, classes: Array | None) -> Array:
     return found[:, 1] if classes.size == 2 else found
 
 
+def held_out(model: Any, metric: Metric, classes: Array | None) -> tuple[Array, Array]:
+    """The rows that a learner has held out for itself, and what the metric needs of its predictions for them."""
+    while hasattr(model, "steps"):
+        model = model.steps[-1][1]
+    if not hasattr(model, "held_out_prediction_"):
+        what = f"{type(model).__name__} has no predictions of rows that it held out"
+        raise DataError(what, remedy="switch its early stopping on if it has one, or use folds")
+    rows, found = np.asarray(model.held_out_rows_), np.asarray(model.held_out_prediction_)
+    if classes is None:
+        return rows, found
+    if metric.needs == "labels":
+        return rows, np.asarray(model.classes_)[np.argmax(found, axis=1)]
+    return rows, found[:, 1] if classes.size == 2 else found
+
+
 def _is_probability(found: Array) -> bool:
     return bool((found >= 0).all() and np.allclose(found.sum(axis=1), 1.0))
 

@@ -10,7 +10,8 @@ whole procedure (search, choice, refit) on outer folds that the search never see
 
 Cost: settings x folds fits, and one more; nested, that many times the outer folds. An estimator that offers
 `predict_folds` is asked once per setting instead of fitted once per fold. With `cv="oob"` a bagged ensemble is judged
-by its out-of-bag predictions: one fit per setting, and the chosen one is there already.
+by its out-of-bag predictions, with `cv="own"` a learner that stops early by the rows it held out for that: one fit per
+setting, and the chosen one is there already.
 Stone (1974), JRSS B 36, 111-147; Varma and Simon (2006), BMC Bioinformatics 7:91; Cawley and Talbot (2010), JMLR 11.
 """
 
@@ -31,11 +32,11 @@ from assay.errors import DataError, DataTypeError, ParameterError
 from assay.evaluation import _candidates
 from assay.evaluation._search_result import Search, tabulate
 from assay.evaluation._trials import Trial, Trials, set_in, try_all
-from assay.evaluation._wrapper import Wrapper
 from assay.evaluation.figures import undefined_over
 from assay.evaluation.learner import Rows, choose_metric, fit_rows, label_of
 from assay.evaluation.select import RULES, Selection, choose, panel_of
 from assay.evaluation.validate import cross_validate
+from assay.evaluation.wrapper import Wrapper
 from assay.metrics.definition import Metric
 from assay.resampling import Scheme, scheme_of, splits_of, take
 
@@ -60,7 +61,8 @@ class SearchCV(Wrapper):
     | space        |         | dict or list of dicts      | what to try of each parameter (below)                |
     | method       | "grid"  | "grid", "random"           | every point of the space, or draws from it           |
     | n_candidates | None    | >= 1                       | how many draws; None: 20                             |
-    | cv           | 5       | number, splitter, pairs, "oob" | the folds, the same for all candidates (below)   |
+    | cv           | 5       | number, splitter, pairs,   | the folds, the same for all candidates (below)       |
+    |              |         | "oob", "own"               |                                                      |
     | metric       | None    | name or `Metric`           | None: error rate of classes, mse of numbers          |
     | rule         | "best"  | "best", "one_se", "within" | see `select`                                         |
     | percent      | 2.0     | >= 0                       | with "within": how much worse than the best          |
@@ -78,7 +80,9 @@ class SearchCV(Wrapper):
 
     `cv="oob"`, for forests and bagging (the estimator, or the last step of a pipeline), takes each row's prediction
     from the trees that have not seen it instead of from folds (Breiman 1996). A pipeline's earlier steps have seen
-    all rows, so they should not look at the target; rows that belong together in groups need folds.
+    all rows, so they should not look at the target; rows that belong together in groups need folds. `cv="own"`, for
+    boosting with early stopping, takes the predictions of the rows that it held out to choose its number of trees: the
+    figure is a little rosy, alike for all candidates, and groups are kept together as early stopping keeps them.
 
     Cawley and Talbot (2010), JMLR 11, 2079-2107.
 
@@ -138,9 +142,9 @@ class SearchCV(Wrapper):
         if rows.weights is not None and not metric.weighted:
             raise ParameterError(f"{metric.name} has no weighted form", remedy="leave sample_weight out")
         splits, scheme = self._splits(rows, metric, seed)
-        bagged = scheme.kind == "out-of-bag"
-        trials = try_all(Trials(self.estimator, settings, rows, splits, metric, bagged=bagged), scheme, self.n_jobs)
-        found = self._judge(settings, trials, rows, splits, scheme, metric, order, given)
+        work = Trials(self.estimator, settings, rows, splits, metric, judge=self.cv if isinstance(self.cv, str) else "")
+        trials = try_all(work, scheme, self.n_jobs)
+        found = self._judge(settings, trials, rows, work.splits, scheme, metric, order, given)
         if self.refit:
             there = trials[found.index].model
             model = fit_rows(set_in(self.estimator, found.best), rows) if there is None else there
@@ -153,15 +157,17 @@ class SearchCV(Wrapper):
         return self.estimator
 
     def _splits(self, rows: Rows, metric: Metric, seed: int) -> tuple[Any, Scheme]:
-        """The folds, or all rows on both sides where each has its out-of-bag prediction."""
+        """The folds, or all rows on both sides where the candidates bring predictions of rows they have not seen."""
         if isinstance(self.cv, str):
-            if self.cv != "oob":
-                raise ParameterError(f"unknown cv = {self.cv!r}", remedy='use a number, a splitter, pairs or "oob"')
-            if rows.groups is not None:
+            if self.cv not in ("oob", "own"):
+                remedy = 'use a number, a splitter, pairs, "oob" or "own"'
+                raise ParameterError(f"unknown cv = {self.cv!r}", remedy=remedy)
+            if self.cv == "oob" and rows.groups is not None:
                 what = "out-of-bag predictions do not keep groups together"
                 raise ParameterError(what, remedy="use folds that keep groups together, such as cv=5")
             every = np.arange(rows.n)
-            return [(every, every)], Scheme("out-of-bag", 1, 1, float(rows.n), float(rows.n), rows.n)
+            kind = "out-of-bag" if self.cv == "oob" else "held out by the learner"
+            return [(every, every)], Scheme(kind, 1, 1, float(rows.n), float(rows.n), rows.n)
         splits = splits_of(
             self.cv, rows.X, rows.y, groups=rows.groups, classes=rows.classes is not None, random_state=seed
         )
@@ -326,7 +332,8 @@ def search(
     | space        |         | dict or list of dicts      | what to try of each parameter, as in `SearchCV`      |
     | method       | "grid"  | "grid", "random"           | every point of the space, or draws from it           |
     | n_candidates | None    | >= 1                       | how many draws; None: 20                             |
-    | cv           | 5       | number, splitter, pairs, "oob" | the folds, as in `SearchCV`                      |
+    | cv           | 5       | number, splitter, pairs,   | the folds, as in `SearchCV`                          |
+    |              |         | "oob", "own"               |                                                      |
     | metric       | None    | name or `Metric`           | None: error rate of classes, mse of numbers          |
     | rule         | "best"  | "best", "one_se", "within" | see `select`                                         |
     | percent      | 2.0     | >= 0                       | with "within": how much worse than the best          |

@@ -146,7 +146,8 @@ def panel_of(
     units = np.array([figure.pseudo_values for figure in figures], dtype=float)
     units = values if np.isnan(units).any() else units
     factor = 1.0 / units.shape[1] + scheme.ratio
-    by_rows = scheme.kind in ("holdout", "leave-one-out", "out-of-bag") and all(f.losses is not None for f in figures)
+    single = ("holdout", "leave-one-out", "out-of-bag", "held out by the learner")
+    by_rows = scheme.kind in single and all(f.losses is not None for f in figures)
     w = np.ones(units.shape[1])
     if by_rows:
         units = np.array([np.concatenate(figure.losses) for figure in figures])

@@ -7,7 +7,7 @@
 
 The probabilities that choose t come from inner folds, so they are those of rows their model has not seen, and a model
 whose probabilities are off still gets the threshold that costs least. For honest probabilities and costs it is
-false / (missed + false). Cost: (folds + 1) fits and one sort.
+false / (missed + false). Cost: (folds + 1) fits and one sort; see `held_out` for what a search among them costs.
 
 Elkan (2001), IJCAI, 973-978; Provost & Fawcett (2001), Machine Learning 42, 203-231.
 """
@@ -15,7 +15,6 @@ Elkan (2001), IJCAI, 973-978; Provost & Fawcett (2001), Machine Learning 42, 203
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -24,11 +23,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from assay.checks import choice, fraction, number
 from assay.errors import DataError, DataTypeError, ParameterError
-from assay.evaluation._wrapper import Wrapper, check_inside
-from assay.evaluation.learner import Rows, fit_fold, fit_rows, label_of, run
+from assay.evaluation.held_out import TUNING, held_out_probabilities
+from assay.evaluation.learner import Rows, fit_rows, label_of
+from assay.evaluation.wrapper import Wrapper, check_inside
 from assay.metrics.definition import find
 from assay.metrics.inputs import positive_class
-from assay.resampling import splits_of
+from assay.shapley import ShapleyPart, ShapleyTask
 from assay.state import Specs, anything, classes, floats, need, optional
 
 __all__ = ["ThresholdClassifier", "choose_threshold"]
@@ -53,6 +53,8 @@ class ThresholdClassifier(Wrapper):
     | threshold    | None    | [0, 1]                           | this one                                             |
     | pos_label    | None    | a class                          | the positive one; None: the greater                  |
     | cv           | 5       | number, splitter, pairs          | inner folds that choose the threshold                |
+    | tuning       | "folds" | "folds", "once"                  | a classifier that tunes itself does so in every      |
+    |              |         |                                  | inner fold, or once, on all rows                     |
     | random_state | 0       | seed                             | for `cv` given as a number                           |
     | n_jobs       | None    | None or non-zero                 | workers; no result depends on it                     |
 
@@ -89,6 +91,7 @@ class ThresholdClassifier(Wrapper):
         threshold: float | None = None,
         pos_label: Any = None,
         cv: Any = 5,
+        tuning: str = "folds",
         random_state: Any = 0,
         n_jobs: int | None = None,
     ) -> None:
@@ -98,6 +101,7 @@ class ThresholdClassifier(Wrapper):
         self.threshold = threshold
         self.pos_label = pos_label
         self.cv = cv
+        self.tuning = tuning
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -126,8 +130,14 @@ class ThresholdClassifier(Wrapper):
         table, positive = self._costs(rows.classes), None
         if rows.classes.size == 2:
             positive = self._positive(rows.classes)
-        threshold = None if positive is None else self._threshold(rows, positive, table)
-        fitted = fit_rows(self.estimator, rows)
+        choice(self.tuning, "tuning", TUNING)
+        if positive is None:
+            threshold, fitted = None, fit_rows(self.estimator, rows)
+        elif self.threshold is not None:
+            threshold = fraction(self.threshold, "threshold", closed=True)
+            fitted = fit_rows(self.estimator, rows)
+        else:
+            threshold, fitted = self._threshold(rows, positive, self._rule(positive, table))
         # The one change of this object, made when nothing can fail any more.
         self.classes_, self.estimator_, self.threshold_ = rows.classes, fitted, threshold
         self.positive_ = None if positive is None else rows.classes.tolist()[positive]
@@ -165,35 +175,30 @@ class ThresholdClassifier(Wrapper):
             raise ParameterError(what, remedy="pass a finite number for each pair of classes")
         return table
 
-    def _threshold(self, rows: Rows, positive: int, table: Array | None) -> float:
-        """The threshold of two classes."""
-        if self.threshold is not None:
-            return fraction(self.threshold, "threshold", closed=True)
-        rule: Any = self.rate
-        if table is not None:
-            missed = table[positive, 1 - positive] - table[positive, positive]
-            false = table[1 - positive, positive] - table[1 - positive, 1 - positive]
-            if missed <= 0 or false <= 0:
-                raise ParameterError("an error costs no more than a right answer", remedy="correct cost")
-            rule = {"missed": missed, "false": false}
-        splits = splits_of(self.cv, rows.X, rows.y, groups=rows.groups, classes=True, random_state=self.random_state)
-        parts = list(
-            run(
-                partial(_out_of_fold, self.estimator, rows, splits),
-                range(len(splits)),
-                label="threshold",
-                n_jobs=self.n_jobs,
-            )
+    def _rule(self, positive: int, table: Array | None) -> Any:
+        """What chooses the threshold: the rate, or what the two errors cost more than right answers."""
+        if table is None:
+            return self.rate
+        missed = table[positive, 1 - positive] - table[positive, positive]
+        false = table[1 - positive, positive] - table[1 - positive, 1 - positive]
+        if missed <= 0 or false <= 0:
+            raise ParameterError("an error costs no more than a right answer", remedy="correct cost")
+        return {"missed": missed, "false": false}
+
+    def _threshold(self, rows: Rows, positive: int, rule: Any) -> tuple[float, Any]:
+        """The threshold of two classes, chosen on rows held out, and the classifier fitted to all rows."""
+        held = held_out_probabilities(
+            self.estimator, rows, cv=self.cv, random_state=self.random_state, tuning=self.tuning, n_jobs=self.n_jobs
         )
-        tests = np.concatenate([test for _, test in splits])
-        second = np.concatenate(parts)
+        tests, second = np.concatenate(held.tests), np.concatenate(held.probabilities)
         assert rows.classes is not None
-        return choose_threshold(
+        threshold = choose_threshold(
             rows.y[tests] == rows.classes[positive],
             second if positive == 1 else 1 - second,
             rule,
             None if rows.weights is None else rows.weights[tests],
         )
+        return threshold, held.model
 
     def predict(self, X: Any) -> Array:
         """The class that the threshold, or the least expected cost, decides for."""
@@ -208,6 +213,10 @@ class ThresholdClassifier(Wrapper):
         """The probabilities of the classifier, which the threshold does not change."""
         check_is_fitted(self)
         return np.asarray(self.estimator_.predict_proba(X))
+
+    def __shapley__(self, task: ShapleyTask) -> ShapleyPart:
+        """The Shapley values of the classifier, which the threshold does not change."""
+        return task.explain(self.estimator_)
 
     @property
     def n_features_in_(self) -> int:
@@ -224,13 +233,6 @@ class ThresholdClassifier(Wrapper):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of right answers."""
         return float(find("accuracy")(y, self.predict(X), sample_weight=sample_weight))
-
-
-def _out_of_fold(estimator: Any, rows: Rows, splits: Any, k: int) -> Array:
-    train, test = splits[k]
-    needs = {"probabilities": find("log_loss")}
-    found, _ = fit_fold(estimator, rows, train, test, needs, label=label_of(estimator), where=f"inner fold {k}")
-    return found["probabilities"]
 
 
 def choose_threshold(positive: Array, probability: Array, rule: Any, sample_weight: Array | None = None) -> float:

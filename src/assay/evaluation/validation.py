@@ -164,7 +164,8 @@ class Validation(Result):
             raise DataError(what, remedy="use several folds, or metric.interval on its predictions")
         J = found.pseudo_values.size
         factor = 1 / J + (0.0 if method == "naive" else self.scheme.ratio)
-        return found.value, float(np.std(found.pseudo_values, ddof=1) * np.sqrt(factor)), J - 1.0, self.scheme.n
+        alone = standard_error(found.pseudo_values - found.pseudo_values.mean(), None)  # of independent folds
+        return found.value, alone * float(np.sqrt(J * factor)), J - 1.0, self.scheme.n
 
     def _metric(self, metric: Any) -> Metric:
         return self.metric if metric is None else choose_metric(metric, self._rows())

@@ -4,7 +4,7 @@
 
 g is fitted to out-of-fold probabilities. Whether it helps is decided on the same folds: g fitted to all but one of them
 and judged on that one, against the probabilities as they are. So what is decided is part of the fit, and outer folds
-judge it honestly. Cost: (folds + 1) fits.
+judge it honestly. Cost: (folds + 1) fits, a search among them once (`evaluation.held_out`).
 
 Platt (1999), Advances in Large Margin Classifiers, 61-74.
 """
@@ -18,9 +18,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from assay.calibration import LogisticMap
-from assay.evaluation.learner import fit_fold, fit_rows, label_of, rows_of
-from assay.metrics import get_metric
-from assay.resampling import splits_of
+from assay.evaluation.held_out import HeldOut, held_out_probabilities
+from assay.evaluation.learner import Rows, rows_of
+from assay.evaluation.wrapper import check_inside
+from assay.shapley import LOG_ODDS, ShapleyPart, ShapleyTask
 from assay.state import Specs, Stateful, anything, classes, need
 
 __all__ = ["CalibratedIfBetter"]
@@ -57,25 +58,25 @@ class CalibratedIfBetter(ClassifierMixin, Stateful, BaseEstimator):
         self.random_state = random_state
 
     def _check_state(self) -> None:
-        need(self.classes_.size == 2 and hasattr(self.estimator_, "predict_proba"), "two classes are needed")
+        check_inside(self.estimator_, self.classes_)
+        need(self.classes_.size == 2 == self.estimator_.classes_.size, "two classes are needed")
         need(self.map_ is None or isinstance(self.map_, LogisticMap), "the map is of another kind")
 
     def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Fit the classifier to all rows, and the map to the probabilities of rows left out, if it helps."""
-        rows = rows_of(self.estimator, X, y, None, groups)
-        assert rows.classes is not None
-        splits = splits_of(self.cv, rows.X, rows.y, groups=rows.groups, classes=True, random_state=self.random_state)
-        name, needs = label_of(self.estimator), {"probabilities": get_metric("log_loss")}
-        scores, events = [], []
-        for k, (train, test) in enumerate(splits):
-            found = fit_fold(self.estimator, rows, train, test, needs, label=name, where=f"inner fold {k}")[0]
-            scores.append(_log_odds(found["probabilities"]))
-            events.append((rows.y[test] == rows.classes[1]).astype(float))
-        map_, gain = _if_better(scores, events)
-        fitted = fit_rows(self.estimator, rows)
-        # The one change of this object, made when nothing can fail any more.
-        self.classes_, self.estimator_, self.map_, self.gain_ = rows.classes, fitted, map_, gain
+        self.fit_held_out(rows_of(self.estimator, X, y, None, groups))
         return self
+
+    def fit_held_out(self, rows: Rows) -> HeldOut:
+        """Fit, and give the probabilities of rows left out, each fold's by a map of the others if maps help."""
+        assert rows.classes is not None
+        held = held_out_probabilities(self.estimator, rows, cv=self.cv, random_state=self.random_state, tuning="once")
+        scores = [_log_odds(one) for one in held.probabilities]
+        events = [(rows.y[test] == rows.classes[1]).astype(float) for test in held.tests]
+        map_, gain, mapped = _if_better(scores, events)
+        # The one change of this object, made when nothing can fail any more.
+        self.classes_, self.estimator_, self.map_, self.gain_ = rows.classes, held.model, map_, gain
+        return HeldOut(self, held.tests, held.probabilities if map_ is None else mapped)
 
     def predict_proba(self, X: Any) -> Array:
         """The probabilities, calibrated where that helps."""
@@ -85,6 +86,15 @@ class CalibratedIfBetter(ClassifierMixin, Stateful, BaseEstimator):
             return found
         second = self.map_.predict(_log_odds(found[:, 1]))
         return np.column_stack([1 - second, second])
+
+    def __shapley__(self, task: ShapleyTask) -> ShapleyPart | None:
+        """The Shapley values of the classifier, in calibrated log-odds where its own are log-odds; else None."""
+        if self.map_ is None:
+            return task.explain(self.estimator_)
+        part = None if task.response else task.explain(self.estimator_)
+        if part is None or part.scale != LOG_ODDS:
+            return None
+        return part.affine(float(self.map_.slope_), float(self.map_.intercept_))
 
     def predict(self, X: Any) -> Array:
         """The more probable class."""
@@ -96,18 +106,20 @@ def _log_odds(p: Array) -> Array:
     return np.log(p) - np.log1p(-p)
 
 
-def _if_better(scores: list[Array], events: list[Array]) -> tuple[LogisticMap | None, float]:
-    """The map of all scores and how much it lowers the log loss; None where it does not."""
+def _if_better(scores: list[Array], events: list[Array]) -> tuple[LogisticMap | None, float, list[Array]]:
+    """The map of all scores (None where it does not help), how much it lowers the log loss, and each fold mapped."""
     before = after = 0.0
+    folds: list[Array] = []
     for k, (s, y) in enumerate(zip(scores, events, strict=True)):
         rest_s = np.concatenate([one for at, one in enumerate(scores) if at != k] or [s])
         rest_y = np.concatenate([one for at, one in enumerate(events) if at != k] or [y])
         if np.unique(rest_y).size < 2:
-            return None, 0.0
+            return None, 0.0, []
         before += float(np.logaddexp(0.0, np.where(y == 1, -s, s)).sum())
-        mapped = _log_odds(LogisticMap().fit(rest_s, rest_y).predict(s))
+        folds.append(LogisticMap().fit(rest_s, rest_y).predict(s))
+        mapped = _log_odds(folds[-1])
         after += float(np.logaddexp(0.0, np.where(y == 1, -mapped, mapped)).sum())
     found = LogisticMap().fit(np.concatenate(scores), np.concatenate(events))
     n = sum(one.size for one in scores)
     gain = (before - after) / n
-    return (found, gain) if gain > 0 and found.slope_ > 0 else (None, 0.0)
+    return (found, gain, folds) if gain > 0 and found.slope_ > 0 else (None, 0.0, [])

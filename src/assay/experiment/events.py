@@ -16,7 +16,17 @@ if TYPE_CHECKING:
     from assay.evaluation import Validation
     from assay.experiment.test_set.looks import Look
 
-__all__ = ["Event", "FoldDone", "LearnerBegan", "LearnerFailed", "Listener", "LookRecorded", "StepBegan", "silent"]
+__all__ = [
+    "Event",
+    "FoldDone",
+    "InOuterFold",
+    "LearnerBegan",
+    "LearnerFailed",
+    "Listener",
+    "LookRecorded",
+    "StepBegan",
+    "silent",
+]
 
 
 @dataclass(frozen=True)
@@ -72,6 +82,18 @@ class LearnerFailed(Event):
 
     def __str__(self) -> str:
         return f"{self.learner} failed: {self.reason}"
+
+
+@dataclass(frozen=True)
+class InOuterFold(Event):
+    """An event of the whole procedure, repeated without the rows of an outer fold; None when the fold begins."""
+
+    fold: int
+    total: int
+    event: Event | None = None
+
+    def __str__(self) -> str:
+        return f"outer fold {self.fold} of {self.total}" + ("" if self.event is None else f": {self.event}")
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,7 @@ def limitations(state: StudyState) -> tuple[str, ...]:
         "All results are for rows like these: drawn from the same population and recorded in the same way. For other "
         "places, times or people the scores may be worse, and nothing in this report can say by how much."
     ]
-    if plan.time is not None:
+    if plan.time is not None and made(state.parted).has_test_set:
         words.append(
             "The test rows are later than the training rows; the results hold for about that span of time ahead."
         )
@@ -158,7 +158,9 @@ def limitations(state: StudyState) -> tuple[str, ...]:
         "The leaderboard's intervals are for the average over training sets of this size, not for this one model; the "
         "cross-validated score of the selected learner is slightly optimistic, because it was selected by that score."
     )
-    if opened is None:
+    if not made(state.parted).has_test_set:
+        words += _outer_limits(state)
+    elif opened is None:
         words.append("The test set has not been scored yet, so this report makes no claim about the final model.")
     elif opened.release is not None:
         words.append(
@@ -185,3 +187,16 @@ def limitations(state: StudyState) -> tuple[str, ...]:
     if any(learner.name in results and not learner.own for learner in made(state.training).learners):
         words.append("Results of learners from other packages are as reproducible as those packages.")
     return tuple(words)
+
+
+def _outer_limits(state: StudyState) -> tuple[str, ...]:
+    """What the figures of the outer folds cover, and what they do not."""
+    found = state.outer
+    if found is None or not found.intervals:
+        return ("There is no test set and no figure of outer folds, so this report makes no claim about the model.",)
+    return (
+        f"The interval of {found.primary} is for the procedure trained on a part of the rows: it allows for the random "
+        "choice of rows and for training sets that overlap. The model that is delivered was fitted to all rows, and "
+        "is as good or a little better.",
+        "Without a test set no look is spent, and nothing limits how often the same rows are studied. " + found.studied,
+    )

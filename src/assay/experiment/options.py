@@ -86,13 +86,13 @@ def _option(default: Any, help: str, heading: str, metavar: str | None = None, *
 
 
 def share(text: str) -> float | str:
-    """The share of test rows, or "auto"."""
-    if text == "auto":
+    """The share of test rows, "auto" or "none"."""
+    if text in ("auto", "none"):
         return text
     try:
         return float(text)
     except ValueError:
-        remedy = "pass a fraction such as 0.25, or auto"
+        remedy = "pass a fraction such as 0.25, none, or auto"
         raise ParameterError(f"--test-size {text!r} is not a number", remedy=remedy) from None
 
 
@@ -288,7 +288,12 @@ class Options:
         "max-t", f"Correction for many pairs: {', '.join(CORRECTIONS)}.", JUDGING, "NAME", choices=CORRECTIONS
     )
     test_size: float | str = _option(
-        "auto", "Fraction of rows in the test set, or auto.", TEST, "SHARE", range='"auto", (0, 1)', parse=share
+        "auto",
+        "Fraction of rows in the test set, none (outer folds give the figure instead), or auto.",
+        TEST,
+        "SHARE",
+        range='"auto", "none", (0, 1)',
+        parse=share,
     )
     margin: float | None = _option(
         None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +19,7 @@ from assay.metrics.definition import PERCENT, Metric
 from assay.numbers import figure, fmt, with_limits
 from assay.results import Interval, Result, format_n
 
-__all__ = ["Alternative", "Leaderboard", "Opened"]
+__all__ = ["Alternative", "Leaderboard", "Opened", "Outer"]
 
 Array = np.ndarray
 
@@ -217,3 +218,87 @@ class Opened(Result):
             return ""
         found = self.intervals[name]
         return f", baseline {figure(self.baseline[name], found.lower, found.upper, percent=name in PERCENT)}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Outer(Result):
+    """A study without a test set: the whole procedure, repeated without the rows of each outer fold, on these rows.
+
+    No fold that selected anything is part of these figures. They are of the procedure (panel, tuning, selection,
+    threshold, calibration, refit) trained on the other outer folds, so the model that is fitted to all rows is as good
+    or a little better. The intervals allow for the choice of rows and for training sets that overlap, not for the
+    number of studies that were made of these rows: no look is spent, and `studies` names them instead.
+
+    | field      | meaning                                                                            |
+    |------------|------------------------------------------------------------------------------------|
+    | study      | its name                                                                           |
+    | primary    | the name of the metric that carries the level                                      |
+    | intervals  | metric -> `Interval`; empty where outer folds are missing                           |
+    | baseline   | metric -> the baseline's figure on the same folds                                  |
+    | against_baseline | the procedure tested against it; None with the baseline selected, or untestable |
+    | scheme     | the outer folds                                                                    |
+    | selected   | the learner that each outer fold selected                                          |
+    | studies    | the studies that these rows and this target have had, this one included            |
+    | y, predictions, classes | targets and predictions of the rows of all outer folds                |
+    | notes      | sentences a reader must know                                                       |
+    | unfinished | outer folds that the time budget left                                              |
+    """
+
+    study: str
+    primary: str
+    intervals: Mapping[str, Interval]
+    baseline: Mapping[str, float]
+    against_baseline: BaselineTest | None
+    scheme: str
+    selected: tuple[str, ...]
+    studies: tuple[str, ...]
+    y: Array
+    predictions: Mapping[str, Array]
+    classes: Array | None
+    notes: tuple[str, ...] = ()
+    unfinished: int = 0
+
+    @property
+    def chosen(self) -> str:
+        """The learners that were selected and in how many outer folds.
+
+        >>> one = Outer("s", "rmse", {}, {}, None, "", ("ridge", "tree", "ridge"), (), np.zeros(0), {}, None)
+        >>> one.chosen
+        'ridge in 2, tree in 1'
+        """
+        return ", ".join(f"{name} in {count}" for name, count in Counter(self.selected).most_common())
+
+    @property
+    def studied(self) -> str:
+        """How many studies these rows and this target have had, in a sentence."""
+        count = len(self.studies)
+        if count == 1:
+            return "This is the first study of these rows and this target."
+        return (
+            f"These rows and this target have had {count:,} studies; no look guards their figures, so the best of them "
+            "is too good by what was chosen among them."
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per metric: estimate, lower, upper, level, method, n, role, baseline."""
+        frame = pd.concat([found.to_frame() for found in self.intervals.values()])
+        frame.index = pd.Index(list(self.intervals), name="metric")
+        frame["role"] = ["primary" if name == self.primary else "secondary" for name in self.intervals]
+        frame["baseline"] = [self.baseline.get(name, np.nan) for name in self.intervals]
+        return frame
+
+    def __str__(self) -> str:
+        title = f"Outer folds of study {self.study}, which has no test set: {self.scheme}"
+        lines = []
+        for name, found in self.intervals.items():
+            shown = with_limits(found.estimate, found.lower, found.upper, percent=name in PERCENT)
+            beside = figure(self.baseline.get(name, np.nan), found.lower, found.upper, percent=name in PERCENT)
+            lines.append(
+                f"{name} {shown[0]}, {100 * found.level:g}% interval [{shown[1]}, {shown[2]}] ({found.method}, "
+                f"n = {format_n(found.n)}), baseline {beside}{'' if name == self.primary else '  (secondary)'}"
+            )
+        lines += [] if self.against_baseline is None else [str(self.against_baseline)]
+        lines += [f"selected: {self.chosen}"] if self.selected else []
+        rule = "-" * min(110, max(len(line) for line in [title, *lines]))
+        notes = [note if note.endswith(".") else note + "." for note in self.notes]
+        return "\n".join([title, rule, *lines, rule, *notes, self.studied])

@@ -45,7 +45,8 @@ class Learner:
     |-----------|--------------------------------------------------------------------------------------------------|
     | make      | `make(seed)` gives the unfitted estimator with its defaults                                      |
     | space     | parameters to try, each with a few values; empty for learners that tune themselves or not at all |
-    | judged    | how they are compared: "folds" inside the training rows, or "oob", by out-of-bag predictions     |
+    | judged    | how they are compared: "folds" inside the training rows, "oob", by out-of-bag predictions, or    |
+    |           | "own", by the rows that the learner holds out to stop early                                      |
     | simple    | which parameter values are simpler, for ties: pairs (name, "low" or "high")                      |
     | order     | its place where learners are listed                                                              |
     | panels    | the panels it belongs to                                                                         |
@@ -53,6 +54,7 @@ class Learner:
     | memory    | bytes of one fit beyond the table, by columns and classes, where they grow faster than the table |
     | own       | whether it is ours (figures repeat to the bit) or another package's                              |
     | sized     | settings that follow from the number of rows and their order: "", "group" or "time"              |
+    | ordered   | the space searched, in place of its own leave-one-out, where rows are in groups or in time       |
     | members   | for an ensemble: learner -> whether its space is searched                                        |
     | readable  | whether its model can be written down and followed: a line, a discriminant, one tree             |
     """
@@ -74,6 +76,7 @@ class Learner:
     readable: bool = False
     sized: Callable[[int, str], Mapping[str, Any]] = lambda n, order: {}
     members: Mapping[str, bool] = field(default_factory=dict)
+    ordered: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @property
     def candidates(self) -> int:
@@ -102,9 +105,13 @@ class Learner:
 
     def fits(self, tuned: bool, exchangeable: bool) -> int:
         """Fits that one fold takes: one, or those of its search (each candidate in `INNER` folds, and once for all)."""
+        if self.ordered and not exchangeable:
+            return (INNER + 1) * sum(len(values) for values in self.ordered.values())
         if not tuned or not self.space:
             return 1
-        return (1 if self.judged == "oob" and exchangeable else INNER + 1) * self.candidates
+        if self.judged == "own" or (self.judged == "oob" and exchangeable):
+            return self.candidates
+        return (INNER + 1) * self.candidates
 
 
 def _lazy(module: str, name: str, **fixed: Any) -> Callable[[int], Any]:
@@ -121,17 +128,27 @@ def _seeded(kind: Any, seed: int) -> dict[str, int]:
     return {"random_state": seed} if "random_state" in inspect.signature(kind).parameters else {}
 
 
-FEW_ROWS = 2_000
+FEW_ROWS = 5_000
 """Below it boosting chooses its number of trees by folds, which cost no training row; from it on by rows held out."""
 
 
 def _stopping(n: int, order: str) -> dict[str, Any]:
     """How boosting finds its number of trees inside the rows of its fit; what is held out is later, or whole groups."""
     if order == "time":
-        return {"early_stopping": "cv", "cv": TimeFolds(3), "n_estimators": 200}
+        return {"early_stopping": "cv", "cv": TimeFolds(3)}
     if n >= FEW_ROWS:
-        return {"early_stopping": True, "n_estimators": 1000, "n_iter_no_change": 20}
-    return {"early_stopping": "cv", "cv": 5 if order == "group" else Folds(5), "n_estimators": 200}
+        return {"early_stopping": True}
+    return {"early_stopping": "cv", "cv": 5 if order == "group" else Folds(5)}
+
+
+def _in_order(n: int, order: str) -> dict[str, Any]:
+    """The folds of a learner that tunes itself: later rows in the order of time; groups reach it through `fit`."""
+    return {"cv": TimeFolds(INNER)} if order == "time" else {}
+
+
+def _not_one_by_one(n: int, order: str) -> dict[str, Any]:
+    """Folds for a learner that would leave out one row at a time."""
+    return {"cv": 10} if order == "group" else _in_order(n, order)
 
 
 def _boosting(n: int, p: int) -> float:
@@ -182,6 +199,7 @@ _BOTH = (
         encode="native",
         scale=False,
         readable=True,
+        sized=_in_order,
     ),
     *_both(
         "nearest neighbours",
@@ -192,13 +210,14 @@ _BOTH = (
         50,
         _MORE,
         lambda n, p: 2.0 * n * n * p,
+        ordered={"n_neighbors": [1, 3, 5, 9, 15, 25, 40]},
     ),
     *_both(
         "boosting",
         "gradient boosted trees, as many as lower the loss of rows that are held out inside the fit",
         "assay.trees",
         "GradientBoosting",
-        {"early_stopping": "cv", "n_estimators": 200},
+        {"early_stopping": "cv", "n_estimators": 1000, "n_iter_no_change": 20},
         70,
         _ALL,
         _boosting,
@@ -206,6 +225,7 @@ _BOTH = (
         (("max_leaf_nodes", "low"),),
         "native",
         scale=False,
+        judged="own",
         sized=_stopping,
     ),
     *_both(
@@ -253,6 +273,7 @@ _REGRESSION = (
         _ALL,
         lambda n, p: 6.0 * n * p * p,
         readable=True,
+        sized=_in_order,
     ),
     Learner(
         "ridge",
@@ -263,6 +284,7 @@ _REGRESSION = (
         _ALL,
         lambda n, p: 6.0 * n * p * p,
         readable=True,
+        sized=_not_one_by_one,
     ),
     Learner(
         "elastic net",
@@ -273,6 +295,7 @@ _REGRESSION = (
         _MORE,
         lambda n, p: 20.0 * n * p * p,
         readable=True,
+        sized=_in_order,
     ),
     Learner(
         "random forest",
@@ -356,6 +379,7 @@ _CLASSIFICATION = (
         _MORE,
         lambda n, p: 600.0 * n * p,
         readable=True,
+        sized=_in_order,
     ),
     Learner(
         "quadratic discriminant",
@@ -390,6 +414,7 @@ _CLASSIFICATION = (
         65,
         _MORE,
         lambda n, p: 30 * _machine(n, p),
+        sized=_in_order,
     ),
 )
 
@@ -403,11 +428,15 @@ AFFORDABLE = 5e10
 """Multiply-adds that the inner fits of an ensemble's member, or of a calibration, may cost; else it is left out."""
 
 
+def _inner_fits(member: Learner) -> int:
+    """Fits of an ensemble's member: its search on all rows once, and one in every inner fold."""
+    return member.fits(_MEMBERS[member.task][member.name], False) + INNER
+
+
 def _members(task: str, n: int, p: int) -> list[Learner]:
     """The members that are not too dear for such a table; where hardly one is left, all but the last."""
     found = [_ALONE[task, name] for name in _MEMBERS[task]]
-    fits = {one.name: (INNER + 1) * one.fits(_MEMBERS[task][one.name], False) for one in found}
-    cheap = [one for one in found if fits[one.name] * one.cost(n, p) <= AFFORDABLE]
+    cheap = [one for one in found if _inner_fits(one) * one.cost(n, p) <= AFFORDABLE]
     return cheap if len(cheap) > 1 else found[:3]
 
 
@@ -416,8 +445,7 @@ def _together(task: str) -> Learner:
         return Ensemble([(name, _ALONE[task, name].make(seed)) for name in _MEMBERS[task]], random_state=seed)
 
     def cost(n: int, p: int) -> float:
-        parts = _members(task, n, p)
-        return (INNER + 1) * sum(one.fits(_MEMBERS[task][one.name], False) * one.cost(n, p) for one in parts)
+        return sum(_inner_fits(one) * one.cost(n, p) for one in _members(task, n, p))
 
     about = "weighted mean of " + ", ".join(_MEMBERS[task]) + ", the weights fitted on inner folds"
     return Learner("ensemble", task, about, make, 85, _MORE, cost, members=_MEMBERS[task])
@@ -555,10 +583,12 @@ def assemble(
     """
     if threshold or calibrate:
         made = assemble(learner, kinds, tune=tune, metric=metric, shape=shape, seed=seed, inner=inner, order=order)
-        fits = learner.fits(tune, not order) * (inner + 1)
+        fits = learner.fits(tune, not order) + inner
         if calibrate and learner.name != BASELINE and fits * learner.cost(*shape) <= AFFORDABLE:
             made = CalibratedIfBetter(made, cv=_inner(inner, order), random_state=seed)
-        return ThresholdClassifier(made, cv=_inner(inner, order), random_state=seed, **threshold) if threshold else made
+        if not threshold:
+            return made
+        return ThresholdClassifier(made, cv=_inner(inner, order), tuning="once", random_state=seed, **threshold)
     if learner.members:
         return _ensemble(learner, kinds, metric=metric, shape=shape, seed=seed, inner=inner, order=order)
     native = learner.encode == "native"  # such a learner sends missing values down its own branch
@@ -566,10 +596,14 @@ def assemble(
     model = learner.make(seed)
     sized = learner.sized(shape[0], order)
     pipe = Pipeline([("columns", columns), ("model", model.set_params(**sized) if sized else model)])
+    if order and learner.ordered:
+        most = max(1, shape[0] // 10)  # the first of the folds in the order of time have few training rows
+        grid = {f"model__{name}": [one for one in values if one <= most] for name, values in learner.ordered.items()}
+        return SearchCV(pipe, grid, cv=_inner(inner, order), metric=metric, random_state=seed)
     if not tune or not learner.space:
         return pipe
-    bagged = not order and learner.judged == "oob"
-    allowed = int(max(2.0, BUDGET / ((1 if bagged else inner) * learner.cost(*shape))))
+    alone = learner.judged == "own" or (learner.judged == "oob" and not order)
+    allowed = int(max(2.0, BUDGET / ((1 if alone else inner) * learner.cost(*shape))))
     space = {f"model__{name}": list(values) for name, values in learner.space.items()}
     simple = [(f"model__{name}", way) for name, way in learner.simple]
     few = allowed < learner.candidates
@@ -578,7 +612,7 @@ def assemble(
         space,
         method="random" if few else "grid",
         n_candidates=allowed if few else None,
-        cv="oob" if bagged else _inner(inner, order),
+        cv=learner.judged if alone else _inner(inner, order),
         metric=metric,
         simplicity=simple,
         random_state=seed,
@@ -628,4 +662,4 @@ def _ensemble(
         )
         for one in _members(learner.task, *shape)
     ]
-    return Ensemble(members, cv=_inner(inner, order), random_state=seed)
+    return Ensemble(members, cv=_inner(inner, order), tuning="once", random_state=seed)

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from assay.evaluation.learner import Rows
     from assay.experiment.plan import Plan
 
-__all__ = ["folds_at_least", "number_of_splits", "refuse_protocol", "splits_for"]
+__all__ = ["OUTER", "folds_at_least", "number_of_splits", "outer_splits", "refuse_protocol", "splits_for"]
 
 Array = np.ndarray
+OUTER = (10, 5)
+"""Outer folds where there is no test set, and how many where that many would be dear."""
 VALIDATION = 0.2
 """The share of a holdout's validation part, unless one is given."""
 
@@ -82,6 +84,16 @@ def splits_for(plan: Plan, rows: Rows, n_all: int) -> Sequence[tuple[Array, Arra
         cv = FiveByTwo(stratify=stratify, random_state=plan.seed)
     else:
         cv = Folds(int(plan.cv), repeats=plan.repeats, stratify=stratify, random_state=plan.seed)
+    return splits_of(cv, rows.X, rows.y, groups=rows.groups)
+
+
+def outer_splits(plan: Plan, rows: Rows, n_folds: int) -> Sequence[tuple[Array, Array]]:
+    """The outer folds of a study without a test set; in the order of time, of the later half of the rows."""
+    if plan.time is not None:
+        parts = TimeFolds(n_folds, test_size=max(1, rows.n // (2 * n_folds)))
+        return _later(plan, splits_of(parts, rows.X, rows.y), rows.groups)
+    count = n_folds if rows.groups is None else min(n_folds, np.unique(rows.groups).size)
+    cv = Folds(count, stratify=plan.task == "classification", random_state=plan.seed)
     return splits_of(cv, rows.X, rows.y, groups=rows.groups)
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "final_summary",
     "finding",
     "manifest",
+    "outer_figure",
     "predictions_digest",
     "problems",
     "summary",
@@ -41,7 +42,8 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pandas", "pyarrow")
 def finding(state: StudyState) -> str:
     """What a study has found about the selected learner, as a code; `WORDS` has the sentences.
 
-    After a planned look the one test on the test rows decides, before it (and where the Ladder answers) the folds.
+    After a planned look the one test on the test rows decides, before it (and where the Ladder answers) the folds;
+    without a test set the outer folds do.
 
     | code            | meaning                                                                       |
     |-----------------|-------------------------------------------------------------------------------|
@@ -50,6 +52,8 @@ def finding(state: StudyState) -> str:
     | test-unclear    | ... it holds 0                                                                 |
     | test-baseline   | the baseline was selected, and the test rows were scored                       |
     | test-untested   | the test rows could not be used for the comparison                             |
+    | outer-better, outer-worse, outer-unclear, outer-baseline, outer-untested | the same of the outer folds, on which |
+    |                 | the whole procedure is compared with the baseline                              |
     | folds-better    | in cross-validation the selected learner is shown to beat the baseline         |
     | folds-other     | ... another learner is, but not the selected one                               |
     | folds-none      | ... no learner is                                                              |
@@ -59,6 +63,11 @@ def finding(state: StudyState) -> str:
         if chosen == BASELINE:
             return "test-baseline"
         return "test-untested" if opened.against_baseline is None else f"test-{opened.against_baseline.code}"
+    if state.outer is not None and state.outer.intervals:
+        if chosen == BASELINE:
+            return "outer-baseline"
+        against = state.outer.against_baseline
+        return "outer-untested" if against is None else f"outer-{against.code}"
     if state.beats_baseline(chosen):
         return "folds-better"
     return "folds-other" if any(map(state.beats_baseline, made(state.leaderboard).results)) else "folds-none"
@@ -70,6 +79,11 @@ WORDS = {
     "test-unclear": "{chosen} is not shown to beat the baseline (no features)",
     "test-baseline": "no learner was shown to beat the baseline (no features), which was selected",
     "test-untested": "{chosen} was selected, but could not be compared with the baseline (no features)",
+    "outer-better": "{chosen} was selected, by a procedure that beats the baseline (no features)",
+    "outer-worse": "{chosen} was selected, by a procedure that does worse than the baseline (no features)",
+    "outer-unclear": "{chosen} was selected, by a procedure that is not shown to beat the baseline (no features)",
+    "outer-baseline": "no learner was shown to beat the baseline (no features), which was selected",
+    "outer-untested": "{chosen} was selected, but its procedure could not be compared with the baseline (no features)",
     "folds-better": "{chosen} beats the baseline (no features) in cross-validation",
     "folds-other": "{chosen} was selected, but is not shown to beat the baseline (no features) in cross-validation",
     "folds-none": "no learner is shown to beat the baseline (no features) in cross-validation ({rows:,} training rows)",
@@ -93,6 +107,8 @@ def verdict(state: StudyState) -> str:
 def _evidence(state: StudyState) -> str:
     """The figures behind the finding."""
     opened = state.opened
+    if not made(state.parted).has_test_set:
+        return _outer_evidence(state)
     if opened is None:
         return "; the test set is still sealed."
     if opened.release is not None:
@@ -115,6 +131,26 @@ def _evidence(state: StudyState) -> str:
     return words
 
 
+def _outer_evidence(state: StudyState) -> str:
+    """The figures of the outer folds, where there is no test set."""
+    outer = state.outer
+    if outer is None:
+        return "; there is no test set, and the outer folds are not done yet."
+    if not outer.intervals:
+        return f"; there is no test set, and {outer.notes[0]}."
+    metric, found = outer.primary, outer.intervals[outer.primary]
+    shown = with_limits(found.estimate, found.lower, found.upper, percent=metric in PERCENT)
+    level = f"{100 * found.level:g}% confidence interval"
+    words = f": on {len(outer.selected)} outer folds, each left out of all that was selected for it, the "
+    words += f"{called(metric, short=True)} is {shown[0]} ({level} {shown[1]} to {shown[2]})"
+    if outer.against_baseline is not None:
+        one = outer.against_baseline
+        gap, ends = apart(metric, one.difference, one.lower, one.upper)
+        guess = figure(metric, outer.baseline[metric], found.lower, found.upper)
+        words += f" and that of the baseline {guess}, a difference of {gap} ({ends})"
+    return f"{words}, for rows like these."
+
+
 def _where(columns: tuple[str, ...]) -> str:
     return f" ({', '.join(columns[:5])}{' and others' if len(columns) > 5 else ''})" if columns else ""
 
@@ -132,19 +168,21 @@ def summary(state: StudyState, context: Context) -> dict[str, Any]:
         "target": plan.target,
         "n_train": len(made(state.parted).train),
         "n_test": made(state.parted).n_test,
-        "test_size": made(state.parted).sealed.why,
+        "test_size": made(state.parted).sealed.seal.share if made(state.parted).has_test_set else "none",
+        "test_size_reason": made(state.parted).sealed.why,
         "selected": chosen.name,
         "why": chosen.why,
         "readable": None if fitted.readable is None else _readable(fitted.readable),
         "threshold": getattr(fitted.model, "threshold_", None),
-        "better_than_baseline": finding(state) in ("test-better", "folds-better"),
+        "better_than_baseline": finding(state) in ("test-better", "outer-better", "folds-better"),
         "finding": finding(state),
         "verdict": verdict(state),
         "leaderboard": [_row(row) for row in board.to_dict("records")],
         "warnings": _warnings(state),
         "comparisons": [] if pairs is None else [_row(row) for row in pairs.to_frame().to_dict("records")],
         "test": None if opened is None else _test(opened),
-        "against_baseline": None if opened is None else _against_baseline(opened),
+        "outer": None if state.outer is None else _outer(state.outer),
+        "against_baseline": _against_baseline(opened or state.outer),
         "look": None if opened is None else _look(opened),
         "stopped_by": [check.code for check in state.unanswered(context)],
         "checks": [_row(row) for row in made(state.checks).to_frame().reset_index().to_dict("records")],
@@ -212,8 +250,28 @@ def _test(opened: Any) -> dict[str, Any]:
     return rows
 
 
+def _outer(outer: Any) -> dict[str, Any]:
+    """The figures of the outer folds, what they selected, and the studies of these rows and this target."""
+    frame = outer.to_frame() if outer.intervals else None
+    figures = {
+        name: _row({} if frame is None else frame.loc[name].to_dict()) | {"estimand": one.estimand}
+        for name, one in outer.intervals.items()
+    }
+    told = {"figures": figures, "folds": outer.scheme, "selected": list(outer.selected), "studies": list(outer.studies)}
+    return {**told, "unfinished": outer.unfinished, "notes": list(outer.notes)}
+
+
+def outer_figure(state: StudyState) -> dict[str, Any] | None:
+    """The main figure of the outer folds, for the metadata of a model that no test set judges."""
+    if state.outer is None or not state.outer.intervals:
+        return None
+    one = state.outer.intervals[state.outer.primary]
+    limits = {"estimate": one.estimate, "lower": one.lower, "upper": one.upper, "level": one.level}
+    return _row({"metric": state.outer.primary, **limits, "estimand": one.estimand, "folds": state.outer.scheme})
+
+
 def _against_baseline(opened: Any) -> dict[str, Any] | None:
-    found = opened.against_baseline
+    found = None if opened is None else opened.against_baseline
     return None if found is None else {"metric": found.metric, **_row(found.to_frame().iloc[0].to_dict())}
 
 
@@ -250,6 +308,7 @@ def code(state: StudyState) -> str:
     """A plain script that repeats the study."""
     plan, name = state.plan, made(state.parted).name
     shown = {**plan.state(), "kinds": dict(plan.kinds), "missing": dict(plan.gaps) or None}
+    shown |= {} if made(state.parted).has_test_set else {"test_size": "none"}
     given = [one for one in declared() if shown.get(one) is not None]
     lines = [f"    {one}={shown[one]!r}," for one in given]
     return "\n".join(

@@ -1,6 +1,6 @@
 """The state of a study: what each step has made, and nothing else; and the circumstances in which steps run.
 
-    read -> seal -> check -> evaluate -> compare -> select -> open -> publish
+    read -> seal -> check -> evaluate -> compare -> select -> outer -> open -> publish
 
 A step takes a `StudyState` and returns another with its own part filled in; no step changes one. The part that cannot
 be computed again, the sealed one, lies on disk from the moment it exists (`steps.seal`), finished folds lie in the
@@ -22,7 +22,7 @@ from assay.evaluation import Comparison, Selection
 from assay.evaluation.learner import Rows
 from assay.experiment.checks import Check, Checks
 from assay.experiment.events import Event, Listener, silent
-from assay.experiment.outcome import Alternative, Leaderboard, Opened
+from assay.experiment.outcome import Alternative, Leaderboard, Opened, Outer
 from assay.experiment.panel import BASELINE, Learner
 from assay.experiment.plan import Plan
 from assay.experiment.storage import Ledger, home
@@ -108,6 +108,11 @@ class Parted:
         """Where the study keeps what it needs to go on."""
         return home() / "studies" / self.name
 
+    @property
+    def has_test_set(self) -> bool:
+        """Whether rows were set aside; without a test set outer folds give the figure."""
+        return self.sealed.seal.by != "none"
+
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
@@ -154,6 +159,7 @@ class StudyState:
     | leaderboard | evaluate | every learner on the same folds                                |
     | comparisons | compare  | all pairs; None where only one learner finished                |
     | fitted      | select   | the selected learner                                           |
+    | outer       | outer    | the figures of the outer folds, where there is no test set     |
     | opened      | open     | the figures of the test set; None while it is sealed           |
     | seconds     | open     | how long all of it took                                        |
     | published   | publish  | the files                                                      |
@@ -170,6 +176,7 @@ class StudyState:
     leaderboard: Leaderboard | None = None
     comparisons: Comparison | None = None
     fitted: Fitted | None = None
+    outer: Outer | None = None
     opened: Opened | None = None
     seconds: float = 0.0
     published: Published = field(default_factory=Published)
@@ -187,4 +194,6 @@ class StudyState:
         unknown = next((code for code in context.despite if code not in known), None)
         if unknown is not None:
             raise ParameterError(f"unknown check {unknown!r}", remedy=f"choose among {', '.join(known)}")
+        if not made(self.parted).has_test_set:
+            return ()
         return tuple(check for check in made(self.checks).stops if check.code not in context.despite)

@@ -22,7 +22,7 @@ from assay.experiment.checks import Check, Checks
 from assay.experiment.compiling import Compiling
 from assay.experiment.events import Listener, silent
 from assay.experiment.options import Options, with_options
-from assay.experiment.outcome import Alternative, Leaderboard, Opened
+from assay.experiment.outcome import Alternative, Leaderboard, Opened, Outer
 from assay.experiment.plan import Plan
 from assay.experiment.state import Context, Parted, StudyState, TrainingData, made
 from assay.experiment.steps.finalize import Final, finalize
@@ -53,7 +53,7 @@ class Study:
     >>> rng = np.random.default_rng(0)
     >>> frame = pd.DataFrame(rng.normal(size=(120, 3)), columns=list("abc"))
     >>> frame["y"] = frame["a"] + rng.normal(size=120)
-    >>> study = Study(frame, "y", learners=["least squares"])
+    >>> study = Study(frame, "y", learners=["least squares"], test_size=0.25)
     >>> study.seal().seal.n_test
     30
     >>> study.select().name
@@ -150,6 +150,16 @@ class Study:
         return made(self._reach("select").fitted).selection
 
     @property
+    def has_test_set(self) -> bool:
+        """Whether rows were set aside as a test set; without one the figure is that of outer folds (`outer`)."""
+        return self._parted().has_test_set
+
+    @property
+    def outer(self) -> Outer | None:
+        """The whole procedure repeated on outer folds, where there is no test set; None where there is one."""
+        return self._reach("outer").outer
+
+    @property
     def model(self) -> Any:
         """The selected learner, fitted to all training rows; one that cannot be fitted to them has failed."""
         return made(self._reach("select").fitted).model
@@ -164,6 +174,9 @@ class Study:
         Refused where a check is serious, unless `despite` names its code: what is wrong with the table is found out
         before the look, not after it. The ledger records the code.
         """
+        if not self.has_test_set:
+            what = f"study {self.name} has no test set to open: all its rows are training rows"
+            raise SealError(what, remedy=f"its figure is that of the outer folds: assay show {self.name}")
         answered = tuple(dict.fromkeys([*self._context.despite, *despite]))
         context = replace(self._context, open_test=True, despite=answered, reason=reason or self._context.reason)
         left = self._reach("check").unanswered(context)
@@ -319,11 +332,11 @@ class Study:
 
     def verdict(self) -> str:
         """What was found, in a sentence."""
-        return record.verdict(self._reach("select"))
+        return record.verdict(self._reach("outer"))
 
     def summary(self) -> dict[str, Any]:
         """The study in JSON types."""
-        return record.summary(self._reach("select"), self._context)
+        return record.summary(self._reach("outer"), self._context)
 
     def code(self) -> str:
         """A plain script that repeats the study."""
@@ -331,11 +344,11 @@ class Study:
 
     def report(self, path: Any) -> str:
         """Write the report as one HTML file; its SHA-256."""
-        return str(upcall("report_state")(self._reach("select"), self._context, Path(path)))
+        return str(upcall("report_state")(self._reach("outer"), self._context, Path(path)))
 
     def save(self, path: Any, *, trust: Sequence[str] = ()) -> str:
         """Write the fitted model with what predictions need; the SHA-256 of the file."""
-        return save(self._reach("select"), replace(self._context, trust=tuple(trust)), Path(path))
+        return save(self._reach("outer"), replace(self._context, trust=tuple(trust)), Path(path))
 
     def verify(self) -> list[str]:
         """What does not fit: the ledger's chain, the hashes of the rows, and whether a refit says the same."""
@@ -348,7 +361,8 @@ class Study:
             return f"Study {self.name} of {self.plan.target}, sealed"
         parts = [str(self.leaderboard), str(self.selected)]
         parts += [] if self.readable is None else [f"Readable alternative: {self.readable}"]
-        parts += [] if self.opened is None else [str(self.opened)]
+        found = self.opened or self._state.outer
+        parts += [] if found is None else [str(found)]
         return "\n\n".join([f"Study {self.name}", *parts, self.verdict()])
 
     __repr__ = __str__

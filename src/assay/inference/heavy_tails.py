@@ -34,7 +34,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from assay.checks import fraction, sample
+from assay.checks import fraction, row_weights, sample
 from assay.errors import DataError
 from assay.results import Interval, Result
 
@@ -67,9 +67,9 @@ def loss_interval(x: Any, *, level: float = 0.95) -> Interval:
     >>> print(loss_interval(losses))
     mean 2.25 [1.65, 3.55] (95% tail-corrected t interval, n = 200)
     """
-    losses = _column(x)
-    lower, upper = mean_limits(losses, level=fraction(level, "level"))
-    return Interval(float(losses.mean()), lower, upper, level, TITLE, losses.size, "mean")
+    losses, level = _column(x), fraction(level, "level")
+    lower, upper = mean_limits(losses, level=level)
+    return Interval(_mean(losses), lower, upper, level, TITLE, losses.size, "mean")
 
 
 def _column(x: Any) -> Array:
@@ -82,24 +82,37 @@ def _column(x: Any) -> Array:
     return np.ascontiguousarray(values[:, 0])
 
 
-def mean_limits(values: Array, *, level: float) -> tuple[float, float]:
-    """The limits of the mean; values may be below zero where they stand for rows of a ratio, their mean may not."""
-    n = values.size
+def _mean(values: Array) -> float:
+    """The mean, between the least and the greatest value whatever their size."""
     scale = float(np.abs(values).max(initial=0.0))
-    mean = float((values / scale).mean()) if scale > 0 else 0.0
+    if scale == 0:
+        return 0.0
+    return float(np.clip(float((values / scale).mean()) * scale, values.min(), values.max()))
+
+
+def mean_limits(values: Array, *, level: float) -> tuple[float, float]:
+    """The limits of the mean, which lies between them.
+
+    Values may be below zero where they stand for rows of a ratio, their mean may not. An upper limit beyond the largest
+    float is infinite.
+    """
+    n, mean = values.size, _mean(values)
     if n < 2 or mean <= 0:
-        return mean * scale, mean * scale
-    x = values / (scale * mean)  # of mean one
+        return mean, mean
+    scale = float(np.abs(values).max())
+    x = values / scale
+    x /= x.mean()  # of mean one
     centred = x - 1.0
     spread = float(np.sqrt(np.dot(centred, centred) / (n - 1)))
     if spread <= 1e-14:
-        return mean * scale, mean * scale
+        return mean, mean
     error, t = spread / np.sqrt(n), float(special.stdtrit(n - 1.0, (1 + level) / 2))
     q = _hall(centred, t)
     if n >= LEAST_ROWS:
         q = min(q, _tail_quantile(x, (1 - level) / 2))
+    # At low levels the quantile of a skewed law may lie on the other side of the mean.
     with np.errstate(under="ignore"):
-        return mean * scale * float(np.exp(-t * error)), mean * scale * float(1 - q * error)
+        return mean * float(np.exp(-t * error)), mean * float(1 - min(q, 0.0) * error)
 
 
 def _hall(centred: Array, t: float) -> float:
@@ -141,7 +154,7 @@ def _fit_tail(x: Array) -> _Tail | None:
             return None
     k = excess.size
     points = 30 + int(np.sqrt(k))
-    quartile = excess[int(k / 4 + 0.5) - 1]
+    quartile = max(excess[int(k / 4 + 0.5) - 1], 1e-12 * excess[-1])  # ties but for rounding
     theta = 1 / excess[-1] + (1 - np.sqrt(points / (np.arange(1, points + 1) - 0.5))) / (3 * quartile)
     theta = theta[np.abs(theta) > 1e-12]
     index = np.log1p(-theta[:, None] * excess).mean(axis=1)
@@ -173,7 +186,8 @@ def _tail_quantile(x: Array, tail_mass: float) -> float:
     squares += np.einsum("ij,ij->i", draws, draws)
     mean = total / n
     variance = np.maximum(squares / n - mean**2, 1e-6 * mean**2) / (n - 1)
-    return float(np.quantile((mean - truth) / np.sqrt(variance), tail_mass))
+    told = variance > 0  # a sample of zeros has no t, and is not the sample at hand
+    return float(np.quantile((mean - truth)[told] / np.sqrt(variance[told]), tail_mass))
 
 
 def _body_sums(body: Array, rows: Array, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -251,7 +265,8 @@ def diagnose_tail(losses: Any, weights: Any = None) -> TailDiagnosis:
     | parameter | default | range                      | meaning                                        |
     |-----------|---------|----------------------------|------------------------------------------------|
     | losses    |         | one column, all at least 0 | the loss of each row                           |
-    | weights   | None    | one per row, at least 0    | how much a row counts: l stands for w l / mean(w) |
+    | weights   | None    | one per row, at least 0    | how much a row counts: l stands for w l / mean(w); rows |
+    |           |         |                            | of weight 0 are left out, and one row must be left |
 
     The index is the posterior mean of Zhang and Stephens (2009), Technometrics 51, 316-325, for the largest min(n/5,
     3 sqrt n) losses, shrunk towards 1/2 by the weight of ten rows. How often it speaks, where intervals fall short
@@ -264,14 +279,15 @@ def diagnose_tail(losses: Any, weights: Any = None) -> TailDiagnosis:
     False
     """
     values = _column(losses)
-    if weights is not None:
-        mass = np.asarray(weights, dtype=float)
-        values, mass = values[mass > 0], mass[mass > 0]
+    top = float(values.max())
+    values = values / (top or 1.0)
+    mass = row_weights(weights, values.size, "weights")
+    if mass is not None:
+        values, mass = values[mass > 0], mass[mass > 0] / mass.max()
         values = values * (mass / mass.mean())
-    n, top = values.size, float(values.max(initial=0.0))
-    if n < LEAST_ROWS or top == 0:
+    n = values.size
+    if n < LEAST_ROWS or not values.any():
         return TailDiagnosis(n, n, 1.0, float("nan"), False)
-    values = values / top
     shares = np.cumsum(np.sort(values)[::-1])
     shares /= shares[-1]
     rows = int(np.searchsorted(shares, CARRIED)) + 1

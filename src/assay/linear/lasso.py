@@ -34,7 +34,14 @@ from assay.linear._lasso_cv import CrossValidation, alpha_grid, cross_validate, 
 from assay.linear._lasso_design import Design, Solutions, from_moments, from_rows
 from assay.linear._lasso_model import SHARED, Penalised
 from assay.numerics.moments import Moments
-from assay.resampling import cv_mean_and_error, folds, folds_constraint, one_standard_error
+from assay.resampling import (
+    cv_mean_and_error,
+    folds,
+    folds_constraint,
+    group_codes,
+    one_standard_error,
+    whole_groups,
+)
 from assay.results import Curve, Path
 from assay.state import Specs, facts
 
@@ -260,13 +267,13 @@ class _Chosen(Penalised):
     def _ratios(self) -> list[float]:
         return [1.0]
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, groups: Any = None) -> Self:
         X, y, w, factors = self._table(X, y, sample_weight)
-        how, ratios = self._settings(), self._ratios()
+        how, ratios, together = self._settings(), self._ratios(), group_codes(groups, X.shape[0])
+        splits = folds(whole_groups(5 if self.cv is None else self.cv, together), X, y, together)
         result = cross_validate(
-            X, y, w, factors, folds(5 if self.cv is None else self.cv, X, y), ratios, self.alphas, self.eps, how,
-            self.fit_intercept, self.n_jobs,
-        )  # fmt: skip
+            X, y, w, factors, splits, ratios, self.alphas, self.eps, how, self.fit_intercept, self.n_jobs
+        )
         curves = [_summary(result, errors) for errors in result.errors]
         chosen = int(np.argmin([mean[best] for mean, _, best, _ in curves]))
         mean, error, best, simplest = curves[chosen]
@@ -368,9 +375,9 @@ class LassoCV(_Chosen):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Choose alpha and fit to rows X, targets y and optional weights."""
-        return self._fit(X, y, sample_weight)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Choose alpha and fit to rows X, targets y and optional weights; rows of a group stay in one fold."""
+        return self._fit(X, y, sample_weight, groups)
 
 
 class ElasticNetCV(_Chosen):
@@ -439,9 +446,9 @@ class ElasticNetCV(_Chosen):
     def _ratios(self) -> list[float]:
         return [float(ratio) for ratio in np.atleast_1d(self.l1_ratio)]
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Choose alpha and l1_ratio and fit to rows X, targets y and optional weights."""
-        return self._fit(X, y, sample_weight)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Choose alpha and l1_ratio and fit to rows X, targets y and weights; rows of a group stay in one fold."""
+        return self._fit(X, y, sample_weight, groups)
 
 
 def lasso_path(X: Any, y: Any, **options: Any) -> Path:

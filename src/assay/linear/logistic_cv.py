@@ -33,7 +33,15 @@ from assay.linear._logistic_path import Solutions
 from assay.linear._logistic_path_cv import fold_scores
 from assay.linear._logistic_path_input import PATH_SHARED, PathModel, problem_of
 from assay.numbers import fmt
-from assay.resampling import Folds, cv_mean_and_error, folds, folds_constraint, one_standard_error
+from assay.resampling import (
+    Folds,
+    cv_mean_and_error,
+    folds,
+    folds_constraint,
+    group_codes,
+    one_standard_error,
+    whole_groups,
+)
 from assay.results import Curve, Path
 from assay.state import Specs, facts, part
 
@@ -175,15 +183,19 @@ class LogisticRegressionCV(PathModel):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None) -> Self:
-        """Choose alpha and fit to classes y; a row of weight w counts as w rows, its offset joins its linear part."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, offset: Any = None, groups: Any = None) -> Self:
+        """Choose alpha and fit to classes y; a row of weight w counts as w rows, its offset joins its linear part.
+
+        Rows of a group stay in one fold.
+        """
         table = self._table(X, y, sample_weight, offset)
         if self.metric == "auc" and table.K > 2:
             raise ParameterError("metric = 'auc' is for two classes", remedy="use 'deviance' or 'error' for more")
-        cv = self.cv
+        together = group_codes(groups, table.X.shape[0])
+        cv = whole_groups(self.cv, together, stratify=True, random_state=self.random_state)
         if isinstance(cv, int | np.integer):
             cv = Folds(int(cv), stratify=True, random_state=self.random_state)
-        splits = folds(cv, table.X, table.codes)
+        splits = folds(cv, table.X, table.codes, together)
         problem, ratio = problem_of(table), float(self.l1_ratio)
         grid = self._grid(problem)
         full = problem.solve(grid, ratio, self.tol, self.max_iter, early_stop=self._automatic())

@@ -48,7 +48,15 @@ from assay.linear._ridge_rows import RidgeRows, factor_of_rows, moments_of, mome
 from assay.linear._ridge_spectrum import Spectrum, leave_one_out, spectrum_from_gram, spectrum_of
 from assay.numerics.moments import Moments
 from assay.numerics.threads import parallel
-from assay.resampling import cv_mean_and_error, folds, folds_constraint, is_partition, one_standard_error
+from assay.resampling import (
+    cv_mean_and_error,
+    folds,
+    folds_constraint,
+    group_codes,
+    is_partition,
+    one_standard_error,
+    whole_groups,
+)
 from assay.results import Curve, Path
 from assay.state import Specs, facts
 
@@ -306,9 +314,12 @@ class RidgeCV(RidgeModel):
         self.max_iter = max_iter
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Choose alpha along the grid, then fit all rows with it."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Choose alpha along the grid, then fit all rows with it; rows of a group stay in one fold."""
         rows, factors, X, y, w = self._rows(X, y, sample_weight, min_samples=2)
+        together = group_codes(groups, X.shape[0])
+        if together is not None and self.cv is None:
+            raise ParameterError("RidgeCV: leaving out one row at a time parts groups", remedy="set cv, say cv=5")
         if rows.n < 2:
             raise DataError("only 1 sample has a positive weight", remedy="cross-validation needs two rows or more")
         how = route(rows, factors, self.positive)
@@ -320,7 +331,8 @@ class RidgeCV(RidgeModel):
         if self.cv is None:
             moments, spectrum, rows = self._by_leave_one_out(rows, how, factors, kept)
         else:
-            moments, rows = self._by_folds(rows, how, factors, splits_of(folds(self.cv, X, y), kept))
+            pairs = folds(whole_groups(self.cv, together), X, y, together)
+            moments, rows = self._by_folds(rows, how, factors, splits_of(pairs, kept))
         self.alpha_min_, self.alpha_1se_ = (float(self.cv_curve_.marks[name]) for name in ("min", "1se"))
         alpha = np.full(rows.Y.shape[1], self.alpha_min_ if self.rule == "min" else self.alpha_1se_)
         if self.positive or how == "iterative":

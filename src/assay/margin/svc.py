@@ -37,7 +37,7 @@ from assay.margin.kernels import Linear as LinearKernel
 from assay.margin.scalings import c_for_budget
 from assay.numerics.separation import Overlap, Separation, separate
 from assay.numerics.threads import parallel, workers
-from assay.resampling import splits_of, take
+from assay.resampling import group_codes, splits_of, take, whole_groups
 from assay.state import Specs, anything, classes, floats, ints, left_out, need, optional, part, several
 
 __all__ = ["SVC", "class_scores", "has_probabilities"]
@@ -177,8 +177,11 @@ class SVC(ClassifierMixin, KernelMachine):
         self.slack_budget = slack_budget
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Solve one dual for each pair of classes; rows of weight 0 are as if they were not there."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Solve one dual for each pair of classes; rows of weight 0 are as if they were not there.
+
+        Rows of a group stay in one fold where probabilities are calibrated.
+        """
         rows = self._read(X)
         n = rows.shape[0]
         w = self._weights(sample_weight, n)
@@ -189,7 +192,7 @@ class SVC(ClassifierMixin, KernelMachine):
         self._report(machines)
         self._keep(rows, codes, machines, members)
         if self.probability:
-            self._calibrate(rows, codes, w, price)
+            self._calibrate(rows, codes, w, price, group_codes(groups, n))
         return self
 
     # Fitting.
@@ -292,7 +295,7 @@ class SVC(ClassifierMixin, KernelMachine):
 
     # Probabilities.
 
-    def _calibrate(self, X: Any, codes: Array, w: Array | None, price: Array) -> None:
+    def _calibrate(self, X: Any, codes: Array, w: Array | None, price: Array, groups: Array | None) -> None:
         """Maps from scores to probabilities, fitted to the scores of rows that were left out."""
         if self._pairwise():
             what = "probability = True needs to leave rows out, which a precomputed Gram matrix does not allow here"
@@ -300,7 +303,8 @@ class SVC(ClassifierMixin, KernelMachine):
         if w is not None and not w.all():
             kept = np.flatnonzero(w)
             X, codes, w, price = take(X, kept), codes[kept], w[kept], price[kept]
-        splits = splits_of(CROSS_FIT, X, codes, classes=True)
+            groups = None if groups is None else groups[kept]
+        splits = splits_of(whole_groups(CROSS_FIT, groups, stratify=True), X, codes, groups=groups, classes=True)
         base = clone(self).set_params(probability=False, decision_function_shape="ovr", class_weight=None)
 
         def held_out(task: int) -> Array:

@@ -18,9 +18,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from assay.base import Constraint, Estimator, array_like, boolean, instance_of, integer, jobs, none, one_of, real, seed
 from assay.errors import ConvergenceWarning, DataError, ParameterError
@@ -32,7 +33,15 @@ from assay.margin.kernels import named
 from assay.margin.svc import SVC, class_scores, has_probabilities
 from assay.numbers import fmt
 from assay.numerics.threads import parallel
-from assay.resampling import Holdout, cv_mean_and_error, folds_constraint, one_standard_error, splits_of
+from assay.resampling import (
+    Holdout,
+    cv_mean_and_error,
+    folds_constraint,
+    group_codes,
+    one_standard_error,
+    splits_of,
+    whole_groups,
+)
 from assay.results import Result
 from assay.state import Specs, anything, classes, part, values
 
@@ -204,8 +213,8 @@ class SVCCV(ClassifierMixin, Estimator):
         tags.input_tags.sparse = True
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit every cell of the grid in every fold, choose, and fit all rows once more."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Fit every cell of the grid in every fold, choose, and fit all rows; rows of a group stay in one fold."""
         rows = self._validate(X, sparse="csr", order="C")
         n = rows.shape[0]
         w = self._weights(sample_weight, n)
@@ -217,11 +226,12 @@ class SVCCV(ClassifierMixin, Estimator):
         Cs, gammas = self._grid(rows, w)
         weight = np.ones(n) if w is None else w
         price = class_factors(self.class_weight, self.classes_, codes, w)[codes] * weight
+        together = group_codes(groups, n)
         drawn = self._drawn(codes)
         chosen = slice(None) if drawn is None else drawn
         part_w = None if w is None else w[chosen]
         table, labels = (rows, codes) if drawn is None else (rows[drawn], codes[drawn])
-        splits = self._splits(table, labels, part_w)
+        splits = self._splits(table, labels, part_w, together if together is None else together[chosen])
         errors, weights = self._errors(table, labels, price[chosen], weight[chosen], splits, Cs, gammas)
         self.cv_map_ = self._choose(errors, weights, Cs, gammas)
         g, c = self.cv_map_.chosen
@@ -234,11 +244,24 @@ class SVCCV(ClassifierMixin, Estimator):
         )  # fmt: skip
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*varies more than.*")  # said above
-            self.machine_.fit(rows, codes if w is None else np.where(w > 0, codes, codes[np.argmax(w)]), w)
+            self.machine_.fit(rows, codes if w is None else np.where(w > 0, codes, codes[np.argmax(w)]), w, together)
         self.machine_.classes_ = self.classes_
         self.machine_.n_jobs = None  # how it was fitted is no part of the model
         self.n_iter_ = int(self.machine_.n_iter_.max())
         return self
+
+    def settled(self) -> SVCCV | SVC:
+        """An unfitted machine with the chosen C and gamma; of extreme units, this grid with C alone chosen."""
+        check_is_fitted(self)
+        power = {"linear": 0, "laplacian": 1}.get(self.kernel, 2)
+        gamma = self.gamma_ * self._unit**power  # of the table as it is given
+        if not 1e-300 < gamma < 1e300:
+            return clone(self).set_params(Cs=[self.C_])
+        return SVC(
+            C=self.C_, gamma=gamma, kernel=self.kernel, degree=self.degree, coef0=self.coef0, tol=self.tol,
+            class_weight=self.class_weight, cache_size=self.cache_size, max_iter=self.max_iter, n_jobs=self.n_jobs,
+            probability=self.probability,
+        )  # fmt: skip
 
     def _grid(self, X: Any, w: Array | None) -> tuple[Array, Array]:
         Cs = _values(CS if self.Cs is None else self.Cs, "Cs")
@@ -260,12 +283,15 @@ class SVCCV(ClassifierMixin, Estimator):
         splitter = Holdout(LARGEST / codes.size, stratify=True, random_state=self.random_state)
         return np.sort(next(iter(splitter.split(codes[:, None], codes)))[1])
 
-    def _splits(self, X: Any, codes: Array, w: Array | None) -> Any:
+    def _splits(self, X: Any, codes: Array, w: Array | None, groups: Array | None) -> Any:
         """The folds; a number of them splits the rows that have weight."""
         if w is None or w.all() or not isinstance(self.cv, int | np.integer):
-            return splits_of(self.cv, X, codes, classes=True, random_state=self.random_state)
+            cv = whole_groups(self.cv, groups, stratify=True, random_state=self.random_state)
+            return splits_of(cv, X, codes, groups=groups, classes=True, random_state=self.random_state)
         kept = np.flatnonzero(w)
-        inside = splits_of(self.cv, X[kept], codes[kept], classes=True, random_state=self.random_state)
+        part = None if groups is None else groups[kept]
+        cv = whole_groups(self.cv, part, stratify=True, random_state=self.random_state)
+        inside = splits_of(cv, X[kept], codes[kept], groups=part, classes=True, random_state=self.random_state)
         return [(kept[train], kept[test]) for train, test in inside]
 
     def _errors(

@@ -101,6 +101,15 @@ class Metric:
         return _finite(self.losses(y_true, y_pred, **{**self.options, **options}), self.name)
 
     @property
+    def right_or_wrong(self) -> bool:
+        """Whether every row counts as right or wrong, 0 or 1; with costs it does not, whatever errors were drawn.
+
+        >>> find("error").right_or_wrong, find("risk").right_or_wrong, find("brier").right_or_wrong
+        (True, False, False)
+        """
+        return self.losses is not None and self.range == (0.0, 1.0) and self.needs in ("labels", "scores")
+
+    @property
     def percent(self) -> bool:
         """Whether people read its figures as percentages."""
         return self.name in PERCENT

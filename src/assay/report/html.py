@@ -44,6 +44,7 @@ from assay.report._error_sections import error_parts, subgroup_parts
 from assay.report._first_page import Answer, how_far_off, what_drives_it, what_to_do, where_it_fails
 from assay.report._held_out import HeldOut
 from assay.report._model_section import Learned, learned
+from assay.report._outer_section import outer_part
 from assay.report._result_sections import board_part, comparisons_part, selection_part, test_parts
 from assay.report.draw_experiment import Target, plain
 
@@ -95,7 +96,7 @@ def render(study: Study) -> str:
     sections = [
         ("leaderboard", "Leaderboard", _leaderboard(study, board)),
         ("comparisons", "Comparisons", attempt("Comparisons", lambda: comparisons_part(study))),
-        ("test", "Test set", test_parts(study)),
+        _judged(study),
         ("errors", "Errors of held-out rows", error_parts(held)),
         ("subgroups", "Subgroups and slices", subgroup_parts(held)),
         ("model", "What the model learned", model.parts),
@@ -125,6 +126,13 @@ def render(study: Study) -> str:
             script_hash="sha256-" + b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode(),
         )
     )
+
+
+def _judged(study: Study) -> tuple[str, str, Any]:
+    """What the figure of the study comes from: its test set, or outer folds where it has none."""
+    if study.has_test_set:
+        return "test", "Test set", test_parts(study)
+    return "outer", "Outer folds", attempt("Outer folds", lambda: outer_part(study))
 
 
 @cache
@@ -199,8 +207,8 @@ def _columns(study: Study) -> Part:
         for name in shown
     ]
     words = [
-        f"{plan.source}: {len(rows):,} training rows with {len(plan.kinds):,} columns; the {study.n_test:,} test rows "
-        "are not described here."
+        f"{plan.source}: {len(rows):,} training rows with {len(plan.kinds):,} columns"
+        + (f"; the {study.n_test:,} test rows are not described here." if study.has_test_set else ".")
     ]
     words += [sentence(note) for note in study.notes]
     if len(shown) < len(plan.kinds):
@@ -294,6 +302,7 @@ def _protocol(study: Study, told: dict[str, Any]) -> Part:
         "group": f"a keyed hash of {plan.group!r}, so that groups are not split",
         "time": f"the order of {plan.time!r}: the latest rows are the test rows",
         "file": "a separate test file",
+        "none": "",
     }
     scheme = study.leaderboard.results[study.leaderboard.order[0]].scheme
     looks = (
@@ -307,7 +316,11 @@ def _protocol(study: Study, told: dict[str, Any]) -> Part:
     rows = [
         ("Task", f"{plan.task} of {plan.target}"),
         ("Estimand", f"{called(plan.metric)} on {plan.population}"),
-        ("Test rows", f"{study.n_test:,} of {len(study.rows) + study.n_test:,}, chosen by {ways[seal.by]}"),
+        *(
+            [("Test rows", f"{study.n_test:,} of {len(study.rows) + study.n_test:,}, chosen by {ways[seal.by]}")]
+            if study.has_test_set
+            else [("Test rows", "none; outer folds repeat the whole procedure")]
+        ),
         *([("Why so many", sentence(study.sealed.why))] if study.sealed.why else []),
         ("Sealed", f"{study.sealed.entry.created[:19]}, seal {seal.id}" + (", shared" if study.sealed.shared else "")),
         ("Folds", f"{scheme}; preprocessing and tuning are fitted inside each fold"),
@@ -315,7 +328,7 @@ def _protocol(study: Study, told: dict[str, Any]) -> Part:
         ("Main metric", f"{called(plan.metric)}; also reported: {', '.join(map(called, plan.also)) or 'none'}"),
         ("Confidence", f"{100 * plan.level:g}%, corrected for the number of pairs by {plan.correction}"),
         ("Selection", rules[plan.select]),
-        ("Looks at the test set", f"{looks} planned"),
+        *([("Looks at the test set", f"{looks} planned")] if study.has_test_set else []),
         *((f"Hash of {name}", str(value)) for name, value in told["manifest"]["hashes"].items()),
     ]
     return Part(view=table_of("The plan", ("", ""), rows), folded=True, for_record=True)

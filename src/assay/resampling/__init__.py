@@ -15,7 +15,16 @@ from assay.resampling.folds import (
     take,
 )
 from assay.resampling.partitions import Partition, Splits, partitions_of, row_numbers
-from assay.resampling.scheme import AllButOne, Scheme, corrected_variance_factor, nested, scheme_of, splits_of
+from assay.resampling.scheme import (
+    AllButOne,
+    Scheme,
+    corrected_variance_factor,
+    group_codes,
+    nested,
+    scheme_of,
+    splits_of,
+    whole_groups,
+)
 from assay.resampling.splitters import Bootstrap, FiveByTwo, Folds, Holdout, LeaveOneOut, Splitter, TimeFolds
 
 __all__ = [
@@ -34,6 +43,7 @@ __all__ = [
     "cv_mean_and_error",
     "folds",
     "folds_constraint",
+    "group_codes",
     "is_partition",
     "nested",
     "one_standard_error",
@@ -42,4 +52,5 @@ __all__ = [
     "scheme_of",
     "splits_of",
     "take",
+    "whole_groups",
 ]

@@ -20,7 +20,16 @@ from assay.errors import DataError
 from assay.resampling.folds import folds, is_partition
 from assay.resampling.splitters import Folds, LeaveOneOut, rows_in
 
-__all__ = ["AllButOne", "Scheme", "corrected_variance_factor", "nested", "scheme_of", "splits_of"]
+__all__ = [
+    "AllButOne",
+    "Scheme",
+    "corrected_variance_factor",
+    "group_codes",
+    "nested",
+    "scheme_of",
+    "splits_of",
+    "whole_groups",
+]
 
 Array = np.ndarray
 Pair = tuple[Array, Array]
@@ -86,6 +95,7 @@ class Scheme:
             "time-ordered": f"{self.n_splits} time-ordered splits of {self.n:,} rows",
             "repeated holdout": f"{self.n_splits} random holdouts of {self.n:,} rows",
             "out-of-bag": f"out-of-bag predictions of {self.n:,} rows",
+            "held out by the learner": f"rows held out by the learner itself, of {self.n:,}",
         }
         return words.get(self.kind, f"{self.n_splits} splits of {self.n:,} rows")
 
@@ -125,6 +135,37 @@ def splits_of(
             what = f"fold {k} has row {row} in both its training and its test rows"
             raise DataError(what, remedy="remove the test rows from the training rows")
     return found
+
+
+def group_codes(groups: Any, n: int) -> Array | None:
+    """The group of each of n rows as whole numbers; None without groups."""
+    if groups is None:
+        return None
+    values = np.asarray(groups)
+    if values.shape != (n,):
+        raise DataError(f"groups has shape {values.shape} for {n} rows", remedy="pass one group per row")
+    return np.unique(values, return_inverse=True)[1]
+
+
+def whole_groups(cv: Any, groups: Array | None, *, stratify: bool = False, random_state: Any = 0) -> Any:
+    """The `cv` of an estimator that takes groups: a number deals groups, into fewer folds where they are not so many.
+
+    | parameter    | default | range                                     | meaning                           |
+    |--------------|---------|-------------------------------------------|-----------------------------------|
+    | cv           |         | a number, a splitter, (train, test) pairs | how to split; only a number changes |
+    | groups       |         | one label per row, None                   | rows that must stay together      |
+    | stratify     | False   | True, False                               | whether the target holds classes  |
+    | random_state | 0       | seed                                      | of the folds                      |
+
+    >>> whole_groups(10, np.array([0, 0, 1, 2])).n_splits, whole_groups(10, None)
+    (3, 10)
+    """
+    if groups is None or not isinstance(cv, int | np.integer):
+        return cv
+    count = np.unique(groups).size
+    if count < 2:
+        raise DataError("all rows belong to one group, which no fold can leave out", remedy="pass several groups")
+    return Folds(min(int(cv), count), stratify=stratify, random_state=random_state)
 
 
 def scheme_of(splits: Sequence[Pair], n: int) -> Scheme:

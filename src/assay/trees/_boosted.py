@@ -5,23 +5,35 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 
 from assay.base import Constraint, boolean, integer, jobs, none, one_of, real, seed
 from assay.errors import ConvergenceWarning, DataError, DivergenceError, ParameterError
 from assay.numerics.seeds import seed_sequence
-from assay.resampling import Folds, Holdout, cv_mean_and_error, folds, folds_constraint, one_standard_error
+from assay.resampling import (
+    Holdout,
+    cv_mean_and_error,
+    folds,
+    folds_constraint,
+    group_codes,
+    one_standard_error,
+    whole_groups,
+)
 from assay.results import Curve
-from assay.state import Specs, facts, need, part, values
+from assay.shapley import LOG_ODDS, LOG_PREDICTION, PREDICTION, SCORE, ShapleyPart, ShapleyTask
+from assay.state import Specs, facts, left_out, need, part, values
 from assay.trees._boost import BoostLimits
 from assay.trees._limits import MANY
 from assay.trees._losses import NOTHING, Loss
 from assay.trees._predict import leaf_indices, sum_values
-from assay.trees._stages import BoostingPlan, BoostingRows, Held, Stages, boost, cross_validate, share_of, start_loss
+from assay.trees._shapley import shapley_part
+from assay.trees._stages import BoostingPlan, BoostingRows, Stages, boost, share_of, start_loss
+from assay.trees._stopping import Held, cross_validate, scores_after
 from assay.trees._table import TableEstimator, categories, monotone
 from assay.trees.influence import RelativeInfluence, gains, influence_of
 from assay.trees.nodes import Nodes, concatenate
@@ -33,6 +45,9 @@ HOLD_OUT = 3
 """The stream of random numbers that draws the rows held out for early stopping."""
 MOST_ROWS, BORDER = 4.0, 1e-9
 """So many rows a row of mean weight may count as; so near to a limit is on it."""
+
+SCALES = {"identity": PREDICTION, "log": LOG_PREDICTION, "logit": LOG_ODDS}
+"""What the scores of a link are; others are scores."""
 
 SHARED: dict[str, Constraint] = {
     "n_estimators": integer(1, 10**9),
@@ -51,7 +66,7 @@ SHARED: dict[str, Constraint] = {
     "monotonic_cst": monotone,
     "early_stopping": boolean | one_of("cv"),
     "validation_fraction": real(0, 1, open_low=True, open_high=True),
-    "n_iter_no_change": integer(1),
+    "n_iter_no_change": none | integer(1),
     "tol": real(0),
     "cv": folds_constraint,
     "rule": one_of("min", "1se"),
@@ -72,6 +87,7 @@ class Boosted(TableEstimator):
         "train_score_": values(None),
         "validation_score_": values(None) | none,
         **facts("cv_curve_", "_entropy"),
+        "_held_out": left_out(),
     }
 
     def _check_state(self) -> None:
@@ -93,7 +109,7 @@ class Boosted(TableEstimator):
     monotonic_cst: Any
     early_stopping: Any
     validation_fraction: float
-    n_iter_no_change: int
+    n_iter_no_change: int | None
     tol: float
     cv: Any
     rule: str
@@ -109,6 +125,7 @@ class Boosted(TableEstimator):
     n_estimators_: int
     link_: str
     _entropy: Any
+    _held_out: tuple[Array, Array] | None
 
     # Fitting.
 
@@ -125,7 +142,7 @@ class Boosted(TableEstimator):
 
     def _boost(self, X: Array, y: Array, w: Array | None, loss: Loss, labels: Array | None, groups: Any = None) -> None:
         """Fit to a validated table, targets the loss understands, and weights; `labels` are classes or None."""
-        groups = None if groups is None else group_codes(groups, X.shape[0])
+        groups = group_codes(groups, X.shape[0])
         n = X.shape[0]
         kept = np.arange(n) if w is None else np.flatnonzero(w)
         used = BoostingRows(X, y, NOTHING if w is None else w)
@@ -136,17 +153,23 @@ class Boosted(TableEstimator):
         if before is None:
             self._entropy = seed_sequence(self.random_state).entropy
         plan = _counted(used, loss, self._plan(X.shape[1], used.weight / used.y.size))
-        self.cv_curve_ = self.validation_score_ = None
+        self.cv_curve_ = self.validation_score_ = self._held_out = None
         if self.early_stopping == "cv":
-            held = cross_validate(used, loss, plan, self._splits(X, y, kept, labels, groups))
+            splits = self._splits(X, y, kept, labels, groups)
+            held = cross_validate(used, loss, plan, splits, self.n_iter_no_change, float(self.tol))
             self._refuse_divergence(held.losses)
             self.cv_curve_, rounds = self._choose(held, loss)
             plan = replace(plan, rounds=rounds)
+            self._held_out = _left_out(used.X, kept, splits, held, rounds)
         if self.early_stopping is True:
-            chosen = self._held_out(kept, labels, groups)
-            plan = replace(plan, patience=int(self.n_iter_no_change), tol=float(self.tol))
-            stages = boost(used.part(~chosen), loss, plan, watch=used.part(chosen), stages=before)
+            chosen = self._rows_to_hold_out(kept, labels, groups)
+            # Without a limit to its patience the fit goes on to the last round, and keeps the best.
+            patience = plan.rounds if self.n_iter_no_change is None else int(self.n_iter_no_change)
+            plan = replace(plan, patience=patience, tol=float(self.tol))
+            watch = used.part(chosen)
+            stages = boost(used.part(~chosen), loss, plan, watch=watch, stages=before)
             self.validation_score_ = np.array(stages.watched)
+            self._held_out = kept[chosen], scores_after(stages, stages.rounds, watch.X)
         else:
             stages = boost(used, loss, plan, stages=before)
         self._refuse_divergence(stages.train)
@@ -234,12 +257,9 @@ class Boosted(TableEstimator):
 
         A number of folds with groups deals the groups, into fewer folds where there are not so many.
         """
-        cv = self.cv
-        if isinstance(cv, int | np.integer):
-            if groups is not None:
-                cv = Folds(max(2, min(int(cv), np.unique(groups).size)), stratify=labels is not None)
-            elif labels is not None:
-                cv = StratifiedKFold(int(cv))
+        cv = whole_groups(self.cv, groups, stratify=labels is not None)
+        if isinstance(cv, int | np.integer) and labels is not None:
+            cv = StratifiedKFold(int(cv))
         pairs = folds(cv, X, y if labels is None else labels, groups)
         places = np.full(X.shape[0], -1)
         places[kept] = np.arange(kept.size)
@@ -256,7 +276,7 @@ class Boosted(TableEstimator):
             found.append((sides[0], sides[1]))
         return found
 
-    def _held_out(self, kept: Array, labels: Array | None, groups: Array | None) -> Array:
+    def _rows_to_hold_out(self, kept: Array, labels: Array | None, groups: Array | None) -> Array:
         """Which of the rows in use are held out for early stopping; groups stay whole."""
         n, share = kept.size, float(self.validation_fraction)
         source = np.random.default_rng(np.random.SeedSequence(self._entropy, spawn_key=(HOLD_OUT,)))
@@ -293,12 +313,38 @@ class Boosted(TableEstimator):
 
     # Answers.
 
+    def settled(self) -> Self:
+        """An unfitted clone with the number of trees that early stopping has chosen."""
+        check_is_fitted(self)
+        made = clone(self)
+        return made.set_params(early_stopping=False, n_estimators=self.n_estimators_) if self.early_stopping else made
+
+    @property
+    def held_out_rows_(self) -> Array:
+        """The rows that early stopping held out, each once for every fold that did; after `fit` only."""
+        return self._left_out()[0]
+
+    def _left_out(self) -> tuple[Array, Array]:
+        found = getattr(self, "_held_out", None)
+        if found is None:
+            raise AttributeError("no row was held out: early_stopping is False, or the model was loaded from a file")
+        return found
+
     def _raw(self, X: Any) -> Array:
         """Scores, one column per output."""
         table = self._table(X, reset=False)
         out = np.empty((table.shape[0], self.initial_.size))
         out[:] = self.initial_
         return sum_values(self.nodes_, table, out, groups=self.initial_.size, n_jobs=self.n_jobs)
+
+    def __shapley__(self, task: ShapleyTask) -> ShapleyPart | None:
+        """Exact Shapley values of the scores; on the scale of predictions only where those are the scores."""
+        scale = SCALES.get(self.link_, SCORE)
+        if task.response and scale != PREDICTION:
+            return None
+        tables = self._table(task.X, reset=False), self._table(task.background, reset=False)
+        K = self.initial_.size
+        return shapley_part(self.nodes_, task, tables, scale, initial=self.initial_, groups=K, n_jobs=self.n_jobs)
 
     def _staged(self, X: Any) -> Iterator[Array]:
         """Scores after each round; every array is the caller's own."""
@@ -332,12 +378,11 @@ class Boosted(TableEstimator):
         return influence_of(self.nodes_, self._feature_names(), type(self).__name__)
 
 
-def group_codes(groups: Any, n: int) -> Array:
-    """The group of each row as whole numbers."""
-    values = np.asarray(groups)
-    if values.shape != (n,):
-        raise DataError(f"groups has shape {values.shape} for {n} rows", remedy="pass one group per row")
-    return np.unique(values, return_inverse=True)[1]
+def _left_out(X: Array, kept: Array, splits: list[tuple[Array, Array]], held: Held, rounds: int) -> tuple[Array, Array]:
+    """The rows that the folds hold out, and their scores after so many rounds of fits that have not seen them."""
+    tests = [test for _, test in splits]
+    scores = [scores_after(one, rounds, X[test]) for one, test in zip(held.stages, tests, strict=True)]
+    return kept[np.concatenate(tests)], np.concatenate(scores)
 
 
 def _relative(rows: BoostingRows) -> BoostingRows:

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from assay.constraints import integer
 from assay.errors import DataError, ParameterError
 from assay.numerics.threads import parallel
+from assay.shapley import PREDICTION, PROBABILITY, ShapleyPart, ShapleyTask
 from assay.state import Specs, facts, left_out, part
 from assay.trees._binning import Codes, bin_table
 from assay.trees._exact import Presort, grow_exact, presort
@@ -37,6 +38,7 @@ from assay.trees._oob import (
     unit_of,
 )
 from assay.trees._predict import leaf_indices, sum_values
+from assay.trees._shapley import shapley_part
 from assay.trees._sparse import dense_blocks
 from assay.trees._table import TableEstimator
 from assay.trees._target import in_range
@@ -206,6 +208,12 @@ class Forest(DrawsRows, TableEstimator):
         sum_values(nodes, X, out, n_jobs=self.n_jobs)
         out /= nodes.trees
         return out
+
+    def __shapley__(self, task: ShapleyTask) -> ShapleyPart:
+        """Exact Shapley values of the mean, or of the shares of the classes."""
+        tables = self._table(task.X, reset=False), self._table(task.background, reset=False)
+        scale = PROBABILITY if hasattr(self, "classes_") else PREDICTION
+        return shapley_part(self._asked(), task, tables, scale, mean=True, n_jobs=self.n_jobs)
 
     # What a forest knows beside its predictions.
 

@@ -1,16 +1,14 @@
-"""The loop of boosting: gradients, a tree, a step; and the number of trees chosen by cross-validation.
+"""The loop of boosting: gradients, a tree, a step.
 
     f_0 = the best constant;      f_b = f_(b-1) + learning_rate * tree_b,   tree_b grown on the gradients at f_(b-1)
 
 The loss after each tree costs nothing extra: the pass over the rows that works out the next gradients sums it. Rows
 are worked on in blocks of a fixed size and sums are added in their order, so threads never change a result.
-Cross-validation grows all B trees once per fold and scores the held-out rows after each of them, so every B up to
-n_estimators is judged at the price of K fits.
+Rounds can be grown a few at a time, so that fits to several folds go on together and stop together (`_stopping`).
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from assay.numerics.jit import kernel
-from assay.numerics.threads import halted, one_blas_thread, parallel, workers
+from assay.numerics.threads import halted, one_blas_thread, parallel
 from assay.progress import track
 from assay.trees._binning import bin_table
 from assay.trees._boost import COUNTED, NO_SCORES, BoostLimits, Scores, Workspace, grow_boosted
@@ -26,7 +24,7 @@ from assay.trees._losses import NOTHING, Loss
 from assay.trees._predict import sum_values
 from assay.trees.nodes import Nodes
 
-__all__ = ["BoostingPlan", "BoostingRows", "Stages", "boost", "cross_validate", "share_of", "start_loss"]
+__all__ = ["BoostingPlan", "BoostingRows", "Rounds", "Stages", "boost", "share_of", "stalled", "start_loss"]
 
 Array = np.ndarray
 BLOCK = 32_768
@@ -178,6 +176,54 @@ class _Scores:
         return parallel(function, range(0, n, BLOCK), n_jobs=self.n_jobs, work=float(n))
 
 
+class Rounds:
+    """A fit that grows trees on demand, from the start or after what `stages` holds, scoring `watch` on the way."""
+
+    def __init__(
+        self,
+        rows: BoostingRows,
+        loss: Loss,
+        plan: BoostingPlan,
+        *,
+        watch: BoostingRows | None = None,
+        stages: Stages | None = None,
+    ) -> None:
+        with one_blas_thread():
+            found = loss.initial(rows.y, rows.w)
+            if stages is None:
+                stages = Stages(np.zeros_like(found) if plan.zero else found, [])
+            codes = bin_table(
+                rows.X, plan.levels, None if rows.w.size == 0 else rows.w, max_bins=plan.max_bins, n_jobs=plan.n_jobs
+            )
+            tally = None
+            if plan.row > 0.0 and rows.w.size > 0:
+                tally = np.maximum(1, np.rint(rows.w * (COUNTED / plan.row))).astype(np.int64)
+            self.plan, self.stages = plan, stages
+            self._work = Workspace(codes, plan.levels, plan.n_jobs, tally)
+            self._here = _Scores(rows, loss, stages, plan.n_jobs)
+            self._there = None if watch is None else _Scores(watch, loss, stages, plan.n_jobs)
+
+    def grow(self, rounds: int) -> None:
+        """Grow trees until there are so many rounds, or the plan's patience ends."""
+        # Steps that are far too long end in infinities; who asked for them is told, by the losses.
+        with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
+            _loop(self._here, self._there, self._work, self.plan, self.stages, rounds)
+
+    def finish(self) -> Stages:
+        """What has grown, with the training loss of the last round, and with patience up to the best round."""
+        stages = self.stages
+        with np.errstate(over="ignore", invalid="ignore"):
+            if len(stages.train) < stages.rounds:
+                stages.train.append(self._here.refresh())
+        if self.plan.patience:
+            stages.cut(int(np.argmin(stages.watched)) + 1)
+        return stages
+
+    def close(self) -> None:
+        """Let go of the threads."""
+        self._work.dismiss()
+
+
 def boost(
     rows: BoostingRows,
     loss: Loss,
@@ -187,25 +233,12 @@ def boost(
     stages: Stages | None = None,
 ) -> Stages:
     """Grow trees up to `plan.rounds`, from the start or after what `stages` holds, scoring `watch` on the way."""
-    # Steps that are far too long end in infinities; who asked for them is told, by the losses.
-    with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
-        found = loss.initial(rows.y, rows.w)
-        if stages is None:
-            stages = Stages(np.zeros_like(found) if plan.zero else found, [])
-        codes = bin_table(
-            rows.X, plan.levels, None if rows.w.size == 0 else rows.w, max_bins=plan.max_bins, n_jobs=plan.n_jobs
-        )
-        tally = None
-        if plan.row > 0.0 and rows.w.size > 0:
-            tally = np.maximum(1, np.rint(rows.w * (COUNTED / plan.row))).astype(np.int64)
-        work = Workspace(codes, plan.levels, plan.n_jobs, tally)
-        here = _Scores(rows, loss, stages, plan.n_jobs)
-        there = None if watch is None else _Scores(watch, loss, stages, plan.n_jobs)
-        try:
-            _loop(here, there, work, plan, stages)
-        finally:
-            work.dismiss()
-        return stages
+    fit = Rounds(rows, loss, plan, watch=watch, stages=stages)
+    try:
+        fit.grow(plan.rounds)
+        return fit.finish()
+    finally:
+        fit.close()
 
 
 def start_loss(rows: BoostingRows, loss: Loss, stages: Stages) -> float:
@@ -215,7 +248,9 @@ def start_loss(rows: BoostingRows, loss: Loss, stages: Stages) -> float:
     return scores.refresh()
 
 
-def _loop(here: _Scores, there: _Scores | None, work: Workspace, plan: BoostingPlan, stages: Stages) -> None:
+def _loop(
+    here: _Scores, there: _Scores | None, work: Workspace, plan: BoostingPlan, stages: Stages, rounds: int
+) -> None:
     """The rounds themselves. The loss of a round is known when the gradients of the next one are."""
     loss, n, p = here.loss, here.rows.y.size, here.rows.X.shape[1]
     w = here.rows.w
@@ -224,7 +259,7 @@ def _loop(here: _Scores, there: _Scores | None, work: Workspace, plan: BoostingP
     # Squared error's gradients move with the scores, so the sums of one tree's leaves tell the next one's root.
     steady = loss.steady and w.size == 0 and drawn >= n and plan.columns >= p
     hessian = here.hessian if not loss.flat else (None if w.size == 0 else here.weights[None])
-    for t in track(range(stages.rounds, plan.rounds), "trees"):
+    for t in track(range(stages.rounds, rounds), "trees"):
         if halted():
             break  # nobody waits for this fit any more
         loss.begin(here.rows.y, w, here.raw)
@@ -260,12 +295,8 @@ def _loop(here: _Scores, there: _Scores | None, work: Workspace, plan: BoostingP
         known = True
         if there is not None:
             stages.watched.append(there.refresh())
-            if plan.patience and _stalled(stages.watched, plan.patience, plan.tol):
+            if plan.patience and stalled(stages.watched, plan.patience, plan.tol):
                 break
-    if len(stages.train) < stages.rounds:
-        stages.train.append(here.refresh())
-    if plan.patience:
-        stages.cut(int(np.argmin(stages.watched)) + 1)
 
 
 def _mask(chosen: Array | None, size: int) -> Array | None:
@@ -276,7 +307,7 @@ def _mask(chosen: Array | None, size: int) -> Array | None:
     return mask
 
 
-def _stalled(losses: Sequence[float], patience: int, tol: float) -> bool:
+def stalled(losses: Sequence[float], patience: int, tol: float) -> bool:
     """Whether none of the last rounds was better than the best before them by more than tol."""
     if len(losses) <= patience:
         return False
@@ -328,30 +359,6 @@ def _order(tree: Nodes, value: Array, mass: Array, monotone: Array) -> None:
             middle = min(max((value[left] + value[left + 1]) / 2, low[node]), high[node])
             lower, upper = (left, left + 1) if sign > 0 else (left + 1, left)
             high[lower] = low[upper] = middle
-
-
-@dataclass(frozen=True, eq=False)
-class Held:
-    """Held-out mean losses (folds x rounds) and the weight of each fold's held-out rows."""
-
-    losses: Array
-    weights: Array
-
-
-def cross_validate(rows: BoostingRows, loss: Loss, plan: BoostingPlan, splits: Sequence[tuple[Array, Array]]) -> Held:
-    """The loss on each fold's held-out rows after every round of a fit to its other rows."""
-    jobs = min(workers(plan.n_jobs), len(splits))
-    # Folds side by side need no threads inside; a fit is the same with any number of them.
-    inner = plan if jobs <= 1 else copy.copy(plan)
-    if jobs > 1:
-        object.__setattr__(inner, "n_jobs", None)
-
-    def fold(split: tuple[Array, Array]) -> list[float]:
-        train, test = split
-        return boost(rows.part(train), copy.copy(loss), inner, watch=rows.part(test)).watched
-
-    losses = parallel(fold, splits, n_jobs=plan.n_jobs)
-    return Held(np.array(losses), np.array([rows.part(test).weight for _, test in splits]))
 
 
 def share_of(n: int, share: float, classes: Array | None, source: np.random.Generator) -> Array:

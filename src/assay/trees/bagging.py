@@ -20,6 +20,7 @@ Breiman (1996), Machine Learning 24, 123-140.
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -45,6 +46,7 @@ from assay.errors import DataError, ParameterError
 from assay.labels import class_codes
 from assay.numerics.threads import parallel
 from assay.resampling import take
+from assay.shapley import PREDICTION, PROBABILITY, ShapleyPart, ShapleyTask
 from assay.state import Specs, anything, classes, ints, need, several
 from assay.trees._bagged import SharedTable, leaf_values
 from assay.trees._oob import (
@@ -59,9 +61,11 @@ from assay.trees._oob import (
     tree_seeds,
     unit_of,
 )
+from assay.trees._shapley import shapley_part
 from assay.trees._sparse import canonical
 from assay.trees._target import numeric_target
 from assay.trees.cart import DecisionTreeClassifier, DecisionTreeRegressor
+from assay.trees.nodes import concatenate
 from assay.trees.tree import Tree
 
 __all__ = ["BaggingClassifier", "BaggingRegressor"]
@@ -210,6 +214,19 @@ class _Bagging(DrawsRows, MetaEstimatorMixin, Estimator):
                 for said in parallel(lambda k: self._ask(k, X), part, n_jobs=self.n_jobs):
                     total = total + said
         return np.asarray(total / len(self.estimators_))
+
+    def __shapley__(self, task: ShapleyTask) -> ShapleyPart | None:
+        """Exact Shapley values of the mean of trees that see every column; None for other models."""
+        if not self._reads_once:
+            return None
+        first = self.estimators_[0]
+        X, background = (
+            first._table(self._rows(table, reset=False), reset=False) for table in (task.X, task.background)
+        )
+        nodes = concatenate([model.nodes_ for model in self.estimators_])
+        nodes = replace(nodes, value=self._of_leaves(nodes.value))
+        scale = PROBABILITY if hasattr(self, "classes_") else PREDICTION
+        return shapley_part(nodes, task, (X, background), scale, mean=True, n_jobs=self.n_jobs)
 
     def _rows(self, X: Any, *, reset: bool) -> Any:
         """The table as it came, known to have rows and columns; what is in it is the learner's business."""

@@ -71,7 +71,7 @@ class GradientBoostingRegressor(RegressorMixin, Boosted):
     | monotonic_cst        | None            | -1, 0, 1 each, dict     | falling, free or rising predictions          |
     | early_stopping       | False           | False, True, "cv"       | B as it is; by held-out rows; by folds       |
     | validation_fraction  | 0.1             | (0, 1)                  | share held out, for early_stopping=True      |
-    | n_iter_no_change     | 10              | >= 1                    | patience, for early_stopping=True            |
+    | n_iter_no_change     | 10              | >= 1, None              | rounds without progress before it stops      |
     | tol                  | 1e-7            | >= 0                    | progress that counts, likewise               |
     | cv                   | 5               | number, splitter, pairs | folds, for early_stopping="cv"               |
     | rule                 | "min"           | "min", "1se"            | least error, or fewest trees within one      |
@@ -85,7 +85,8 @@ class GradientBoostingRegressor(RegressorMixin, Boosted):
     weights of 1, 2, 3 equal repetition as long as they are 4 at most on average and there is no penalty.
     `l2_regularization` has no part in leaves that are medians, quantiles or Huber's centre, only in the choice of
     splits. Folds by number are in the order of the rows; pass KFold(5, shuffle=True) for sorted tables.
-    `early_stopping=True` keeps the best number of trees. `fit` also takes `groups`, rows that are held out together.
+    Early stopping ends `n_iter_no_change` rounds after the best one (None: at the last) and keeps the best; folds grow
+    together and are judged by their mean. `fit` also takes `groups`, rows that are held out together.
     With weights or loss="poisson", from 32,768 rows on, gradients and hessians enter the choice of splits with 12 bits
     each, as long as none is far above the others; leaves are exact.
 
@@ -97,6 +98,8 @@ class GradientBoostingRegressor(RegressorMixin, Boosted):
     | train_score_         | mean training loss after each tree                                     |
     | validation_score_    | the same on held-out rows (early_stopping=True), or None               |
     | cv_curve_            | cross-validated loss and standard error for every B (a Curve), or None |
+    | held_out_rows_,      | the rows that early stopping held out, and what trees that have not    |
+    | held_out_prediction_ | seen them predict (probabilities of classes); in memory only           |
     | feature_importances_ | share of each column in the loss saved by splits                       |
     | levels_              | the levels of each column of categories, None for numbers              |
 
@@ -151,7 +154,7 @@ class GradientBoostingRegressor(RegressorMixin, Boosted):
         monotonic_cst: Any = None,
         early_stopping: Any = False,
         validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
+        n_iter_no_change: int | None = 10,
         tol: float = 1e-7,
         cv: Any = 5,
         rule: str = "min",
@@ -203,6 +206,11 @@ class GradientBoostingRegressor(RegressorMixin, Boosted):
             what = f'alpha = {self.alpha} applies to loss="huber"; loss="quantile" would still predict the median'
             raise ParameterError(what, remedy=f"pass quantile={self.alpha}")
 
+    @property
+    def held_out_prediction_(self) -> Array:
+        """Predictions of `held_out_rows_`, by trees that have not seen them."""
+        return self._linked(self._left_out()[1])
+
     def predict(self, X: Any) -> Array:
         """The prediction for each row: the score, or its exponential for loss="poisson"."""
         return self._linked(self._raw(X))
@@ -248,7 +256,7 @@ class GradientBoostingClassifier(ClassifierMixin, Boosted):
     |                      |            |                         | class (two classes only)                          |
     | early_stopping       | False      | False, True, "cv"       | B as it is; by held-out rows; by folds            |
     | validation_fraction  | 0.1        | (0, 1)                  | share held out, for early_stopping=True           |
-    | n_iter_no_change     | 10         | >= 1                    | patience, for early_stopping=True                 |
+    | n_iter_no_change     | 10         | >= 1, None              | rounds without progress before it stops           |
     | tol                  | 1e-7       | >= 0                    | progress that counts, likewise                    |
     | cv                   | 5          | number, splitter, pairs | for early_stopping="cv"; a number: stratified     |
     | rule                 | "min"      | "min", "1se"            | least loss, or fewest trees within one standard   |
@@ -262,7 +270,8 @@ class GradientBoostingClassifier(ClassifierMixin, Boosted):
     `min_samples_leaf` a row counts as its weight over the smallest one (over a quarter of the mean, if that is more):
     weights of 1, 2, 3 equal repetition as long as they are 4 at most on average and there is no penalty.
     "balanced" gives every class the same total weight.
-    `early_stopping=True` keeps the best number of rounds; `fit` also takes `groups`, rows that are held out together.
+    Early stopping ends `n_iter_no_change` rounds after the best one (None: at the last) and keeps the best; folds grow
+    together and are judged by their mean. `fit` also takes `groups`, rows that are held out together.
 
     | fitted attribute     | meaning                                                                   |
     |----------------------|---------------------------------------------------------------------------|
@@ -273,6 +282,8 @@ class GradientBoostingClassifier(ClassifierMixin, Boosted):
     | train_score_         | mean training loss after each round                                       |
     | validation_score_    | the same on held-out rows (early_stopping=True), or None                  |
     | cv_curve_            | cross-validated loss and standard error for every B (a Curve), or None    |
+    | held_out_rows_,      | the rows that early stopping held out, and what trees that have not seen  |
+    | held_out_prediction_ | them predict (probabilities of classes); in memory only                   |
     | feature_importances_ | share of each column in the loss saved by splits                          |
     | levels_              | the levels of each column of categories, None for numbers                 |
 
@@ -329,7 +340,7 @@ class GradientBoostingClassifier(ClassifierMixin, Boosted):
         monotonic_cst: Any = None,
         early_stopping: Any = False,
         validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
+        n_iter_no_change: int | None = 10,
         tol: float = 1e-7,
         cv: Any = 5,
         rule: str = "min",
@@ -390,6 +401,11 @@ class GradientBoostingClassifier(ClassifierMixin, Boosted):
         """The score of the second class, or one column of scores per class."""
         raw = self._raw(X)
         return raw[:, 0] if raw.shape[1] == 1 else raw
+
+    @property
+    def held_out_prediction_(self) -> Array:
+        """Probabilities of `held_out_rows_`, by trees that have not seen them."""
+        return self._probabilities(self._left_out()[1])
 
     def predict_proba(self, X: Any) -> Array:
         """The probability of each class."""

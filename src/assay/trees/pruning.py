@@ -21,7 +21,7 @@ from assay.base import Constraint, one_of
 from assay.constraints import any_number
 from assay.errors import DataError
 from assay.numerics.seeds import seed_sequence
-from assay.resampling import folds_constraint, splits_of
+from assay.resampling import folds_constraint, group_codes, splits_of, whole_groups
 from assay.state import Specs, part
 from assay.trees._cp_table import CPTable, PruningProblem, cross_validated
 from assay.trees._prune import PruningPath, cost_complexity_path, cut, pruned, pruned_to
@@ -86,13 +86,16 @@ class PrunedTree(Tree):
 
     def _splits(self, X: Array, y: Array, w: Array, stratify: bool, seed: int) -> Sequence[Any]:
         """Training and test rows; a number of folds is dealt out among the rows that have weight."""
+        groups = group_codes(getattr(self, "_groups", None), len(X))
         if not isinstance(self.cv, int | np.integer):
-            return splits_of(self.cv, X, y)
+            return splits_of(self.cv, X, y, groups=groups)
         rows = np.flatnonzero(w)
         if rows.size < self.cv:
             what = f"cv = {self.cv} folds need at least {self.cv} rows with weight, but n_samples = {rows.size}"
             raise DataError(what, remedy="lower cv or pass more rows")
-        dealt = splits_of(self.cv, X[rows], y[rows], classes=stratify, random_state=seed)
+        part = None if groups is None else groups[rows]
+        cv = whole_groups(self.cv, part, stratify=stratify, random_state=seed)
+        dealt = splits_of(cv, X[rows], y[rows], groups=part, classes=stratify, random_state=seed)
         return [(rows[train], rows[test]) for train, test in dealt]
 
     def _risk(self) -> str:
@@ -237,6 +240,14 @@ class PrunedTreeRegressor(PrunedTree, DecisionTreeRegressor):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Grow the tree and prune it; rows of weight 0 are as if they were not there, groups stay in one fold."""
+        self._groups = groups
+        try:
+            return super().fit(X, y, sample_weight)
+        finally:
+            del self._groups
+
     def _plain(self) -> Tree:
         return DecisionTreeRegressor()
 
@@ -342,6 +353,14 @@ class PrunedTreeClassifier(PrunedTree, DecisionTreeClassifier):
 
     def _risk(self) -> str:
         return self.risk
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Grow the tree and prune it; rows of weight 0 are as if they were not there, groups stay in one fold."""
+        self._groups = groups
+        try:
+            return super().fit(X, y, sample_weight)
+        finally:
+            del self._groups
 
     def _plain(self) -> Tree:
         return DecisionTreeClassifier()

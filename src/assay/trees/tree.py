@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from assay.base import Constraint, boolean, integer, jobs, none, one_of, real, seed
 from assay.errors import DataError, ParameterError
 from assay.numerics.seeds import seed_sequence
+from assay.shapley import PREDICTION, PROBABILITY, ShapleyPart, ShapleyTask
 from assay.state import Specs, optional, part
 from assay.trees._binning import bin_table
 from assay.trees._exact import grow_exact, presort
@@ -23,6 +24,7 @@ from assay.trees._limits import LIMITS, limits_of
 from assay.trees._multiway import grow_multiway
 from assay.trees._predict import leaf_indices
 from assay.trees._prune import PruningPath, cost_complexity_path, pruned, pruned_to
+from assay.trees._shapley import shapley_part
 from assay.trees._table import TableEstimator, categories, monotone
 from assay.trees._target import in_range
 from assay.trees._ties import drawn_order
@@ -96,6 +98,12 @@ class Tree(TableEstimator):
     max_features_: int
     _draws_ties: bool = False
     """Whether equally good splits go to the column that is first in an order drawn for this tree, as in a bag."""
+
+    def __shapley__(self, task: ShapleyTask) -> ShapleyPart:
+        """Exact Shapley values of the leaves' means, or of their shares of the classes."""
+        tables = self._table(task.X, reset=False), self._table(task.background, reset=False)
+        scale = PROBABILITY if hasattr(self, "classes_") else PREDICTION
+        return shapley_part(self.nodes_, task, tables, scale, n_jobs=self.n_jobs)
 
     # Growing.
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from assay.numerics.warmup import Warmup, fits, small_table
+from assay.shapley import ShapleyTask
 from assay.trees import (
     BaggingClassifier,
     BaggingRegressor,
@@ -37,6 +40,14 @@ def _importance() -> None:
     RandomForestRegressor(2).fit(X, y).permutation_importance(X, y)
 
 
+def _shapley() -> None:
+    X, y = small_table()
+    forest, players = RandomForestRegressor(2).fit(X, y), np.arange(X.shape[1])
+    forest.__shapley__(
+        ShapleyTask(X, X, players, players.size, False, (0,), 2, lambda model, task: forest.__shapley__(task))
+    )
+
+
 WARMUPS = (
     *fits(GradientBoostingRegressor, native=True, n_estimators=2),
     *fits(GradientBoostingClassifier, native=True, n_estimators=2),
@@ -52,4 +63,5 @@ WARMUPS = (
     Warmup("losses of boosting", _losses),
     Warmup("multiway splits", lambda: DecisionTreeClassifier(multiway=True).fit(*small_table(3, categories=True))),
     Warmup("permutation importance", _importance),
+    Warmup("Shapley values", _shapley),
 )

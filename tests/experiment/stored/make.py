@@ -19,11 +19,13 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.pipeline import Pipeline
 
 from assay.calibration import CalibratedClassifier
-from assay.evaluation import SearchCV, conformal
+from assay.evaluation import Ensemble, SearchCV, ThresholdClassifier, conformal
+from assay.experiment.calibrated import CalibratedIfBetter
 from assay.experiment.columns import Columns
 from assay.experiment.model_file import save_model
 from assay.generative import LinearDiscriminantAnalysis, MixedNB, QuadraticDiscriminantAnalysis
 from assay.linear import LassoCV, LinearRegression, LocalRegression, LogisticRegression, Ridge, SplineBasis, Stepwise
+from assay.margin import SVC, SVR
 from assay.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from assay.trees import (
     BaggingRegressor,
@@ -75,6 +77,20 @@ def models() -> Iterator[tuple[str, dict[str, Any]]]:
         "forest": piped(RandomForestRegressor(n_estimators=4, min_samples_leaf=5, **seed), encode="native"),
         "bagging": piped(BaggingRegressor(n_estimators=3, **seed)),
         "boosting": piped(GradientBoostingRegressor(n_estimators=4, max_leaf_nodes=5, **seed), encode="native"),
+        "support_vectors": piped(SVR()),
+        "ensemble": Ensemble(
+            [piped(Ridge()), piped(GradientBoostingRegressor(n_estimators=3, **seed), encode="native")], cv=3, **seed
+        ),
+    }
+    members = [
+        piped(LogisticRegression(penalty="l2", inference=False)),
+        piped(GradientBoostingClassifier(n_estimators=2, max_leaf_nodes=4, **seed), encode="native"),
+    ]
+    two_classes = {
+        "threshold": ThresholdClassifier(members[0], cost={"missed": 4, "false": 1}, cv=3),
+        "threshold_ensemble": ThresholdClassifier(
+            CalibratedIfBetter(Ensemble(members, cv=3, **seed), cv=3), cost={"missed": 4, "false": 1}, cv=3
+        ),
     }
     classifiers = {
         "baseline_classes": piped(DummyClassifier(strategy="prior")),
@@ -89,6 +105,8 @@ def models() -> Iterator[tuple[str, dict[str, Any]]]:
         "boosting_classes": piped(
             GradientBoostingClassifier(n_estimators=2, max_leaf_nodes=4, **seed), encode="native"
         ),
+        "support_vectors_classes": piped(SVC(probability=True, **seed)),
+        "ensemble_classes": Ensemble(members, cv=3, **seed),
         "calibrated": CalibratedClassifier(piped(LogisticRegression(penalty="l2")), method="isotonic", cv=3),
     }
     schema = {"features": list(KINDS)}
@@ -98,9 +116,11 @@ def models() -> Iterator[tuple[str, dict[str, Any]]]:
         if name == "search":
             parts["conformal"] = conformal(piped(Ridge()), frame, y, cv=3)
         yield name, parts
-    for name, model in classifiers.items():
-        parts = {"pipeline": model.fit(frame, labels), "task": "classification", "target": "y", "kinds": KINDS}
-        codes = np.searchsorted(model.classes_, labels).tolist()
+    two = np.where(labels == "high", "high", "low")
+    for name, model in {**classifiers, **two_classes}.items():
+        classes = two if name in two_classes else labels
+        parts = {"pipeline": model.fit(frame, classes), "task": "classification", "target": "y", "kinds": KINDS}
+        codes = np.searchsorted(model.classes_, classes).tolist()
         parts |= {"classes": model.classes_, "probabilities": model.predict_proba(frame)}
         yield name, {**parts, "schema": {**schema, "codes": codes}, "metadata": {"study": name}}
 

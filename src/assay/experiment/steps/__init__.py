@@ -1,6 +1,6 @@
 """The steps of a study, each a function of a state and a context that returns another state.
 
-    read -> seal -> check -> evaluate -> compare -> select -> open -> publish
+    read -> seal -> check -> evaluate -> compare -> select -> outer -> open -> publish
 
 `Study`, the command line and whatever else runs a study take the same list and listen to the same events.
 """
@@ -15,6 +15,7 @@ from assay.experiment.steps.check import check
 from assay.experiment.steps.compare import compare
 from assay.experiment.steps.evaluate import evaluate
 from assay.experiment.steps.open import open_test_set
+from assay.experiment.steps.outer import outer
 from assay.experiment.steps.publish import publish
 from assay.experiment.steps.read import read
 from assay.experiment.steps.seal import load, seal
@@ -30,6 +31,7 @@ STEPS: dict[str, Step] = {
     "evaluate": evaluate,
     "compare": compare,
     "select": select,
+    "outer": outer,
     "open": open_test_set,
     "publish": publish,
 }

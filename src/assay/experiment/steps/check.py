@@ -26,7 +26,7 @@ def check(state: StudyState, context: Context) -> StudyState:
         time=plan.time,
         drop=plan.drop,
         level=plan.level,
-        n_test=parted.n_test,
+        n_test=parted.n_test if parted.has_test_set else None,
     )
     state = replace(state, checks=checks)
     state.unanswered(context)  # refuses, before the work, a code that no check has

@@ -30,14 +30,26 @@ from assay.experiment.plan import Plan
 from assay.experiment.protocol import splits_for
 from assay.experiment.state import Context, Parted, StudyState, TrainingData, made
 from assay.experiment.storage.journal import Journal
+from assay.experiment.test_set.changing import record_scored
 from assay.experiment.test_set.seal import row_digests
 from assay.experiment.warned import collected, tally, with_names
 from assay.metrics import get_metric
 from assay.metrics.definition import Metric
 from assay.numerics.threads import workers
-from assay.resampling import scheme_of
+from assay.resampling import scheme_of, take
 
-__all__ = ["estimator_of", "evaluate", "refit", "shares_of", "training_data", "validate_one"]
+__all__ = [
+    "estimator_of",
+    "evaluate",
+    "evaluate_on",
+    "portable",
+    "refit",
+    "shares_of",
+    "subset",
+    "training_data",
+    "validate_one",
+    "work_of",
+]
 
 Array = np.ndarray
 AROUND = (ThresholdClassifier, CalibratedIfBetter)
@@ -88,12 +100,18 @@ def shares_of(plan: Plan, data: TrainingData, n_jobs: int | None) -> tuple[int, 
     """
     total = workers(-1 if n_jobs is None else n_jobs)
     shape = (data.rows.n, len(plan.features))
-    work = sum(one.fits(plan.tuned, plan.exchangeable) * one.cost(*shape) for one in data.learners)
-    if n_jobs is None and len(data.splits) * work < WORTH:
+    if n_jobs is None and work_of(plan, data) < WORTH:
         return 1, total
     room = int(MEMORY / (COPIES * 8 * shape[0] * max(1, shape[1])))
     processes = max(1, min(total, len(data.splits), room))
     return processes, total // processes
+
+
+def work_of(plan: Plan, data: TrainingData) -> float:
+    """The declared multiply-adds of the panel on all folds."""
+    shape = (data.rows.n, len(plan.features))
+    work = sum(one.fits(plan.tuned, plan.exchangeable) * one.cost(*shape) for one in data.learners)
+    return len(data.splits) * work
 
 
 def training_data(plan: Plan, parted: Parted) -> TrainingData:
@@ -126,6 +144,18 @@ def training_data(plan: Plan, parted: Parted) -> TrainingData:
     return TrainingData(train, rows, splits, metrics, learners)
 
 
+def subset(plan: Plan, data: TrainingData, chosen: Array) -> TrainingData:
+    """Some of the training rows with folds of their own, as if there were no others."""
+    rows = data.rows
+    classes = None if rows.classes is None else np.unique(rows.y[chosen])
+    if classes is not None and classes.size < 2:
+        raise DataError("the training rows of an outer fold have only one class", remedy="collect more rows")
+    groups = None if rows.groups is None else rows.groups[chosen]
+    part = Rows(take(rows.X, chosen), rows.y[chosen], None, classes, groups)
+    splits = splits_for(plan, part, part.n)
+    return replace(data, frame=data.frame.iloc[chosen].reset_index(drop=True), rows=part, splits=splits)
+
+
 def _refuse_idle(plan: Plan, train: pd.DataFrame, splits: Sequence[tuple[Array, Array]]) -> None:
     """Refuse columns that tell no training rows apart, in a fold or in all of them."""
     names = [name for name in plan.features if plan.kinds[name] != "id"]
@@ -139,12 +169,18 @@ def _refuse_idle(plan: Plan, train: pd.DataFrame, splits: Sequence[tuple[Array, 
 
 def evaluate(state: StudyState, context: Context) -> StudyState:
     """Every learner of the panel on the same folds."""
-    plan, parted = state.plan, made(state.parted)
-    data = training_data(plan, parted)
-    board = _board(plan, data, Journal(parted.folder / "journal.db"), context)
+    parted = made(state.parted)
+    data = training_data(state.plan, parted)
+    record_scored(context.ledger, parted.sealed.seal.id, parted.name)
+    return evaluate_on(state, data, Journal(parted.folder / "journal.db"), context)
+
+
+def evaluate_on(state: StudyState, data: TrainingData, journal: Journal, context: Context) -> StudyState:
+    """Every learner of the panel on the folds of any rows."""
+    board = _board(state.plan, data, journal, context)
     if not board.results:
         reasons = "; ".join(f"{name}: {why}" for name, why in {**board.failed, **board.unfinished}.items())
-        more = f"finished folds are kept, so go on with: assay resume {parted.name}"
+        more = f"finished folds are kept, so go on with: assay resume {made(state.parted).name}"
         raise LearnerError(
             f"no learner finished ({reasons})", remedy=more if board.unfinished else "use other learners"
         )
@@ -246,11 +282,11 @@ def _fold(estimator: Any, rows: Rows, splits: Any, needs: Mapping[str, Metric], 
     while isinstance(searched, AROUND):
         searched = searched.estimator_
     chosen = {str(key): _plain(value) for key, value in getattr(searched, "best_params_", {}).items()}
-    labels = {need: _portable(one, rows.classes) if need == "labels" else one for need, one in predicted.items()}
+    labels = {need: portable(one, rows.classes) if need == "labels" else one for need, one in predicted.items()}
     return {"predictions": labels, "settings": chosen, "seconds": perf_counter() - start, "warnings": warned}
 
 
-def _portable(values: Array, classes: Array | None) -> Array:
+def portable(values: Array, classes: Array | None) -> Array:
     """Labels as positions among the classes, which any file can hold."""
     return values if classes is None else np.searchsorted(classes, values)
 

@@ -25,7 +25,6 @@ from assay.experiment.record import predictions_digest
 from assay.experiment.state import Context, Parted, StudyState, TrainingData, made
 from assay.experiment.steps.evaluate import refit
 from assay.experiment.test_set.against_baseline import BaselineTest, against_baseline
-from assay.experiment.test_set.digests import row_digests
 from assay.experiment.test_set.grouped import grouped_interval
 from assay.experiment.test_set.ladder import Release
 from assay.experiment.test_set.looks import Look, opened_rows_in, record_look
@@ -41,14 +40,15 @@ from assay.metrics.tails import tail_of
 from assay.numerics.threads import one_blas_thread
 from assay.results import Interval
 
-__all__ = ["open_test_set"]
+__all__ = ["open_test_set", "predictions_for"]
 
 Array = np.ndarray
 
 
 def open_test_set(state: StudyState, context: Context) -> StudyState:
-    """Open the test set, unless it is to stay sealed, and record what was selected and found."""
-    if context.open_test and state.opened is None and not state.unanswered(context):
+    """Open the test set, unless there is none or it is to stay sealed, and record what was selected and found."""
+    sealed = made(state.parted).has_test_set
+    if sealed and context.open_test and state.opened is None and not state.unanswered(context):
         state = replace(state, opened=_open(state, context))
     _record(state, context)
     return replace(state, seconds=monotonic() - context.started)
@@ -60,7 +60,7 @@ def _open(state: StudyState, context: Context) -> Opened:
     plan, parted, data, fitted = state.plan, made(state.parted), made(state.training), made(state.fitted)
     test = Vault(parted.name).read(parted.vault)
     with one_blas_thread():
-        predicted = _predict(plan, data, fitted.model, test)
+        predicted = predictions_for(plan, data, fitted.model, test)
     look = record_look(
         context.ledger,
         parted.sealed.seal,
@@ -105,7 +105,7 @@ def _open(state: StudyState, context: Context) -> Opened:
     )
 
 
-def _predict(plan: Plan, data: TrainingData, model: Any, frame: pd.DataFrame) -> dict[str, Array]:
+def predictions_for(plan: Plan, data: TrainingData, model: Any, frame: pd.DataFrame) -> dict[str, Array]:
     """What the metrics need, by what it is; probabilities that only secondary metrics want may be absent."""
     X = frame[plan.features]
     predicted: dict[str, Array] = {}
@@ -167,7 +167,7 @@ def _baseline(
     plan, data, chosen = state.plan, made(state.training), made(state.fitted).selection.name
     try:
         with one_blas_thread(), collected():
-            guess = _predict(plan, data, refit(plan, data, BASELINE, context.n_jobs), test)
+            guess = predictions_for(plan, data, refit(plan, data, BASELINE, context.n_jobs), test)
     except AssayError as error:
         return {}, None, (f"the selected learner is not compared with the baseline: {error.what}",)
     figures = {}
@@ -180,16 +180,15 @@ def _baseline(
     if chosen == BASELINE:
         return figures, None, ()
     metric = plan.measure(plan.metric)
-    order = np.argsort(row_digests(test, made(state.parted).sealed.seal.columns), kind="stable")
     try:
         compared = against_baseline(
             metric,
-            y[order],
-            predicted[metric.needs][order],
-            guess[metric.needs][order],
+            y,
+            predicted[metric.needs],
+            guess[metric.needs],
             name=chosen,
             level=float(look.level or 0),
-            groups=None if plan.group is None else test[plan.group].to_numpy()[order],
+            groups=None if plan.group is None else test[plan.group].to_numpy(),
             random_state=plan.seed,
             **class_options(metric, data.rows.classes),
         )
@@ -252,8 +251,12 @@ def _record(state: StudyState, context: Context) -> None:
         "test": None if state.opened is None else {name: one.estimate for name, one in intervals.items()},
         "limits": {name: [one.lower, one.upper] for name, one in intervals.items()},
     }
-    if state.opened is not None and state.opened.against_baseline is not None:
-        found = state.opened.against_baseline
+    shown = state.opened or state.outer
+    if state.outer is not None:
+        body["outer"] = {name: one.estimate for name, one in state.outer.intervals.items()}
+        body["limits"] = {name: [one.lower, one.upper] for name, one in state.outer.intervals.items()}
+    if shown is not None and shown.against_baseline is not None:
+        found = shown.against_baseline
         body["against_baseline"] = [found.difference, found.lower, found.upper, found.p_value, found.level]
     earlier = context.ledger.entries("result", name)
     # A version that recorded less is not contradicted by this one.

@@ -102,6 +102,7 @@ def write_model(
             "version": __version__,
             "level": plan.level,
             "ledger_head": context.ledger.head(),
+            **({} if made(state.parted).has_test_set else {"test_set": "none", "outer": record.outer_figure(state)}),
             **(about or {}),
         },
     }

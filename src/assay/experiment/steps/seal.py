@@ -20,7 +20,7 @@ from assay.evaluation.learner import Rows, undefined
 from assay.experiment.events import StepBegan
 from assay.experiment.options import read_config
 from assay.experiment.plan import Plan, name_of
-from assay.experiment.protocol import folds_at_least
+from assay.experiment.protocol import OUTER, folds_at_least
 from assay.experiment.state import Context, Parted, StudyState, made
 from assay.experiment.storage import canonical_json, home
 from assay.experiment.storage.files import write_beside
@@ -54,15 +54,20 @@ def seal(state: StudyState, context: Context) -> StudyState:
     )
     train = asked.table.frame.iloc[sealed.train].reset_index(drop=True)
     test = (asked.table if asked.test is None else asked.test).frame.iloc[sealed.test].reset_index(drop=True)
-    test, left = _of_new_groups(plan, train, test)
+    none = sealed.seal.by == "none"
+    test, left = (test, []) if none else _of_new_groups(plan, train, test)
     folds = folds_at_least(plan)
-    if len(train) < max(4, 2 * folds):
+    share = 0.5 if plan.time is not None else 1 - 1 / OUTER[-1]
+    trained = len(train) * share if none else len(train)
+    if trained < max(4, 2 * folds):
         verb = "is" if len(train) == 1 else "are"
         what = f"{plural(len(train), 'training row')} {verb} too few for {plural(folds, 'fold')}"
+        what += " inside outer folds" if none and len(train) >= max(4, 2 * folds) else ""
         raise DataError(what, remedy="use fewer folds or more rows")
     # In the order of their digests, so that a sum over shuffled rows ends in the same digit.
     test = test.iloc[np.argsort(row_digests(test, sealed.seal.columns), kind="stable")].reset_index(drop=True)
-    _refuse_unscorable(plan, train, test)
+    if not none:
+        _refuse_unscorable(plan, train, test)
     digests = row_digests(train, sealed.seal.columns)
     rows = hashlib.sha256(np.sort(digests).astype("<u8").tobytes()).hexdigest()
     name = name_of(plan, sealed.seal.id, rows)
@@ -90,7 +95,7 @@ def _of_new_groups(plan: Plan, train: pd.DataFrame, test: pd.DataFrame) -> tuple
 
 
 def _hashes(rows: str, seal: Seal, vault: str) -> dict[str, str]:
-    return {"training rows": rows, "test rows": seal.rows, "vault": vault}
+    return {"training rows": rows} | ({} if seal.by == "none" else {"test rows": seal.rows, "vault": vault})
 
 
 def _store(state: StudyState, context: Context, parted: Parted) -> Parted:

@@ -42,6 +42,7 @@ class Journal:
     | parameter | default | range            | meaning                             |
     |-----------|---------|------------------|-------------------------------------|
     | path      |         | a file's path    | where the journal lies              |
+    | prefix    | ""      | text             | stands before every key             |
 
     >>> import tempfile
     >>> journal = Journal(tempfile.mkdtemp() + "/study.journal")
@@ -52,8 +53,8 @@ class Journal:
     ['ridge/fold 3']
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | Path, prefix: str = "") -> None:
+        self.path, self.prefix = Path(path), prefix
         self._lock = threading.Lock()
         self._held: tuple[int, sqlite3.Connection] | None = None
         if self._damaged():
@@ -62,7 +63,7 @@ class Journal:
             connection.execute(TABLE)  # does nothing where the table is there, also to a file that is read-only
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Journal, (self.path,)
+        return Journal, (self.path, self.prefix)
 
     def put(self, key: str, value: dict[str, Any]) -> None:
         """Keep `value` (JSON values and arrays) under `key`; it is on the disk when this returns."""
@@ -70,12 +71,12 @@ class Journal:
             raise DataTypeError(f"a {type(value).__name__} cannot be stored under {key!r}", remedy="pass a dict")
         data = _pack(value)
         with self._connection("written") as connection:
-            connection.execute(PUT, (key, data, _digest(data)))
+            connection.execute(PUT, (self.prefix + key, data, _digest(data)))
 
     def get(self, key: str) -> dict[str, Any] | None:
         """What was put under `key`; None if nothing was, or if it rotted on the disk."""
         with self._connection("read") as connection:
-            row = connection.execute("SELECT value, digest FROM pieces WHERE key = ?", (key,)).fetchone()
+            row = connection.execute("SELECT value, digest FROM pieces WHERE key = ?", (self.prefix + key,)).fetchone()
         if row is None or _digest(row[0]) != row[1]:
             return None
         found: dict[str, Any] = _unpack(row[0])
@@ -84,7 +85,8 @@ class Journal:
     def keys(self) -> list[str]:
         """The keys in the order in which they were first put."""
         with self._connection("read") as connection:
-            return [row[0] for row in connection.execute("SELECT key FROM pieces ORDER BY rowid")]
+            every = [str(row[0]) for row in connection.execute("SELECT key FROM pieces ORDER BY rowid")]
+        return [key.removeprefix(self.prefix) for key in every if key.startswith(self.prefix)]
 
     def _damaged(self) -> bool:
         """Whether the file is there, but not a whole database with the table of pieces."""

@@ -4,6 +4,7 @@ With d the difference of the two figures, selected minus baseline, and alpha one
 
     right or wrong  exact McNemar test on the rows on which the two differ, Tango's score limits of d; a limit that
                     excludes 0 where the exact test does not reject is moved to 0
+    costs           limits from the shares of each kind of error, also of those not drawn (`costs`), and their p
     row losses      d -+ t_{n-1} se,  se^2 = var(l_i - l0_i) / n: the paired t-test
     in groups       d -+ t_v se,  se by leaving out blocks of whole groups, v + 1 their effective number (`grouped`)
     other figures   d -+ t_v se,  se from B resamples of the rows (of groups, where there are groups), both learners'
@@ -31,6 +32,8 @@ import pandas as pd
 from scipy import special
 
 from assay.errors import AssayError, DataError
+from assay.evaluation.figures import rows_that_differ
+from assay.experiment.test_set.costs import CostDifference, cost_difference
 from assay.experiment.test_set.grouped import blocks_of
 from assay.inference.paired import mcnemar_test
 from assay.metrics.definition import Metric
@@ -149,12 +152,12 @@ def against_baseline(
             found = _by_groups(_settled(first, second), codes, level)
     elif first is None or second is None:
         found = _resampled(metric, y, selected, baseline, None, level, random_state, options)
-    elif np.isin(first, (0.0, 1.0)).all() and np.isin(second, (0.0, 1.0)).all():
+    elif metric.right_or_wrong and np.isin(first, (0.0, 1.0)).all() and np.isin(second, (0.0, 1.0)).all():
         found = _right_or_wrong(first, second, level)
+    elif metric.needs == "labels":
+        found = _of_costs(cost_difference(metric, y, selected, baseline, **options), level)
     else:
-        gaps = _settled(first, second)
-        error = float(gaps.std(ddof=1) / np.sqrt(gaps.size)) if gaps.size > 1 else 0.0
-        found = _student(float(gaps.mean()), error, gaps.size - 1.0, level, gaps, "paired t-test")
+        found = _paired_t(_settled(first, second), level, "paired t-test")
     difference, (lower, upper), p_value, method, n = found
     most = metric.range[1] - metric.range[0]  # no difference is larger than the range of the figure
     ends = (float(np.clip(lower, -most, most)), float(np.clip(upper, -most, most)))
@@ -175,20 +178,36 @@ def _right_or_wrong(first: Array, second: Array, level: float) -> Found:
     found = mcnemar_test(b, c, n=n)
     limits = found.interval(level)
     lower, upper, p_value = float(limits.lower), float(limits.upper), float(found.p_value)
-    if p_value > 1 - level:
+    if p_value >= 1 - level:
         lower, upper = min(lower, 0.0), max(upper, 0.0)
     return (b - c) / n, (lower, upper), p_value, "exact McNemar test, Tango score limits", n
 
 
-def _student(difference: float, error: float, df: float, level: float, units: Array, method: str) -> Found:
-    """Limits and p by Student's t; where the units do not vary at all, by their common sign."""
-    n = units.size
+def _paired_t(gaps: Array, level: float, method: str) -> Found:
+    unit = float(np.abs(gaps).max(initial=0.0)) or 1.0  # squares stay in range
+    scaled = gaps / unit
+    error = unit * float(scaled.std(ddof=1) / np.sqrt(gaps.size)) if gaps.size > 1 else 0.0
+    return _student(unit * float(scaled.mean()), error, gaps.size - 1.0, level, gaps.size, method)
+
+
+def _of_costs(found: CostDifference, level: float) -> Found:
+    lower, upper = found.limits(float(-special.ndtri((1 - level) / 2)))
+    p_value = found.p_value()
+    if p_value >= 1 - level:
+        lower, upper = min(lower, 0.0), max(upper, 0.0)
+    return found.estimate, (lower, upper), p_value, "Wilson limits of the shares of errors, by cost", found.n
+
+
+def _student(
+    difference: float, error: float, df: float, level: float, n: int, method: str, differing: int | None = None
+) -> Found:
+    """Limits and p by Student's t; where the n units do not vary at all, by the common sign of those that differ."""
     if n > 1 and error > 0:
         df = max(1.0, df)
         half = float(special.stdtrit(df, (1 + level) / 2)) * error
         p_value = 2 * float(special.stdtr(df, -abs(difference) / error))
         return difference, (difference - half, difference + half), p_value, method, n
-    p_value = 1.0 if difference == 0 else 2.0 ** (1 - n)
+    p_value = 1.0 if difference == 0 else min(1.0, 2.0 ** (1 - (n if differing is None else differing)))
     ends = (difference, difference) if p_value < 1 - level or (difference == 0 and n > 1) else (-np.inf, np.inf)
     return difference, ends, p_value, f"{method} without spread: sign test", n
 
@@ -205,8 +224,9 @@ def _by_groups(gaps: Array, codes: Array, level: float) -> Found:
             error = 0.0
     else:
         error = 0.0
-    units = np.empty(int(codes.max()) + 1)
-    return _student(difference, error, _effective(sizes) - 1, level, units, "paired jackknife over groups")
+    return _student(
+        difference, error, _effective(sizes) - 1, level, int(codes.max()) + 1, "paired jackknife over groups"
+    )
 
 
 def _effective(sizes: Array) -> float:
@@ -223,7 +243,14 @@ def _resampled(
     random_state: int,
     options: dict[str, Any],
 ) -> Found:
-    """The paired bootstrap: units are drawn again, with both models' predictions for them."""
+    """The paired bootstrap: units are drawn again, with both models' predictions for them.
+
+    Rows are drawn by their place in the order of target and predictions, so that neither the order of the table nor
+    the units of its columns choose other resamples.
+    """
+    order = _ordered(y, selected, baseline)
+    y, selected, baseline = y[order], selected[order], baseline[order]
+    codes = None if codes is None else pd.factorize(codes[order])[0]
 
     def gap(rows: Any) -> float:
         a, b = (np.array([float(metric(y[rows], one[rows], **options))]) for one in (selected, baseline))
@@ -258,8 +285,17 @@ def _resampled(
     growth, df = _correction(influence, strata, float(values.var(ddof=1)) / values.size)
     if codes is not None:
         df = _effective(np.bincount(codes).astype(float)) - 1
-    error = float(values.std(ddof=1)) * growth
-    return _student(gap(slice(None)), error, df, level, np.empty(count), f"{method}, {values.size} resamples")
+    difference, error = gap(slice(None)), float(values.std(ddof=1)) * growth
+    if error <= ROUNDING * abs(difference):
+        error = 0.0
+    differing = min(count, rows_that_differ(metric, y, selected, baseline))
+    return _student(difference, error, df, level, count, f"{method}, {values.size} resamples", differing)
+
+
+def _ordered(*columns: Array) -> Array:
+    """The order of the rows by the first of these columns, ties by the next; of the same rows in any order the same."""
+    keys = [part for column in columns for part in column.reshape(column.shape[0], -1).T]
+    return np.lexsort([pd.factorize(key, sort=True)[0] for key in reversed(keys)])
 
 
 def _correction(influence: Array, strata: Array, noise: float) -> tuple[float, float]:

@@ -69,8 +69,8 @@ def sentences(ledger: Ledger | Transaction, entry: Entry) -> list[str]:
     looks = ledger.entries(kind="look") if pairs else []
     made = []
     if entry.body.get("scored"):
-        words = f"{entry.body['scored']:,} of the {entry.body['n_test']:,} test rows were training rows before "
-        made.append(words + f"{entry.body['key']!r} was declared, so figures of those folds may have been seen")
+        words = f"{entry.body['scored']:,} of the {entry.body['n_test']:,} test rows were training rows before, under "
+        made.append(words + "an earlier seal of these rows, so figures of those folds may have been seen")
     for one, (columns, _, then) in zip(reversed(entry.body.get("recognised", ())), pairs, strict=True):
         seen = [
             np.frombuffer(ledger.blob(look), dtype="<u8") for look in looks if look.body["columns"] == list(columns)
@@ -79,7 +79,8 @@ def sentences(ledger: Ledger | Transaction, entry: Entry) -> list[str]:
         words = f"{one['rows']:,} of {entry.body['n']:,} rows are those of study {one['study']}, though columns or "
         words += f"values were changed; {one['test']:,} of them were test rows there"
         words += ", and stay test rows" if entry.body["reason"] is None else ", and are parted anew"
-        made.append(words + (f"; the next look at them is look {count + 1}" if count else ""))
+        again = f"; the same predictions for them are a replay, and any others look {count + 1}"
+        made.append(words + (again if count else ""))
     return made[::-1]
 
 

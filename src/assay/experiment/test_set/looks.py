@@ -288,6 +288,8 @@ def _plan(earlier: Sequence[EarlierLook], looks: int, level: float, reason: str 
 
 def _told(entry: Entry, replay: bool, earlier: tuple[EarlierLook, ...]) -> Look:
     body = entry.body
+    # A replay has the notes of its first time, and the reader should know how its rows were recognised.
+    recognised = [f"the {look}" for look in earlier if look.entry.seq == entry.seq and look.replay and look.changed]
     return Look(
         entry=entry,
         number=body["number"],
@@ -297,7 +299,7 @@ def _told(entry: Entry, replay: bool, earlier: tuple[EarlierLook, ...]) -> Look:
         replay=replay,
         reason=body["reason"],
         earlier=earlier,
-        notes=tuple(body["notes"]),
+        notes=(*body["notes"], *recognised),
     )
 
 

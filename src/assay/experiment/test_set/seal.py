@@ -8,7 +8,7 @@ t_s is the value that puts the wanted share of the stratum's rows below it, as n
 of all such values the one nearest to the share itself, so that rows appended later are split in about that share. A
 stratum never seen uses the share. The hash knows nothing of seeds, machines, file formats or the order of rows: a rerun
 shares the seal, appended rows change no old row's side, and twins stay together. By time, the rows after a cut are
-test rows; given a test file, its rows are.
+test rows; given a test file, its rows are. Where there is no test set (`by` is "none") the seal lists all rows.
 
 Cost: `_digests`, and a sort of the numbers.
 """
@@ -27,6 +27,7 @@ from assay.checks import choice, fraction, freeze
 from assay.errors import SealError
 from assay.experiment.storage.canonical_json import encode
 from assay.experiment.storage.ledger import Entry, Ledger, Transaction
+from assay.experiment.test_set.changing import is_opened, is_scored, prefer_unscored
 from assay.experiment.test_set.cut import apportion, cut, threshold, times
 from assay.experiment.test_set.digests import (
     Digests,
@@ -38,7 +39,7 @@ from assay.experiment.test_set.digests import (
 )
 from assay.experiment.test_set.following import alike, changed, old_sides, sentences, whole_groups
 from assay.experiment.test_set.related_rows import KnownRows, Relative, relatives
-from assay.experiment.test_set.size import USUAL, Precision, Size, choose_size
+from assay.experiment.test_set.size import LEAST, USUAL, Precision, Size, choose_size
 from assay.experiment.test_set.used_rows import used_rows, used_up
 from assay.results import Result
 
@@ -46,8 +47,8 @@ __all__ = ["Seal", "Sealed", "known_seals", "make_seal", "row_digests", "seal_ro
 
 Array = np.ndarray
 ARRAYS = frozenset({"digests", "kept"})
-ALL = "*"
-"""The name of the one stratum where there is only one."""
+ALL, NONE = "*", "none"
+"""The name of the one stratum where there is only one; how a table without a test set is sealed."""
 ANOTHER_WAY = "ask for the same kind and share again, or pass reseal with the reason for a new seal"
 
 
@@ -58,7 +59,7 @@ class Seal(Result):
     | field      | meaning                                                                            |
     |------------|------------------------------------------------------------------------------------|
     | id         | sixteen hexadecimal digits made of everything below                                 |
-    | by         | "content", "group", "time" or "file": what decides                                  |
+    | by         | "content", "group", "time" or "file": what decides; "none": no test set              |
     | columns    | the columns whose content makes a row what it is                                    |
     | stratum    | the column of the classes, each with a threshold of its own; None: one stratum       |
     | key        | the column of groups or times; None for content and file                             |
@@ -67,10 +68,10 @@ class Seal(Result):
     | thresholds | by stratum: hash numbers below it are test rows                                      |
     | cut        | by time: later rows are test rows (a number, or nanoseconds since 1970)              |
     | n, n_test  | rows at sealing, and how many of them are test rows                                  |
-    | rows       | SHA-256 of the test rows' sorted digests                                             |
+    | rows       | SHA-256 of the test rows' sorted digests; of all rows' without a test set            |
     | digests    | those digests (without the salt, so that seals of the same rows can be compared)     |
     | follows    | the seal that decided the side of rows which were recognised after changes; None: none |
-    | kept       | digests of the training rows among them                                             |
+    | kept       | digests of the training rows among them; without a test set, of all rows            |
     """
 
     id: str
@@ -119,6 +120,8 @@ class Seal(Result):
         return pd.DataFrame([{name: getattr(self, name) for name in names}], index=pd.Index([self.id], name="seal"))
 
     def __str__(self) -> str:
+        if self.by == NONE:
+            return f"seal {self.id}: no test set, all {self.n:,} rows are training rows"
         how = {
             "content": "by a hash of each row's content",
             "group": f"by a hash of {self.key!r}, groups whole",
@@ -151,7 +154,7 @@ def make_seal(
     | table     |         | a Table or a data frame        | the rows                                                  |
     | target    |         | a column                       | what is to be predicted                                   |
     | task      |         | "classification", "regression" | classes become strata                                     |
-    | share     | "auto"  | "auto", (0, 1)                 | test rows; "auto": enough for `precision` (`size`)        |
+    | share     | "auto"  | "auto", "none", (0, 1)         | test rows; "auto": enough for `precision` (`size`)        |
     | precision | 5 points, 10% | a Precision              | what "auto" aims at                                       |
     | group     | None    | a column                       | rows of one group stay together; with time, only counted  |
     | time      | None    | a column of numbers or dates   | the latest rows are test rows, equal times together       |
@@ -167,7 +170,7 @@ def make_seal(
     (5, {'a': 3, 'b': 2}, True)
     """
     choice(task, "task", ("classification", "regression"))
-    by, key = _way(group, time, test)
+    by, key = _way(group, time, test, share)
     content, given = Digests(_frame(table)), None if test is None else Digests(_frame(test))
     named = _content(table, content.frame, given) if columns is None else [str(name) for name in columns]
     size = _size(content, by, group, target, task, share, precision)
@@ -246,8 +249,7 @@ def seal_rows(
     """Seal the rows of a table and record it, or share the seal these rows already have.
 
     Rows that are test rows of an earlier seal of the same kind stay so; asking for another kind or share, or giving a
-    `reason`, makes a new seal with a new salt, and that is recorded with the reason. Without one it is refused, unless
-    a group or a time is declared, as the checks advise, for rows whose test set nobody has looked at.
+    `reason`, makes a new seal, and that is recorded with the reason. When none is needed: `changing`.
 
     | parameter                   | default | range            | meaning                                  |
     |-----------------------------|---------|------------------|------------------------------------------|
@@ -266,7 +268,7 @@ def seal_rows(
     True
     """
     choice(task, "task", ("classification", "regression"))
-    by, key = _way(group, time, test)
+    by, key = _way(group, time, test, share)
     content, given = Digests(_frame(table)), None if test is None else Digests(_frame(test))
     named = _content(table, content.frame, given)
     digests = content.on(named)  # the long parts, before the lock is taken
@@ -277,26 +279,32 @@ def seal_rows(
         used, studies = used_rows(writer, KnownRows(writer, content if given is None else given), found)
         if given is not None and used.any():
             raise used_up(int(used.sum()), studies, "rows of the test file")
-        declared = reason is None and not found and _only_declared(writer, earlier, by, key)
-        if declared:
-            reason = f"{key!r} was declared as {by} before any look"
+        shared = None
         if earlier and reason is None and not found:
-            shared = _share(earlier, content, given, by, key, share)
-            if given is not None or not used[shared.test].any():
+            shared = _shared(earlier, content, given, by, key, share)
+            if shared is not None and (given is not None or not used[shared.test].any()):
                 return replace(shared, notes=tuple(sentences(writer, shared.entry)))
+        scored = np.zeros(len(content), dtype=bool) if given is not None else _scored(writer, earlier, content)
+        if shared is not None:
             seal, train, rows = shared.seal, shared.train, shared.test
         else:
-            salt = str(max(int(old.salt or 0) for old, _, _ in earlier) + 1) if earlier else ""
+            size = _as_recognised(size, share, found) if reason is None else size
+            salt = _salt(earlier, by, key, reason)
             seal, train, rows = _make(content, given, by, key, named, target, task, size, salt)
             if found and reason is None:
-                seal, train, rows = _follow(seal, content, found, share)
+                seal, train, rows = _follow(writer, seal, content, found, share)
+            elif reason is None and scored.any() and _can_choose(seal, earlier):
+                seal, train, rows = _unscored(seal, content, scored)
         if given is None and used[rows].any():
             seal, train, rows = _spare(seal, content, used, studies)
+        count = 0 if given is not None else int(np.count_nonzero(scored[rows]))
+        if shared is None and earlier and reason is None and not found:
+            reason = _reason_to_change(writer, earlier, seal, count)
         body = {**seal.state(), "reason": reason, "after": [old.id for old, _, _ in earlier]}
         if size.why and seal.follows is None:
             body["why"] = size.why
-        if declared:
-            body["scored"] = int(np.count_nonzero(~_side(earlier[-1][0], content)[rows]))
+        if count:
+            body["scored"] = count
         if given is None:  # the rows of a test file are compared when they are looked at
             body |= {"n_kept": seal.kept.size, "recognised": [one.state() for one in found]}
         blob = np.concatenate([seal.digests, seal.kept, *(one.pairs(digests) for one in found)])
@@ -314,19 +322,34 @@ def _recognised(ledger: Ledger, content: Digests) -> list[Relative]:
         if entry is not None and names.issuperset(entry.body["columns"]) and entry.body["n"] == len(content):
             digests = content.on(entry.body["columns"])
             test = np.isin(digests, Seal.from_ledger(ledger, entry).digests)
-            parts = (_digest_of_rows(digests[test]), _digest_of_rows(digests[~test]))
+            named = digests if entry.body["by"] == NONE else digests[test]
+            parts = (_digest_of_rows(named), _digest_of_rows(digests[~test]))
             if parts == (entry.body["rows"], study.body.get("rows")):
                 return []
     return changed(relatives(ledger, content.frame), content)
 
 
-def _follow(seal: Seal, content: Digests, found: list[Relative], share: float | str) -> tuple[Seal, Array, Array]:
+def _as_recognised(size: Size, share: float | str, found: list[Relative]) -> Size:
+    """The size that recognised rows have had already, where "auto" would take another."""
+    if not found or share != "auto":
+        return size
+    old = found[-1].entry.body
+    if old["by"] == NONE:
+        return Size(0.0, str(old.get("why", "")))
+    return size if size.share else Size(float(old["share"]), "")
+
+
+def _follow(
+    ledger: Ledger | Transaction, seal: Seal, content: Digests, found: list[Relative], share: float | str
+) -> tuple[Seal, Array, Array]:
     """The seal, with recognised rows on the side they had."""
     latest = found[-1]
     old = latest.entry.body
+    if seal.by == NONE and (old["by"] == NONE or not is_opened(ledger, [one.entry.body["id"] for one in found])):
+        return seal, np.arange(len(content)), np.arange(0)
     if old["by"] != seal.by or share not in ("auto", old["share"]):
-        what = f"{int(latest.test.sum())} of these rows, recognised though columns or values were changed, were sealed "
-        what += f"as test rows on {latest.entry.created[:10]} in another way (by {old['by']}, {old['share']:.4g})"
+        what = f"{int(latest.rows.sum())} of these rows, recognised though columns or values were changed, were sealed "
+        what += f"on {latest.entry.created[:10]} in another way (by {old['by']}, {old['share']:.4g})"
         raise SealError(what, remedy=ANOTHER_WAY, option=("reseal", "the reason"))
     rows, test = old_sides(found)
     digests, chosen = content.on(seal.columns), _side(seal, content)
@@ -367,8 +390,10 @@ def _frame(table: Any) -> Any:
     return getattr(table, "frame", table)
 
 
-def _way(group: str | None, time: str | None, test: Any) -> tuple[str, str | None]:
+def _way(group: str | None, time: str | None, test: Any, share: float | str) -> tuple[str, str | None]:
     """What decides a row's side, and the column that holds it."""
+    if test is not None and share == NONE:
+        raise SealError("a test file is given, and no test set is asked for", remedy="leave out one of them")
     if test is not None and (group is not None or time is not None):
         raise SealError("a test file excludes group and time: each determines the test rows", remedy="pass one of them")
     if test is not None:
@@ -382,15 +407,17 @@ def _size(
     """The share that is asked for, or with "auto" the one that gives the precision asked for."""
     for name in (target, *(() if group is None else (group,))):
         column_of(content.frame, name)  # a sentence if it is missing
+    if share == NONE:
+        return Size(0.0, "no test set was asked for, so all rows are trained on")
     if share != "auto":
-        return Size(fraction(share, "test_size"), True, "")
+        return Size(fraction(share, "test_size"), "")
     if by == "file" or len(content) < 2:
-        return Size(0.5, True, "")
+        return Size(0.5, "")
     members = None if group is None else labels(column_of(content.frame, group), group)
     y = labels(column_of(content.frame, target), target) if task == "classification" else np.zeros(len(content))
     size = choose_size(y, task, precision, members)
     # Cut by time, rows of groups are dropped later on: a number of groups said here would not be the one tested.
-    return replace(size, why="") if by == "time" and group is not None else size
+    return replace(size, why="") if by == "time" and group is not None and size.share else size
 
 
 def _make(
@@ -415,6 +442,9 @@ def _make(
             f"a table with {n} row{'' if n == 1 else 's'} cannot be split", remedy="give it at least two rows"
         )
     seal = Seal(**{**blank, "share": size.share, "n": n})
+    if not size.share:
+        seal = replace(seal, by=NONE, key=None, salt="", kept=freeze(np.unique(digests)))
+        return _finish(seal, digests, np.zeros(n, dtype=bool)), np.arange(n), np.arange(0)
     if by == "time":
         seal = replace(seal, cut=cut(content.frame, str(key), seal.share))
     else:
@@ -439,7 +469,7 @@ def _side(seal: Seal, content: Digests) -> Array:
 
 def _decided(seal: Seal, content: Digests) -> Array:
     """The side that the rule of a seal gives each row."""
-    if seal.by == "file":
+    if seal.by in ("file", NONE):
         return np.isin(content.on(seal.columns), seal.digests)
     if seal.by == "time":
         return np.asarray(times(content.frame, str(seal.key)) > seal.cut)
@@ -453,32 +483,85 @@ def _known(ledger: Ledger | Transaction, content: Digests) -> list[tuple[Seal, E
     for entry in ledger.entries(kind="seal"):
         if names.issuperset(entry.body["columns"]):
             seal = Seal.from_ledger(ledger, entry)
-            shared = int(np.count_nonzero(np.isin(content.on(seal.columns), seal.digests)))
+            named = seal.kept if seal.by == NONE else seal.digests
+            shared = int(np.count_nonzero(np.isin(content.on(seal.columns), named)))
             if shared:
                 found.append((seal, entry, shared))
     return found
 
 
-def _only_declared(
-    ledger: Ledger | Transaction, earlier: list[tuple[Seal, Entry, int]], by: str, key: str | None
-) -> bool:
-    """Whether all that changes is that a group or a time is declared, and no earlier seal has been opened."""
-    if not earlier or by not in ("group", "time") or any(old.by != "content" for old, _, _ in earlier):
-        return False
-    ids = {old.id for old, _, _ in earlier}
-    return not any(look.body["seal"] in ids for look in ledger.entries(kind="look"))
+def _salt(earlier: list[tuple[Seal, Entry, int]], by: str, key: str | None, reason: str | None) -> str:
+    """A new salt, but the old one for the same way in another share: a smaller test set is then part of the larger."""
+    same = [old.salt for old, _, _ in earlier if (old.by, old.key) == (by, key)]
+    if same and reason is None:
+        return same[-1]
+    return str(max(int(old.salt or 0) for old, _, _ in earlier) + 1) if earlier else ""
 
 
-def _share(
+def _scored(ledger: Ledger | Transaction, earlier: list[tuple[Seal, Entry, int]], content: Digests) -> Array:
+    """Which rows were training rows under an earlier seal whose folds have been scored."""
+    scored = np.zeros(len(content), dtype=bool)
+    for old, _, _ in earlier:
+        if old.by != "file" and is_scored(ledger, old.id):
+            scored |= np.isin(content.on(old.columns), old.kept) if old.by == NONE else ~_side(old, content)
+    return scored
+
+
+def _can_choose(seal: Seal, earlier: list[tuple[Seal, Entry, int]]) -> bool:
+    """Whether test rows can be chosen among those that were never scored."""
+    return seal.by == "group" or (seal.by == "content" and all(old.by == NONE for old, _, _ in earlier))
+
+
+def _unscored(seal: Seal, content: Digests, scored: Array) -> tuple[Seal, Array, Array]:
+    """The seal, with scored rows as training rows where that can be: of groups the least scored ones are tested.
+
+    Without groups, of a table that has grown since it had no test set, rows that are new are.
+    """
+    digests, chosen, numbers = content.on(seal.columns), _side(seal, content), _hashed(seal, content)
+    if seal.by == "group":
+        groups = labels(column_of(content.frame, str(seal.key)), str(seal.key))
+        chosen = prefer_unscored(groups, scored, numbers, np.unique(numbers[chosen]).size)
+    else:
+        free = np.sort(numbers[~scored])[: np.count_nonzero(chosen)]
+        chosen = ~scored & (numbers <= free[-1]) if free.size >= LEAST else np.zeros_like(chosen)
+    if not chosen.any():
+        seal = replace(seal, by=NONE, key=None, salt="", stratum=None, thresholds={}, share=0.0)
+    seal = replace(seal, follows=seal.id if chosen.any() else None, kept=freeze(np.unique(digests[~chosen])))
+    return _finish(seal, digests, chosen), np.flatnonzero(~chosen), np.flatnonzero(chosen)
+
+
+def _reason_to_change(
+    ledger: Ledger | Transaction, earlier: list[tuple[Seal, Entry, int]], seal: Seal, scored: int
+) -> str | None:
+    """Why a seal may follow earlier ones of these rows although no reason was given; refused where it may not."""
+    ids = [old.id for old, _, _ in earlier]
+    if not is_opened(ledger, ids):
+        if not any(is_scored(ledger, one) for one in ids):
+            return "no fold had been scored"
+        if not scored and seal.by != "file":
+            return "no test row had been scored"
+        if seal.by in ("group", "time") and all(old.by == "content" for old, _, _ in earlier):
+            return f"{seal.key!r} was declared as {seal.by} before any look"
+    old, entry, shared = earlier[-1]
+    role = "training" if old.by == NONE else "test"
+    what = f"{shared} of these rows were sealed as {role} rows on {entry.created[:10]} in a different way ({old})"
+    raise SealError(what, remedy=ANOTHER_WAY, option=("reseal", "the reason"))
+
+
+def _shared(
     earlier: list[tuple[Seal, Entry, int]],
     content: Digests,
     given: Digests | None,
     by: str,
     key: str | None,
     share: float | str,
-) -> Sealed:
-    """The latest earlier seal that parts the rows in the way that is asked for."""
+) -> Sealed | None:
+    """The latest earlier seal that parts the rows in the way that is asked for; None where there is none."""
     for old, entry, _ in reversed(earlier):
+        if old.by == NONE and given is None and share in ("auto", NONE):
+            if old.rows == _digest_of_rows(content.on(old.columns)):
+                return Sealed(old, np.arange(len(content)), np.arange(0), entry, shared=True)
+            continue
         if (old.by, old.key) != (by, key):
             continue
         chosen = _side(old, content)
@@ -488,9 +571,7 @@ def _share(
         elif share in ("auto", old.share):
             _refuse_one_sided(chosen, old)
             return Sealed(old, np.flatnonzero(~chosen), np.flatnonzero(chosen), entry, shared=True)
-    old, entry, shared = earlier[-1]
-    what = f"{shared} of these rows were sealed as test rows on {entry.created[:10]} in a different way ({old})"
-    raise SealError(what, remedy=ANOTHER_WAY, option=("reseal", "the reason"))
+    return None
 
 
 def _content(table: Any, frame: Any, given: Digests | None) -> list[str]:
@@ -518,7 +599,7 @@ def _by_file(digests: Array, test: Array, blank: dict[str, Any]) -> tuple[Seal, 
 def _finish(seal: Seal, digests: Array, chosen: Array) -> Seal:
     """The seal with its test rows counted, digested and named."""
     sealed = freeze(np.unique(digests[chosen]))
-    rows = _digest_of_rows(digests[chosen])
+    rows = _digest_of_rows(digests if seal.by == NONE else digests[chosen])
     seal = replace(seal, n_test=int(np.count_nonzero(chosen)), rows=rows, digests=sealed)
     told = encode(seal.state()).encode("utf-8", "surrogatepass")
     return replace(seal, id=hashlib.blake2b(told, digest_size=8).hexdigest())

@@ -7,8 +7,9 @@ the margin, an interval has about the half-width m from
     regression   n = (5 / 4) (z / m)^2          rmse with double exponential errors (kurtosis 6), m relative to it
 
 units on. Of N units the test set gets min(n, N / 4), but at least 30 and, where the metric is no mean over rows (AUC,
-balanced accuracy, F1), as many as hold 15 of the rarest class. Where a quarter cannot give these, precision is out of
-reach and a quarter is taken. Cost: one count of the classes. Wilson (1927), JASA 22, 209-212.
+balanced accuracy, F1), as many as hold 15 of the rarest class. Where a quarter cannot give these, or of fewer than 150
+units, there is no test set: outer folds that repeat the whole procedure give the figure, and no row is lost to training
+(`steps.outer`; docs/simulations/test_size.md). Cost: one count of the classes. Wilson (1927), JASA 22, 209-212.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ from scipy.special import ndtri
 from assay.checks import fraction
 from assay.metrics import get_metric
 
-__all__ = ["LEAST", "MOST", "RAREST", "USUAL", "Precision", "Size", "choose_size"]
+__all__ = ["LEAST", "MOST", "RAREST", "SMALL", "USUAL", "Precision", "Size", "choose_size"]
 
 Array = np.ndarray
 MARGINS = {"classification": 0.05, "regression": 0.1}
 """Five points of a rate; a tenth of the figure of a regression."""
 LEAST, MOST, RAREST = 30, 0.25, 15
 """Test units at least; their largest share of all; units of the rarest class at least."""
+SMALL = 150
+"""Of fewer units none is set aside: without a test set the model is better and its figure as well known."""
 TAIL = 1.25
 """(kurtosis - 1) / 4 of double exponential errors: the relative variance of an rmse is this over n."""
 
@@ -73,10 +76,9 @@ USUAL = Precision()
 
 @dataclass(frozen=True)
 class Size:
-    """The share of units to test, whether they are enough, and the sentence that says what was done and why."""
+    """The share of units to test (0: no test set), and the sentence that says what was done and why."""
 
     share: float
-    enough: bool
     why: str
 
 
@@ -94,6 +96,8 @@ def choose_size(classes: Any, task: str, precision: Precision, members: Any = No
     '481 test rows give a figure to about +-10% of its value, which is the precision asked for'
     >>> choose_size(np.zeros(400), "regression", Precision()).why
     'a quarter of 400 rows is the most that is set aside: 100 test rows give a figure to about +-22% of its value'
+    >>> choose_size(np.zeros(90), "regression", Precision()).share
+    0.0
     """
     units, rarest, label = _count(np.asarray(classes), task, precision, members)
     what = "rows" if members is None else "groups"
@@ -103,16 +107,18 @@ def choose_size(classes: Any, task: str, precision: Precision, members: Any = No
     figure = "a figure" if task == "regression" else "a rate"
     known = f"{taken:,} test {what} give {figure} to about {precision.reached(task, taken)}"
     held = f"{LEAST} {what}" if floor == LEAST else f"{RAREST} {what} of class {label!r}"
-    if floor > most:
-        why = f"a quarter of {units:,} {what}, the most that is set aside, is too few to hold {held}; {known}, so the "
-        why += "figures of the folds matter more"
-    elif taken == most < wanted:
+    if floor > most or units < SMALL:
+        why = f"a quarter of {units:,} {what}, the most that is set aside, cannot hold {held}"
+        if floor <= most:
+            why = f"of fewer than {SMALL} {what} a test set costs more than it tells, and there are {units:,}"
+        return Size(0.0, f"{why}, so there is no test set and all rows are trained on")
+    if taken == most < wanted:
         why = f"a quarter of {units:,} {what} is the most that is set aside: {known}"
     elif taken > wanted:
         why = f"the test set must hold {held} at least: {known}"
     else:
         why = f"{known}, which is the precision asked for"
-    return Size(taken / units, floor <= most, why)
+    return Size(taken / units, why)
 
 
 def _count(classes: Array, task: str, precision: Precision, members: Any) -> tuple[int, int | None, str]:

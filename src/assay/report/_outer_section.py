@@ -1,0 +1,54 @@
+"""The outer folds of a study without a test set, as a section of its report."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from assay.experiment.wording import apart, called, figure
+from assay.report._embed import Part, say, sentence, table_of
+
+if TYPE_CHECKING:
+    from assay.experiment.study import Study
+
+__all__ = ["outer_part"]
+
+
+def outer_part(study: Study) -> Part:
+    """Figures with intervals, the test against the baseline, what was selected, and how many studies there were."""
+    found = study.outer
+    assert found is not None
+    words = [
+        f"There is no test set. The whole procedure (tuning, panel, selection, threshold, calibration, refit) was "
+        f"repeated without the rows of each outer fold and evaluated on them: {found.scheme}. The folds that selected "
+        "the model are no part of these figures.",
+        *(sentence(note) for note in found.notes),
+    ]
+    if found.selected:
+        words.append(f"Selected in the outer folds: {found.chosen}.")
+    if found.against_baseline is not None:
+        one = found.against_baseline
+        gap, ends = apart(one.metric, one.difference, one.lower, one.upper)
+        words.append(
+            f"The one planned test, the procedure against the baseline on the same folds: the difference in "
+            f"{called(one.metric, short=True)} is {gap}, {100 * one.level:.4g}% interval {ends} ({one.p_text}; "
+            f"{one.method})."
+        )
+    rows = [
+        (
+            called(name),
+            figure(name, one.estimate, one.lower, one.upper),
+            figure(name, one.lower, one.lower, one.upper),
+            figure(name, one.upper, one.lower, one.upper),
+            f"{100 * one.level:.4g}%",
+            figure(name, found.baseline.get(name), one.lower, one.upper),
+            one.method,
+            say(one.n),
+            "main" if name == found.primary else "secondary",
+            one.estimand,
+        )
+        for name, one in found.intervals.items()
+    ]
+    titles = ("metric", "estimate", "from", "to", "confidence", "baseline", "method", "n", "role", "estimand")
+    marked = [list(found.intervals).index(found.primary)] if rows else []
+    view = table_of("Scores on the outer folds", titles, rows, marked) if rows else None
+    return Part("", (*words, found.studied), view=view)
