@@ -225,7 +225,7 @@ def test_the_file_is_small_whole_and_the_same_again(regression, page, tmp_path):
 
 def test_a_sealed_study_says_so():
     frame = hostile(120)
-    study = run(frame, "<u>target</u>", learners=["least squares"], cv=5, open_test=False)
+    study = run(frame, "<u>target</u>", learners=["least squares"], cv=5, open_test=False, test_size=0.25)
     words = "".join(Reader(render(study)).text)
     assert "still sealed" in words
     assert f"assay open {study.name}" in words
