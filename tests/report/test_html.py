@@ -134,7 +134,12 @@ def test_the_page_is_well_formed_and_its_links_lead_somewhere(page):
 
 def test_it_calls_and_runs_nothing(page):
     read = Reader(page)
-    assert [attrs.get("type") for attrs in read.all("script")] == ["application/json"]
+    # The one script is that of the print button, and the policy allows it alone, by its hash.
+    assert [attrs.get("type") for attrs in read.all("script")] == ["application/json", None]
+    script = page[page.rindex("<script>") + len("<script>") : page.rindex("</script>")]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in page
+    assert "print()" in script
     assert not read.all("link")
     assert not read.all("iframe")
     assert not [attrs for _, attrs in read.tags if any(name.startswith("on") for name in attrs)]
@@ -180,15 +185,17 @@ def test_the_sections_hold_what_was_found(regression, page):
     assert regression.hashes["test rows"] in words
     heads = {entry.digest for entry in regression.ledger.entries()}  # other studies have been recorded since
     assert re.search(r"Ledger head ([0-9a-f]{64})", words)[1] in heads
-    for title in ("Coefficients", "Column importance", "Partial dependence", "Residuals"):
+    for title in ("Coefficients", "Column importance", "Partial dependence", "Residuals", "The worst slices"):
         assert title in words
-    assert "were left out of a refit" in words
+    assert "were left out of 3 refits" in words
+    for question in ("How far off is it?", "What drives it?", "Where does it fail?", "What to do with it?"):
+        assert question in words
 
 
 def test_figures_and_years_are_written_as_elsewhere(classification, class_page):
     words = "".join(Reader(class_page).text)
     chosen = classification.selected.name
-    part = words[words.rindex("Selected learner") :]
+    part = words[words.index("Selected against best") :]
     assert classification.leaderboard.results[chosen].figure() in part[part.index("std error (points)") :][:600]
     assert _range(pd.Series([1987, 2015, 1999]), "number") == "1987 to 2015, median 1999"
 
@@ -218,12 +225,12 @@ def test_the_file_is_small_whole_and_the_same_again(regression, page, tmp_path):
 
 def test_a_sealed_study_says_so():
     frame = hostile(120)
-    study = run(frame, "<u>target</u>", learners=["least squares"], cv=5, open_test=False)
+    study = run(frame, "<u>target</u>", learners=["least squares"], cv=5, open_test=False, test_size=0.25)
     words = "".join(Reader(render(study)).text)
     assert "still sealed" in words
     assert f"assay open {study.name}" in words
     assert "makes no claim about the final model" in words
-    assert "Residuals" not in words
+    assert "By cross-validation of" in words
 
 
 def test_a_look_beyond_the_plan_shows_no_curve(regression, monkeypatch):
@@ -236,7 +243,7 @@ def test_a_look_beyond_the_plan_shows_no_curve(regression, monkeypatch):
     assert pictures_of(told) == {}
     words = "".join(Reader(render(regression)).text)
     assert "The Ladder" in words
-    assert "Predicted and observed" not in words
+    assert "Against the baseline" not in words
     assert told.plot().get_title(loc="left").startswith("A look beyond the plan")
 
 

@@ -93,6 +93,11 @@ def how_far_off(study: Study) -> Answer:
         metric, found = opened.primary, opened.intervals[opened.primary]
         guess = opened.baseline.get(metric)
         source = f"Measured once, on {study.n_test:,} rows that were set aside before anything was fitted."
+    elif study.outer is not None and study.outer.intervals:
+        outer = study.outer
+        metric, found = outer.primary, outer.intervals[outer.primary]
+        guess = outer.baseline.get(metric)
+        source = "There is no test set: the whole procedure was repeated on outer folds of the rows and judged on them."
     else:
         metric, found = plan.metric, results[chosen].interval(plan.level)
         guess = results[BASELINE].estimate if BASELINE in results else None
@@ -110,7 +115,8 @@ def how_far_off(study: Study) -> Answer:
         words.append(_against(metric, float(found.estimate), float(guess), other, study))
         bars = _pair(metric, (chosen, figure, float(found.estimate)), ("today's guess", other, float(guess)))
     words += _spread(study)
-    return Answer("far", "How far off is it?", lead, (*words, source), bars, link="test", more="The test set")
+    link, more = ("test", "The test set") if study.n_test else ("outer", "The outer folds")
+    return Answer("far", "How far off is it?", lead, (*words, source), bars, link=link, more=more)
 
 
 def _against(metric: str, value: float, guess: float, shown: str, study: Study) -> str:
@@ -284,6 +290,11 @@ ADVICE = {
     "test-unclear": "Do not rely on it yet: it is not shown to beat the guess.",
     "test-baseline": "Keep the guess: no learner did better.",
     "test-untested": "Do not rely on it yet: it could not be compared with the guess.",
+    "outer-better": "Use it for rows like these; no test set confirms it.",
+    "outer-worse": "Do not use it: the guess is better.",
+    "outer-unclear": "Do not rely on it yet: it is not shown to beat the guess.",
+    "outer-baseline": "Keep the guess: no learner did better.",
+    "outer-untested": "Do not rely on it yet: it could not be compared with the guess.",
     "folds-better": "Promising: decide all that is open, then open the test set once.",
     "folds-other": "Do not rely on it yet: it is not shown to beat the guess.",
     "folds-none": "Do not rely on it yet: it is not shown to beat the guess.",
@@ -297,7 +308,7 @@ def what_to_do(study: Study, finding: str) -> Answer:
     if stops:
         lead = f"First resolve a serious check: {stops[0].title}."
         words.append(sentence(stops[0].remedy))
-    elif finding in ("test-unclear", "folds-none", "folds-other", "test-untested"):
+    elif finding in ("test-unclear", "outer-unclear", "folds-none", "folds-other", "test-untested"):
         words.append("More rows, or columns that say more about the target, would help.")
     if study.opened is not None and finding == "test-better" and not stops:
         words.append(f"The figures hold for {study.plan.population}; for other places, times or people, measure again.")
@@ -310,8 +321,8 @@ def what_to_do(study: Study, finding: str) -> Answer:
         some = "; ".join(one.title for one in warned[:3]) + ("; and more" if len(warned) > 3 else "")
         words.append(f"{len(warned)} {'check' if len(warned) == 1 else 'checks'} to read first: {some}.")
     code = ""
-    if study.opened is None:
+    if study.opened is None and study.n_test:
         code = f"assay open {study.name}"
-    elif finding == "test-better":
+    elif finding in ("test-better", "outer-better"):
         code = "assay predict model.assay TABLE -o predictions.csv"
     return Answer("do", "What to do with it?", lead, tuple(words), code=code, link="limits", more="Limits")

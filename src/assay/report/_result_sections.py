@@ -174,7 +174,7 @@ def test_parts(study: Study) -> list[Part]:
             )
         return [Part(words=words)]
     parts = attempt("Figures", lambda: _figures(study))
-    if opened.against_baseline is not None:
+    if opened.against_baseline is not None and opened.release is None:
         parts += attempt("Against the baseline", lambda: _baseline_picture(study))
     return parts
 

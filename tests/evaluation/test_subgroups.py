@@ -1,0 +1,91 @@
+"""Subgroups and slices: the figures of their definitions, limits that cover, and few claims where nothing is wrong."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from assay.errors import DataError
+from assay.evaluation import slices, subgroups
+from assay.evaluation.subgroups import conditions
+from assay.metrics import mae
+
+
+def table(rng, n=200):
+    frame = pd.DataFrame(rng.normal(size=(n, 3)), columns=list("xyz"))
+    return frame.assign(town=rng.choice(["Ulm", "Bonn", "Kiel"], n))
+
+
+def test_means_and_differences_are_those_of_the_rows():
+    rng = np.random.default_rng(0)
+    frame, losses = table(rng), rng.exponential(size=200)
+    found = slices(losses, frame)
+    masks = {name: rows for column in frame for name, _, rows in conditions(frame[column], column)}
+    for k, name in enumerate(found.names):
+        rows = masks[name]
+        assert found.n[k] == rows.sum()
+        np.testing.assert_allclose(found.mean[k], losses[rows].mean())
+        np.testing.assert_allclose(found.difference[k], losses[rows].mean() - losses[~rows].mean())
+    assert ((found.p_value <= 0.05) == ((found.lower > 0) | (found.upper < 0))).all()
+    assert len(found.to_frame()) == len(found) == 15
+
+
+def test_pure_noise_is_called_a_worse_slice_in_at_most_one_study_in_twenty():
+    """At a true rate of 5%, more than 18 claims in 200 studies have a chance below 1%."""
+    claims = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        claims += len(slices(rng.exponential(size=200), table(rng), n_permutations=199).worse) > 0
+    assert claims <= 18
+
+
+@pytest.mark.parametrize("kind", ["exponential", "wrong or right"])
+def test_limits_of_all_slices_cover_together(kind):
+    """At a true coverage of 95%, fewer than 181 of 200 have a chance below 1%."""
+    covered = 0
+    for seed in range(200):
+        rng = np.random.default_rng(1_000 + seed)
+        frame = table(rng)
+        truth = np.where(frame["town"] == "Ulm", 0.3, 0.15)
+        losses = rng.exponential(truth) if kind == "exponential" else (rng.random(200) < truth).astype(float)
+        found = slices(losses, frame, n_permutations=199)
+        masks = {name: rows for column in frame for name, _, rows in conditions(frame[column], column)}
+        gaps = np.array([truth[masks[name]].mean() - truth[~masks[name]].mean() for name in found.names])
+        covered += bool(((found.lower <= gaps) & (gaps <= found.upper)).all())
+    assert covered >= 181
+
+
+def test_a_worse_slice_is_found_by_its_name():
+    rng = np.random.default_rng(3)
+    frame = table(rng, 400)
+    found = slices(rng.exponential(1.0 + 2.0 * (frame["town"] == "Kiel")), frame)
+    assert found.names[0] == "town = Kiel"
+    assert 0 in found.worse
+
+
+def test_groups_are_the_units():
+    rng = np.random.default_rng(4)
+    groups = np.repeat(np.arange(60), 5)
+    frame = pd.DataFrame({"town": np.repeat(rng.choice(["Ulm", "Bonn"], 60), 5)})
+    losses = np.repeat(rng.exponential(size=60), 5)
+    alone, together = slices(losses, frame), slices(losses, frame, groups=groups)
+    assert (together.upper - together.lower > 1.5 * (alone.upper - alone.lower)).all()
+
+
+def test_subgroups_have_the_figure_of_their_rows():
+    rng = np.random.default_rng(5)
+    y, said = rng.normal(size=100), rng.normal(size=100)
+    by = pd.Series(rng.choice(["a", "b"], 100), name="kind")
+    found = subgroups(by, lambda rows: mae.interval(y[rows], said[rows]), np.abs(y - said))
+    inside = (by == "a").to_numpy()
+    np.testing.assert_allclose(found.to_frame().loc["kind = a", "estimate"], mae(y[inside], said[inside]))
+    assert "kind = b" in str(found)
+    assert found.plot().get_title(loc="left") == "By kind"
+    assert len(found.slices.plot().get_yticklabels()) == 2
+
+
+def test_bad_input_is_one_sentence():
+    frame = pd.DataFrame({"a": np.arange(50.0)})
+    with pytest.raises(DataError, match="pass one finite loss per row"):
+        slices(np.full(50, np.nan), frame)
+    with pytest.raises(DataError, match="no two subgroups of at least 20 rows"):
+        subgroups(pd.Series(["x"] * 50, name="a"), lambda rows: mae.interval([0.0], [0.0]), np.zeros(50))
