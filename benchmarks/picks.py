@@ -1,8 +1,9 @@
 """How good are the picks: the learner that `assay run` selects beside six plain peers, on the same rows of real tables.
 
 `python -m benchmarks picks --data DIR` (DIR holds the ISLP tables as CSV files). Every table is split five times into
-training and test rows. The loss is the root mean squared error, the error rate, or 1 - AUC where the rarer class has
-less than a fifth of the rows. Peers run with their defaults and with a random search of 20 candidates in 3 folds.
+at most 500 training and 1,000 test rows. The loss is the root mean squared error, the error rate, or 1 - AUC where the
+rarer class has less than a fifth of the rows. Peers run with their defaults and with a random search of 20 candidates
+in 3 folds.
 
     oracle    the peer with the least mean loss over all splits of a table
     ratio     a contestant's loss over the oracle's, on the same split; the median over splits, then over tables
@@ -283,10 +284,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--table", action="append", default=[], help="only this one; can be repeated")
     parser.add_argument("--who", action="append", default=[], help="only this contestant; can be repeated")
     parser.add_argument("--splits", type=int, default=SPLITS)
+    parser.add_argument("--show", action="store_true", help="run nothing; write the page from the runs that are kept")
     asked = parser.parse_args(arguments)
     chosen = [one for one in TABLES if not asked.table or one.name in asked.table]
     names = [name for name in contestants() if not asked.who or name in asked.who]
-    run_all(asked.data, chosen, names, asked.splits)
+    if not asked.show:
+        run_all(asked.data, chosen, names, asked.splits)
     frame = pd.DataFrame(kept())
     print(summary(frame))
     if not asked.table and not asked.who:
