@@ -138,7 +138,16 @@ def splits_of(
 
 
 def group_codes(groups: Any, n: int) -> Array | None:
-    """The group of each of n rows as whole numbers; None without groups."""
+    """The group of each of n rows as whole numbers; None without groups.
+
+    | parameter | range               | meaning                        |
+    |-----------|---------------------|--------------------------------|
+    | groups    | one label per row, None | rows that must stay together |
+    | n         | from 1 on           | how many rows there are        |
+
+    >>> group_codes(["b", "a", "b"], 3)
+    array([1, 0, 1])
+    """
     if groups is None:
         return None
     values = np.asarray(groups)
