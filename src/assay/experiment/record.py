@@ -127,7 +127,7 @@ def _evidence(state: StudyState) -> str:
         gap, ends = apart(metric, found.difference, found.lower, found.upper)
         guess = figure(metric, opened.baseline[metric], test.lower, test.upper)
         words += f" and that of the baseline {guess}, a difference of {gap} ({ends})"
-    words += ", for rows like these."
+    words += f", for {state.plan.population}."
     if opened.tail is not None and opened.tail.heavy:
         words += f" But {tail_notes(get_metric(metric), opened.tail)[0].split(';')[0]}."
     return words
@@ -150,7 +150,7 @@ def _outer_evidence(state: StudyState) -> str:
         gap, ends = apart(metric, one.difference, one.lower, one.upper)
         guess = figure(metric, outer.baseline[metric], found.lower, found.upper)
         words += f" and that of the baseline {guess}, a difference of {gap} ({ends})"
-    return f"{words}, for rows like these."
+    return f"{words}, for {state.plan.population}."
 
 
 def _where(columns: tuple[str, ...]) -> str:
