@@ -55,6 +55,10 @@ ABOUT = {
         "With more columns than rows many models fit the training rows perfectly by chance; only penalised or very "
         "simple ones can be trusted."
     ),
+    "unfinished": (
+        "Learners that the time limit left unfinished might have been better, and a look cannot be taken back. "
+        "assay resume finishes them."
+    ),
     "few-rows": ("With few rows every estimate is uncertain, and folds are too small to distinguish learners."),
     "target-values": (
         "A target with few distinct values, or with as many classes as rows, may have been given the wrong task "

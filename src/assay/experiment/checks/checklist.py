@@ -150,6 +150,7 @@ def check_table(
     drop: Sequence[str] = (),
     level: float = 0.95,
     n_test: int | None = None,
+    metric: str | None = None,
     reasons: Mapping[str, str] | None = None,
 ) -> Checks:
     """Look at the training rows for what would spoil a claim made from them.
@@ -166,6 +167,7 @@ def check_table(
     | drop      | ()      | column names                         | left out; they may still tell of groups and time |
     | level     | 0.95    | (0, 1)                               | confidence of the claim                          |
     | n_test    | None    | whole number >= 0                    | sealed test rows; None: judged by training rows  |
+    | metric    | None    | a name                               | what learners are judged by; None: not decided   |
     | reasons   | None    | column -> clause, as `Table.reasons` | why columns were taken for what they are         |
 
     Kaufman, Rosset, Perlich, Stitelman (2012), Leakage in data mining, ACM TKDD 6(4).
@@ -211,6 +213,7 @@ def check_table(
         time=time,
         level=level,
         n_test=None if n_test is None else whole(n_test, "n_test", 0),
+        metric=metric,
         reasons=dict(reasons or {}),
     )
     entries = (*(rule(facts) for rule in RULES), _sample_size(facts))
