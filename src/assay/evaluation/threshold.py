@@ -182,7 +182,7 @@ class ThresholdClassifier(Wrapper):
         missed = table[positive, 1 - positive] - table[positive, positive]
         false = table[1 - positive, positive] - table[1 - positive, 1 - positive]
         if missed <= 0 or false <= 0:
-            raise ParameterError("an error costs no more than a right answer", remedy="correct cost")
+            raise ParameterError("an error costs no more than a correct prediction", remedy="correct cost")
         return {"missed": missed, "false": false}
 
     def _threshold(self, rows: Rows, positive: int, rule: Any) -> tuple[float, Any]:

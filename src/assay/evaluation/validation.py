@@ -186,7 +186,7 @@ class Validation(Result):
         chosen = self._metric(metric)
         if chosen.losses is None:
             remedy = "choose one that is, such as 'mse' or 'error'"
-            raise ParameterError(f"{chosen.name} is no mean over rows", remedy=remedy)
+            raise ParameterError(f"{chosen.name} is not a mean over rows", remedy=remedy)
         found = self._measured(chosen).losses
         assert found is not None
         total, times = np.zeros(self.y.shape[0]), np.zeros(self.y.shape[0])
@@ -239,7 +239,7 @@ class Validation(Result):
         if need not in self.fold_predictions:
             kept = ", ".join(self.fold_predictions)
             remedy = "name that metric in cross_validate(metric=[...])"
-            raise ParameterError(f"no {need} were kept, only {kept}", remedy=remedy)
+            raise ParameterError(f"{need} were not kept, only {kept}", remedy=remedy)
         return self.fold_predictions[need]
 
     def out_of_fold(self, need: str | None = None) -> Array:

@@ -30,7 +30,7 @@ def check_inside(model: Any, classes: Array | None) -> None:
     need(fitted, "a model inside it is not fitted")
     own = getattr(model, "classes_", None)
     if classes is None:
-        need(own is None, "a model of classes stands among models of numbers")
+        need(own is None, "it mixes classifiers and regressors")
     else:
         known = isinstance(own, np.ndarray) and own.dtype.kind == classes.dtype.kind and np.isin(own, classes).all()
         need(hasattr(model, "predict_proba") and known, "a model inside it has other classes or no probabilities")

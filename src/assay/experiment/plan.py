@@ -232,7 +232,7 @@ def rare_note(target: Any, metric: str) -> str:
     share = f"{100 * shares.min():.2g}%"
     return (
         f"only {share} of the rows are {shares.idxmin()!r}, so folds keep that share, and learners are judged by "
-        f"{called(metric, short=True)}, not by the error rate, which is {share} for whoever always says "
+        f"{called(metric, short=True)}, not by the error rate, which is {share} for a model that always predicts "
         f"{shares.idxmax()!r}; probabilities are calibrated where that lowers their log loss on inner folds"
     )
 
@@ -278,8 +278,8 @@ def _refuse_constant(name: str, target: Any) -> None:
         return
     labels = METRICS[name].needs == "labels"
     best = METRICS[name].range[int(METRICS[name].greater_is_better)]
-    said = f"calling every row {wins!r}" if labels else "giving every row the same probabilities"
-    what = f"{name} cannot be the metric that decides: {said} reaches the best value there is, {best:g}"
+    constant = f"predicting {wins!r} for every row" if labels else "giving every row the same probabilities"
+    what = f"{name} cannot be the main metric: {constant} reaches its best value, {best:g}"
     better = "balanced_accuracy" if labels else "log_loss"
     also = f'metric="{better}"' + (' or metric="f1"' if labels else "")
     raise ParameterError(what, remedy=f"pass {also}", option=("metric", better))

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from assay.bayes.decision import LikelihoodRatioTest
 from assay.inference.bootstrap import Bootstrap
 from assay.inference.heavy_tails import TailDiagnosis
+from assay.inference.multiple import TITLES
 from assay.inference.permutation import PermutationTest
 from assay.inference.sequential import ConfidenceSequence, EProcess, Peeking, SpendingPlan
 from assay.numbers import fmt
@@ -92,10 +93,11 @@ def _adjustment(result: Adjustment, ax: Axes | None = None) -> Axes:
     shown = np.unique(np.linspace(0, top - 1, min(top, SHOWN)).astype(int))
     with canvas(ax) as axes:
         below = ranks[shown] <= found
+        code = next(code for code, title in TITLES.items() if title == result.method)
         style: Any = {"s": 14, "linewidths": 0, "zorder": 3}
         axes.scatter(ranks[shown][~below], values[shown][~below], color=MUTED, label="not rejected", **style)
         axes.scatter(ranks[shown][below], values[shown][below], color=ACCENT, label=f"rejected ({found})", **style)
-        line = _line(result.method, ranks, m, result.alpha)
+        line = _line(code, ranks, m, result.alpha)
         axes.plot(ranks, line, color=WARM, linewidth=1.4, label=f"{result.method} line, alpha = {result.alpha:g}")
         axes.set_ylim(0.0, max(1e-300, min(1.0, 1.1 * max(float(values.max()), float(line[-1])))))
         words = f"smallest {top} of {m}" if top < m else f"{m}"
@@ -106,12 +108,12 @@ def _adjustment(result: Adjustment, ax: Axes | None = None) -> Axes:
 
 def _line(method: str, rank: np.ndarray, m: int, alpha: float) -> np.ndarray:
     """What the p-value of each rank is compared with."""
-    if method.startswith("Benjamini"):
-        constant = float(np.sum(1.0 / np.arange(1, m + 1))) if method.endswith("Yekutieli") else 1.0
+    if method in ("bh", "by"):
+        constant = float(np.sum(1.0 / np.arange(1, m + 1))) if method == "by" else 1.0
         return rank * alpha / (m * constant)
-    if method in ("Holm", "Hochberg"):
+    if method in ("holm", "hochberg"):
         return alpha / (m - rank + 1)
-    level = alpha / m if method == "Bonferroni" else -np.expm1(np.log1p(-alpha) / m)
+    level = alpha / m if method == "bonferroni" else -np.expm1(np.log1p(-alpha) / m)
     return np.full(rank.size, level)
 
 

@@ -148,7 +148,7 @@ def _members(path: Path, file: io.BufferedReader, limit: int | None) -> dict[str
         file.seek(packed - 22)
         ends = file.read(4) == b"PK\x05\x06" and not archive.comment
         if not ends or min(entry.header_offset for entry in entries) != 0:
-            raise refuse(path, "holds bytes that belong to no member")
+            raise refuse(path, "contains bytes outside its members")
         return {entry.filename: _unpacked(archive, entry) for entry in entries}
 
 

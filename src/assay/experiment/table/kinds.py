@@ -333,10 +333,8 @@ def _mixed(cells: Cells, labels: Labels, counts: Array) -> str:
     if 2 * others > n:
         return ""
     row, value = labels.first(odd)
-    verb = "is" if others == 1 else "are"
-    return (
-        f"mixed: {plural(others, 'cell')} of {n} {verb} no number, first {_short(value)} in {cells.source.place(row)}"
-    )
+    verb = "is not a number" if others == 1 else "are not numbers"
+    return f"mixed: {plural(others, 'cell')} of {n} {verb}, first {_short(value)} in {cells.source.place(row)}"
 
 
 def _pointed(level: str, cells: Cells) -> str:

@@ -107,7 +107,7 @@ def _refuse_columns(table: Table, test: Table | None, group: str | None, time: s
             raise DataError(f"unknown column {name!r} for {role}", remedy="check its name")
     if test is None and len(table.frame) < 2:
         what = f"{table.name} has {plural(len(table.frame), 'row')} with a target, too few to set test rows aside"
-        raise DataError(what, remedy="give it more rows, or the test rows in a file of their own")
+        raise DataError(what, remedy="add rows, or pass the test rows as a separate file")
     if len(table.frame.columns) < 2:
         raise DataError("the table has no column besides the target", remedy="add columns to predict it from")
     if test is not None:

@@ -189,7 +189,7 @@ def column_of(frame: Any, name: str, places: Mapping[str, int] | None = None) ->
     at = [places[name]] if known is None and places else [j for j, other in enumerate(known or ()) if other == name]
     if len(at) != 1:
         what = f"column {name!r} is {'missing' if not at else 'there more than once'}"
-        raise DataError(what, remedy=f"there are {', '.join(map(repr, names_of(frame)[:10]))}")
+        raise DataError(what, remedy=f"choose from {', '.join(map(repr, names_of(frame)[:10]))}")
     if isinstance(frame, pa.Table):
         return frame.column(at[0])
     if isinstance(frame, pd.DataFrame):
@@ -327,7 +327,7 @@ def _cell(value: Any, name: str) -> tuple[int, int]:
 
 
 def _odd(value: Any, name: str) -> DataTypeError:
-    what = f"column {name!r} holds a {type(value).__name__}, whose content cannot be fixed"
+    what = f"column {name!r} contains a {type(value).__name__}, which cannot be hashed"
     return DataTypeError(what, remedy="turn it into text or numbers, or leave the column out")
 
 

@@ -78,8 +78,8 @@ def sentences(ledger: Ledger | Transaction, entry: Entry) -> list[str]:
         count = sum(bool(np.isin(then, rows).any()) for rows in seen)
         words = f"{one['rows']:,} of {entry.body['n']:,} rows are those of study {one['study']}, though columns or "
         words += f"values were changed; {one['test']:,} of them were test rows there"
-        words += ", and stay test rows" if entry.body["reason"] is None else ", and are parted anew"
-        again = f"; the same predictions for them are a replay, and any others look {count + 1}"
+        words += ", and stay test rows" if entry.body["reason"] is None else ", and are split anew"
+        again = f"; the same predictions for them are a replay, any others are look {count + 1}"
         made.append(words + (again if count else ""))
     return made[::-1]
 

@@ -349,7 +349,7 @@ def _follow(
         return seal, np.arange(len(content)), np.arange(0)
     if old["by"] != seal.by or share not in ("auto", old["share"]):
         what = f"{int(latest.rows.sum())} of these rows, recognised though columns or values were changed, were sealed "
-        what += f"on {latest.entry.created[:10]} in another way (by {old['by']}, {old['share']:.4g})"
+        what += f"on {latest.entry.created[:10]} in a different way (by {old['by']}, {old['share']:.4g})"
         raise SealError(what, remedy=ANOTHER_WAY, option=("reseal", "the reason"))
     rows, test = old_sides(found)
     digests, chosen = content.on(seal.columns), _side(seal, content)
@@ -393,7 +393,7 @@ def _frame(table: Any) -> Any:
 def _way(group: str | None, time: str | None, test: Any, share: float | str) -> tuple[str, str | None]:
     """What decides a row's side, and the column that holds it."""
     if test is not None and share == NONE:
-        raise SealError("a test file is given, and no test set is asked for", remedy="leave out one of them")
+        raise SealError("a test file was passed, but no test set was requested", remedy="leave out one of them")
     if test is not None and (group is not None or time is not None):
         raise SealError("a test file excludes group and time: each determines the test rows", remedy="pass one of them")
     if test is not None:
@@ -408,7 +408,7 @@ def _size(
     for name in (target, *(() if group is None else (group,))):
         column_of(content.frame, name)  # a sentence if it is missing
     if share == NONE:
-        return Size(0.0, "no test set was asked for, so all rows are trained on")
+        return Size(0.0, "no test set was requested, so all rows are training rows")
     if share != "auto":
         return Size(fraction(share, "test_size"), "")
     if by == "file" or len(content) < 2:
@@ -438,9 +438,7 @@ def _make(
         return _by_file(digests, given.on(named), blank)
     n = len(digests)
     if n < 2:
-        raise SealError(
-            f"a table with {n} row{'' if n == 1 else 's'} cannot be split", remedy="give it at least two rows"
-        )
+        raise SealError(f"a table with {n} row{'' if n == 1 else 's'} cannot be split", remedy="pass at least two rows")
     seal = Seal(**{**blank, "share": size.share, "n": n})
     if not size.share:
         _refuse_unusable(content, by, key)
@@ -450,7 +448,7 @@ def _make(
         seal = replace(seal, cut=cut(content.frame, str(key), seal.share))
     else:
         seal = replace(seal, stratum=target if task == "classification" and by == "content" else None)
-        counted = by == "group" and bool(size.why)
+        counted = by == "group" and size.chosen
         seal = replace(seal, thresholds=_group_threshold(seal, content) if counted else _thresholds(seal, content))
     chosen = _side(seal, content)
     _refuse_one_sided(chosen, seal)
