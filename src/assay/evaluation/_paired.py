@@ -105,8 +105,8 @@ def refuse_misfit(test: str, found: Sequence[Validation]) -> None:
                 f"McNemar's test needs rows that are right or wrong, not a {name}", remedy='use "error"'
             )
         if kind not in ("holdout", "leave-one-out", "k-fold"):
-            what = f"McNemar's test needs every row tested once, not {one.scheme}"
-            raise ParameterError(what, remedy='use test="auto"')
+            message = f"McNemar's test needs every row tested once, not {one.scheme}"
+            raise ParameterError(message, remedy='use test="auto"')
 
 
 SHARED = (
@@ -240,8 +240,8 @@ def gaps_of(test: str, found: Sequence[Validation], pairs: Sequence[tuple[int, i
 def _tested_gaps(first: Validation, second: Validation) -> Array:
     gaps = _gaps(first, second)
     if np.isnan(gaps).any():
-        what = f"a single fold decides the {first.metric.name}, so its spread is unknown"
-        raise DataError(what, remedy="use fewer folds, or another metric")
+        message = f"a single fold decides the {first.metric.name}, so its spread is unknown"
+        raise DataError(message, remedy="use fewer folds, or another metric")
     return gaps
 
 
@@ -287,8 +287,8 @@ def drawn_again(found: Sequence[Validation], n_resamples: int, random_state: Any
                 values[row, column] = one.value(i)
     values = values[~np.isnan(values).any(axis=1)]
     if values.shape[0] < n_resamples / 2:
-        what = f"{found[0].metric.name} is not defined on {n_resamples - values.shape[0]} of {n_resamples} resamples"
-        raise DataError(what, remedy="test more rows")
+        message = f"{found[0].metric.name} is not defined on {n_resamples - values.shape[0]} of {n_resamples} resamples"
+        raise DataError(message, remedy="test more rows")
     return {id(result): values[:, column] for column, result in enumerate(found)}
 
 

@@ -424,10 +424,12 @@ class _Family:
 
 def _left_out(found: Sequence[Validation]) -> tuple[str, ...]:
     """That some folds have no figure, and how many."""
-    metric, gone = found[0].metric, max(one.n_undefined for one in found)
-    if not gone or found[0].scheme.kind == "leave-one-out":
+    metric, missing = found[0].metric, max(one.n_undefined for one in found)
+    if not missing or found[0].scheme.kind == "leave-one-out":
         return ()
-    return (f"{metric.name} is not defined on {gone} of {found[0].fold_scores.size} folds, which have no weight in it",)
+    return (
+        f"{metric.name} is not defined on {missing} of {found[0].fold_scores.size} folds, which have no weight in it",
+    )
 
 
 def _in_print(result: Validation) -> str:

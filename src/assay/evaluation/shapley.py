@@ -208,8 +208,8 @@ def _same_columns(X: Any, background: Any) -> None:
         which = "X" if X.shape[0] == 0 else "background"
         raise DataError(f"{which} has no rows", remedy="pass at least one row")
     if isinstance(X, pd.DataFrame) != isinstance(background, pd.DataFrame) or X.shape[1] != background.shape[1]:
-        what = f"X has {X.shape[1]} columns and background {background.shape[1]}, or one of them is not a data frame"
-        raise DataError(what, remedy="pass tables with the same columns")
+        message = f"X has {X.shape[1]} columns and background {background.shape[1]}, or one of them is not a data frame"
+        raise DataError(message, remedy="pass tables with the same columns")
     if isinstance(X, pd.DataFrame) and list(X.columns) != list(background.columns):
         other = next(a for a, b in zip(X.columns, background.columns, strict=True) if a != b)
         raise DataError(

@@ -165,8 +165,8 @@ class Validation(Result):
             return mean, standard_error(losses - mean, weights), df, losses.size
         found = self._measured(metric)
         if not _spread_out(found.pseudo_values):
-            what = f"one {metric.name} has no spread over folds"
-            raise DataError(what, remedy="use several folds, or metric.interval on its predictions")
+            message = f"one {metric.name} has no spread over folds"
+            raise DataError(message, remedy="use several folds, or metric.interval on its predictions")
         J = found.pseudo_values.size
         factor = 1 / J + (0.0 if method == "naive" else self.scheme.ratio)
         alone = standard_error(found.pseudo_values - found.pseudo_values.mean(), None)  # of independent folds
@@ -246,8 +246,8 @@ class Validation(Result):
         """The prediction of every row by a model that had not seen it, from the first repeat."""
         kept = self._kept(self.metric.needs if need is None else need)
         if self.scheme.kind not in ("k-fold", "repeated k-fold", "5x2", "leave-one-out"):
-            what = f"a {self.scheme.kind} does not test every row once"
-            raise ParameterError(what, remedy="use folds, or read fold_predictions")
+            message = f"a {self.scheme.kind} does not test every row once"
+            raise ParameterError(message, remedy="use folds, or read fold_predictions")
         K = self.scheme.n_splits
         parts = np.concatenate(kept[:K])
         out = np.empty_like(parts)
@@ -373,8 +373,8 @@ def same_experiment(name: str, one: Validation, other_name: str, other: Validati
         remedy = "cross-validate both with the same cv and random_state"
         raise DataError(f"{who} were judged on different splits", remedy=remedy)
     if one.metric.name != other.metric.name:
-        what = f"{who} were judged by {one.metric.name} and {other.metric.name}"
-        raise DataError(what, remedy="use one metric for both")
+        message = f"{who} were judged by {one.metric.name} and {other.metric.name}"
+        raise DataError(message, remedy="use one metric for both")
     options, others = one.metric.options, other.metric.options
     # Options may be arrays, such as a table of costs.
     if set(options) != set(others) or not all(np.array_equal(options[key], others[key]) for key in options):

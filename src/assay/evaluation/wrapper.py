@@ -46,8 +46,8 @@ class Wrapper(MetaEstimatorMixin, Stateful, BaseEstimator):
     def _validated(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Rows:
         """Table and target, refusing what an estimator refuses but a validation has no reason to."""
         if y is None:
-            what = f"{type(self).__name__} requires y to be passed, but the target y is None"
-            raise DataError(what, remedy="pass the target as y")
+            message = f"{type(self).__name__} requires y to be passed, but the target y is None"
+            raise DataError(message, remedy="pass the target as y")
         if not hasattr(X, "shape") and hasattr(X, "__array__"):
             X = np.asarray(X)
         if not hasattr(y, "shape"):

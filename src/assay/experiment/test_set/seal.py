@@ -213,8 +213,8 @@ class Sealed(Result):
 
     def __str__(self) -> str:
         since = f" (shared since {self.entry.created[:10]})" if self.shared else ""
-        words = f"{self.seal}{since}; {len(self.train):,} training and {len(self.test):,} test rows"
-        return "\n".join([words, *(f"  {note}" for note in self.notes)])
+        text = f"{self.seal}{since}; {len(self.train):,} training and {len(self.test):,} test rows"
+        return "\n".join([text, *(f"  {note}" for note in self.notes)])
 
 
 def known_seals(ledger: Ledger | Transaction, frame: Any) -> list[tuple[Seal, Entry, int]]:
@@ -348,9 +348,11 @@ def _follow(
     if seal.by == NONE and (old["by"] == NONE or not is_opened(ledger, [one.entry.body["id"] for one in found])):
         return seal, np.arange(len(content)), np.arange(0)
     if old["by"] != seal.by or share not in ("auto", old["share"]):
-        what = f"{int(latest.rows.sum())} of these rows, recognised though columns or values were changed, were sealed "
-        what += f"on {latest.entry.created[:10]} in a different way (by {old['by']}, {old['share']:.4g})"
-        raise SealError(what, remedy=ANOTHER_WAY, option=("reseal", "the reason"))
+        message = (
+            f"{int(latest.rows.sum())} of these rows, recognised though columns or values were changed, were sealed "
+        )
+        message += f"on {latest.entry.created[:10]} in a different way (by {old['by']}, {old['share']:.4g})"
+        raise SealError(message, remedy=ANOTHER_WAY, option=("reseal", "the reason"))
     rows, test = old_sides(found)
     digests, chosen = content.on(seal.columns), _side(seal, content)
     if seal.by == "time" and (rows & ~test).any():
@@ -460,8 +462,8 @@ def _refuse_unusable(content: Digests, by: str, key: str | None) -> None:
     if by == "time":
         cut(content.frame, str(key), 0.5)
     elif by == "group" and np.unique(labels(column_of(content.frame, str(key)), str(key))).size < 2:
-        what = f"all rows belong to one group of {key!r}, and groups are never split"
-        raise SealError(what, remedy="leave the group out, or collect rows of other groups")
+        message = f"all rows belong to one group of {key!r}, and groups are never split"
+        raise SealError(message, remedy="leave the group out, or collect rows of other groups")
 
 
 def _side(seal: Seal, content: Digests) -> Array:
@@ -558,8 +560,8 @@ def _reason_to_change(
             return f"{seal.key!r} was declared as {seal.by} before any look"
     old, entry, shared = earlier[-1]
     role = "training" if old.by == NONE else "test"
-    what = f"{shared} of these rows were sealed as {role} rows on {entry.created[:10]} in a different way ({old})"
-    raise SealError(what, remedy=ANOTHER_WAY, option=("reseal", "the reason"))
+    message = f"{shared} of these rows were sealed as {role} rows on {entry.created[:10]} in a different way ({old})"
+    raise SealError(message, remedy=ANOTHER_WAY, option=("reseal", "the reason"))
 
 
 def _shared(
