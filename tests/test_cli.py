@@ -475,7 +475,7 @@ def test_a_metric_that_a_constant_wins_is_refused_with_a_command_to_paste(world,
     houses().assign(dear=lambda t: np.where(t["price"] > t["price"].median(), "yes", "no")).to_csv("dear.csv")
     refused = call("run", "dear.csv", "-t", "dear", "--metric", "sensitivity")
     assert refused.exit_code == 2
-    assert "calling every row 'yes' reaches the best value there is, 1" in refused.stderr
+    assert "predicting 'yes' for every row reaches its best value, 1" in refused.stderr
     assert "assay run dear.csv -t dear --metric balanced_accuracy" in refused.stderr
 
 
@@ -841,7 +841,7 @@ def test_tables_too_small_for_test_rows_are_refused_in_plain_words(tmp_path):
     houses(1).to_csv(tmp_path / "one.csv", index=False)
     done = call("run", str(tmp_path / "one.csv"), "-t", "price", env={"ASSAY_HOME": str(tmp_path / "home")})
     assert done.exit_code == 2
-    assert "one.csv has 1 row with a target, too few to set test rows aside; give it more rows" in done.output
+    assert "one.csv has 1 row with a target, too few to set test rows aside; add rows" in done.output
 
 
 # Finalizing.

@@ -276,7 +276,7 @@ def test_a_rescaled_column_changes_neither_the_resamples_nor_the_words(metric):
     again = run(frame.assign(a=2.54 * frame["a"])[["c", "a", "b", "y"]], "y", metric=metric, learners=["least squares"])
     assert again.opened.look.replay
     (note,) = (note for note in again.notes if "rows are those of study" in note)
-    assert note.endswith("the same predictions for them are a replay, and any others look 2")
+    assert note.endswith("the same predictions for them are a replay, any others are look 2")
     assert any("with the same predictions, recognised" in note for note in again.opened.notes)
     one, other = first.opened.against_baseline, again.opened.against_baseline
     assert (one.lower, one.upper, one.p_value) == pytest.approx((other.lower, other.upper, other.p_value), rel=1e-9)

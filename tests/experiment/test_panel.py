@@ -236,7 +236,8 @@ def test_costs_choose_the_threshold_inside_every_fold_and_in_the_model_file(tmp_
     assert study.model.threshold_ < 0.5
     assert study.summary()["threshold"] == study.model.threshold_
     files = study.publish(tmp_path)
-    assert "A row is called &#x27;fraud&#x27; from" in (tmp_path / "report.html").read_text().replace("&#39;", "&#x27;")
+    page = (tmp_path / "report.html").read_text().replace("&#39;", "&#x27;")
+    assert "A row is predicted as &#x27;fraud&#x27; if" in page
     rows = _rare().drop(columns="y")
     told = predict_table(files["model"], rows)
     called = told["probability of fraud"].to_numpy() >= study.model.threshold_

@@ -110,9 +110,9 @@ class BiasVariance(Result):
             raise ParameterError(f"at = {at!r} was not tried", remedy=f"choose one of {list(self.values)}")
         estimate, error = self.components[component][place], self.std_errors[component][place]
         reach = float(special.ndtri(0.5 + 0.5 * level)) * error
-        words = f"{WORDS[component]} of the {self.loss} loss"
+        text = f"{WORDS[component]} of the {self.loss} loss"
         return Interval(
-            float(estimate), float(estimate - reach), float(estimate + reach), level, "normal", self.n_test, words
+            float(estimate), float(estimate - reach), float(estimate + reach), level, "normal", self.n_test, text
         )
 
     def to_frame(self) -> pd.DataFrame:
@@ -266,8 +266,8 @@ def _reference(
     rows = study.rows
     if noise is not None:
         if loss != "squared":
-            what = f"noise is a variance, which is not defined for the {loss} loss"
-            raise ParameterError(what, remedy="pass truth, the best label or the class probabilities")
+            message = f"noise is a variance, which is not defined for the {loss} loss"
+            raise ParameterError(message, remedy="pass truth, the best label or the class probabilities")
         noise = number(noise, "noise", 0.0)
     told = None if truth is None else np.asarray(truth(rows.X))
     if not study.has_target:
@@ -305,8 +305,8 @@ def _class_reference(study: TrainingSetStudy, told: Array | None, loss: str) -> 
             )
         return _Reference(seen, best, np.zeros(rows.n), classes)
     if told.shape[1] != classes.size:
-        what = f"truth returned {told.shape[1]} probabilities per row for {classes.size} classes"
-        raise DataError(what, remedy=f"return one column for each of {classes.tolist()}")
+        message = f"truth returned {told.shape[1]} probabilities per row for {classes.size} classes"
+        raise DataError(message, remedy=f"return one column for each of {classes.tolist()}")
     refuse_improbable(told, "truth", most=1 + SUM_TOLERANCE, remedy="return probabilities in [0, 1]")
     noise = 0.5 * (1.0 - (told**2).sum(axis=1)) if loss == "kohavi-wolpert" else 1.0 - told.max(axis=1)
     return _Reference(told, told.argmax(axis=1), noise, classes)

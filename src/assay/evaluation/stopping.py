@@ -98,8 +98,8 @@ def _refuse_other_rows(losses: Mapping[str, Sequence[Array]]) -> None:
         raise DataError("there are no losses", remedy="pass those of at least one learner")
     sizes = {tuple(len(part) for part in parts[:FIRST]) for parts in losses.values()}
     if len(sizes) > 1 or len(next(iter(sizes))) < FIRST:
-        what = f"the learners do not have the same first {FIRST} folds"
-        raise DataError(what, remedy="pass losses of the same rows for every learner")
+        message = f"the learners do not have the same first {FIRST} folds"
+        raise DataError(message, remedy="pass losses of the same rows for every learner")
 
 
 def _mean(parts: Sequence[Array]) -> float:

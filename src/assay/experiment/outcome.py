@@ -150,14 +150,14 @@ class Alternative(Result):
         if self.is_best:
             return f"{self.name}, the best, is readable itself."
         scale, unit = (100.0, " points") if self.metric.percent else (1.0, "")
-        told = f"{self.name}, {self.metric.name} {self.figure}, is the best of the readable learners"
+        text = f"{self.name}, {self.metric.name} {self.figure}, is the best of the readable learners"
         gap = scale * self.difference
         if not np.isfinite(self.std_error):
-            return f"{told}, {fmt(gap, 2)}{unit} worse than {self.best}; nothing is known of the error of that."
+            return f"{text}, {fmt(gap, 2)}{unit} worse than {self.best}; the standard error of that is unknown."
         spread = scale * max(self.std_error, 0.0)
         apart = with_limits(gap, gap - spread, gap + spread)[0]
         errors = f"standard error {fmt(spread, 2)}, that of {self.best} itself {fmt(scale * self.best_error, 2)}"
-        said = f"{told}, {apart}{unit} worse than {self.best} ({errors})"
+        said = f"{text}, {apart}{unit} worse than {self.best} ({errors})"
         if self.within is None:
             return f"{said}; on folds in the order of time these errors are a guide only, so nothing is claimed."
         return f"{said}: {'about as good' if self.within else 'more than one standard error worse'}."
@@ -284,8 +284,8 @@ class Outer(Result):
         if count == 1:
             return "This is the first study of these rows and this target."
         return (
-            f"These rows and this target have had {count:,} studies; no look guards their figures, so the best of them "
-            "is too good by what was chosen among them."
+            f"These rows and this target have had {count:,} studies; without a test set nothing limits their number, "
+            "and the best of their figures is optimistic."
         )
 
     def to_frame(self) -> pd.DataFrame:

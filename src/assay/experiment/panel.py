@@ -574,9 +574,9 @@ def user_learner(path: str, task: str) -> Learner:
         kind = getattr(_module(module), name)
         kind()
     except Exception as error:
-        what = f"cannot create {path} ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''})"
+        message = f"cannot create {path} ({type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''})"
         remedy = "pass module:Class, importable from here, with a constructor that needs no arguments"
-        raise ParameterError(what, remedy=remedy) from error
+        raise ParameterError(message, remedy=remedy) from error
     if not (hasattr(kind, "fit") and hasattr(kind, "predict")):
         raise ParameterError(f"{path} does not have fit and predict", remedy="pass an estimator class")
 

@@ -182,8 +182,8 @@ class Study:
         before the look, not after it. The ledger records the code.
         """
         if not self.has_test_set:
-            what = f"study {self.name} has no test set to open: all its rows are training rows"
-            raise SealError(what, remedy=f"its figure is that of the outer folds: assay show {self.name}")
+            message = f"study {self.name} has no test set to open: all its rows are training rows"
+            raise SealError(message, remedy=f"its figure is that of the outer folds: assay show {self.name}")
         answered = tuple(dict.fromkeys([*self._context.despite, *despite]))
         context = replace(self._context, open_test=True, despite=answered, reason=reason or self._context.reason)
         _refuse(self._reach("check").unanswered(context))
@@ -401,8 +401,8 @@ def _refuse(left: Sequence[Check]) -> None:
     """Refuse to open the test set where serious checks are not answered."""
     if left:
         codes = ", ".join(check.code for check in left)
-        what = f"the test set stays sealed because of a serious check: {left[0].title} ({left[0].detail})"
-        raise SealError(what, remedy=f"{left[0].remedy}; or open it despite {codes}")
+        message = f"the test set stays sealed because of a serious check: {left[0].title} ({left[0].detail})"
+        raise SealError(message, remedy=f"{left[0].remedy}; or open it despite {codes}")
 
 
 def _context(options: Options, ledger: Any, listener: Listener) -> Context:

@@ -197,8 +197,8 @@ def what_drives_it(study: Study, found: Importance | None, curves: list[Dependen
     rest = len(order) - len(bars)
     words = (
         f"How much worse {called(found.metric, short=True)} gets when a column's values are shuffled, on "
-        f"{found.n:,} rows that the models had not seen; {len(order)} of {len(found.names)} columns are told from zero"
-        + (f", {rest} more than shown." if rest > 0 else "."),
+        f"{found.n:,} rows that the models had not seen; {len(order)} of {len(found.names)} columns are "
+        "distinguishable from zero" + (f", {rest} more than shown." if rest > 0 else "."),
         "A column that drives the predictions need not be a cause.",
     )
     return Answer("drives", title, words=words, bars=bars, link="model", more="What the model learned")

@@ -20,7 +20,7 @@ def outer_part(study: Study) -> Part:
     words = [
         f"There is no test set. The whole procedure (tuning, panel, selection, threshold, calibration, refit) was "
         f"repeated without the rows of each outer fold and evaluated on them: {found.scheme}. The folds that selected "
-        "the model are no part of these figures.",
+        "the model are not part of these figures.",
         *(sentence(note) for note in found.notes),
     ]
     if found.selected:

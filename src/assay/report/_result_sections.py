@@ -48,8 +48,8 @@ def board_part(study: Study, board: pd.DataFrame) -> Part:
     )
     for name, kinds in found.warnings.items():
         folds = len(first.fold_scores)
-        told = "; ".join(f"{one.rstrip('.')} ({number} of {folds} fits)" for one, number in kinds.items())
-        words += (f"{name} gave {len(kinds)} {'warning' if len(kinds) == 1 else 'warnings'}: {told}.",)
+        text = "; ".join(f"{one.rstrip('.')} ({number} of {folds} fits)" for one, number in kinds.items())
+        words += (f"{name} gave {len(kinds)} {'warning' if len(kinds) == 1 else 'warnings'}: {text}.",)
     image = picture(found, (7.2, 1.4 + 0.34 * len(found.results)), f"Leaderboard, best first: {', '.join(found.order)}")
     view = table_of(
         f"Leaderboard: {called(plan.metric)}, {better} is better",

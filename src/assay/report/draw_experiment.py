@@ -43,8 +43,8 @@ def plain(name: Any, width: int = 28) -> str:
     >>> plain("a\\nb"), plain("x" * 40, 10)
     ('a b', 'xxxxxxxxx…')
     """
-    words = " ".join("".join(c if c.isprintable() else " " for c in str(name)).split())
-    return words if len(words) <= width else words[: width - 1] + "…"
+    text = " ".join("".join(c if c.isprintable() else " " for c in str(name)).split())
+    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def safe(axes: Any) -> None:

@@ -197,8 +197,8 @@ def check_table(
         raise DataError(f"the target {target!r} is missing in every row", remedy="choose another target")
     rows = frame if absent == 0 else frame.loc[known]
     if task == "regression" and not pd.api.types.is_numeric_dtype(rows[target].dtype):
-        what = f"the target {target!r} is not numeric"
-        raise DataError(what, remedy="use task='classification', or convert it")
+        message = f"the target {target!r} is not numeric"
+        raise DataError(message, remedy="use task='classification', or convert it")
     leave = frozenset(name for name in (target, group) if name is not None)
     facts = Facts(
         columns=columns_of(rows, {name: kind for name, kind in kinds.items() if name not in set(drop)}, leave),
@@ -235,7 +235,7 @@ def _sample_size(facts: Facts) -> Check:
         return Check(code, title, "not applicable", "warning", f"no {which} rows; {needs}")
     half = proportion_interval(n // 2, n, level=facts.level, method="wilson")
     margin = float(half.upper - half.lower) / 2
-    said = (
+    text = (
         f"with {n:,} {which} rows a share such as {example} is known to about +-{100 * margin:.2g} points; "
         f"+-{100 * MARGIN:g} needs {share:,}"
     )
@@ -245,7 +245,7 @@ def _sample_size(facts: Facts) -> Check:
         title,
         "found",
         severity,
-        said,
+        text,
         (),
         "report no more precision than the margin allows, or collect more rows",
     )

@@ -170,8 +170,8 @@ def _part_check(table: pd.DataFrame, what: str) -> Check:
     names = tuple(str(name) for name in hits["column"])
     largest = float(hits["distance"].iloc[0])
     severity = "warning" if largest >= MATTERS else "info"
-    said = f"{listed(names)} (largest distance {largest:.2f})"
+    text = f"{listed(names)} (largest distance {largest:.2f})"
     remedy = (
         "the test score is for rows like the test rows; check what changed, and which of the two new rows will resemble"
     )
-    return Check(code, title, "found", severity, said, names, remedy)
+    return Check(code, title, "found", severity, text, names, remedy)

@@ -15,15 +15,13 @@ import numpy as np
 import pandas as pd
 
 from assay.errors import AssayError, DataError
-from assay.evaluation.learner import predictions
 from assay.experiment.checks.shift import compare_parts
 from assay.experiment.events import LookRecorded, StepBegan
 from assay.experiment.outcome import Opened
 from assay.experiment.panel import BASELINE
 from assay.experiment.plan import Plan
-from assay.experiment.record import predictions_digest
 from assay.experiment.state import Context, Parted, StudyState, TrainingData, made
-from assay.experiment.steps.evaluate import refit
+from assay.experiment.steps.evaluate import predictions_for, refit
 from assay.experiment.test_set.against_baseline import BaselineTest, against_baseline
 from assay.experiment.test_set.grouped import grouped_interval
 from assay.experiment.test_set.ladder import Release
@@ -40,7 +38,7 @@ from assay.metrics.tails import loss_behind, loss_words, tail_of
 from assay.numerics.threads import one_blas_thread
 from assay.results import Interval
 
-__all__ = ["open_test_set", "predictions_for"]
+__all__ = ["open_test_set"]
 
 Array = np.ndarray
 
@@ -104,17 +102,6 @@ def _open(state: StudyState, context: Context) -> Opened:
         figures,
         compared,
     )
-
-
-def predictions_for(plan: Plan, data: TrainingData, model: Any, frame: pd.DataFrame) -> dict[str, Array]:
-    """What the metrics need, by what it is; probabilities that only secondary metrics want may be absent."""
-    X = frame[plan.features]
-    predicted: dict[str, Array] = {}
-    for metric in data.metrics:
-        wanted = metric.name == plan.metric or metric.needs != "probabilities" or hasattr(model, "predict_proba")
-        if wanted and metric.needs not in predicted:
-            predicted[metric.needs] = predictions(model, X, metric, data.rows.classes)
-    return predicted
 
 
 def _coded(predicted: Array, classes: Array | None) -> Array:
@@ -269,7 +256,7 @@ def _record(state: StudyState, context: Context) -> None:
     intervals = {} if state.opened is None else state.opened.intervals
     body: dict[str, Any] = {
         "selected": made(state.fitted).selection.name,
-        "fitted": predictions_digest(state),
+        "fitted": made(state.fitted).digest(made(state.training).rows.X),
         "test": None if state.opened is None else {name: one.estimate for name, one in intervals.items()},
         "limits": {name: [one.lower, one.upper] for name, one in intervals.items()},
     }

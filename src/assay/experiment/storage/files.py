@@ -38,8 +38,8 @@ def write_beside(path: Path, data: bytes) -> None:
             beside.unlink(missing_ok=True)
         if not isinstance(error, OSError):
             raise
-        what = f"cannot write {path} ({(error.strerror or str(error)).lower()})"
-        raise DataError(what, remedy="free some disk space, or choose a writable directory") from error
+        message = f"cannot write {path} ({(error.strerror or str(error)).lower()})"
+        raise DataError(message, remedy="free some disk space, or choose a writable directory") from error
 
 
 def _sync_folder(folder: Path) -> None:

@@ -275,8 +275,8 @@ def _resampled(
         times = np.bincount(chosen, minlength=count)
         counts += (times, times * one)
     if len(drawn) < DEFINED * total:
-        what = f"{metric.name} is defined on only {len(drawn)} of {total} resamples of the test rows"
-        raise DataError(what, remedy="use another metric, or more rows")
+        message = f"{metric.name} is defined on only {len(drawn)} of {total} resamples of the test rows"
+        raise DataError(message, remedy="use another metric, or more rows")
     values = np.array(drawn)
     influence = counts[1] / values.size - values.mean() * counts[0] / values.size
     strata = np.zeros(count, dtype=int)

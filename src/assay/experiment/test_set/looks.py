@@ -124,14 +124,14 @@ class Look(Result):
         return pd.DataFrame([row], index=pd.Index([self.entry.seq], name="seq"))
 
     def __str__(self) -> str:
-        said = f"look {self.number} of {self.planned} planned at these test rows"
+        text = f"look {self.number} of {self.planned} planned at these test rows"
         if self.replay:
-            said += ", a replay (not counted)"
+            text += ", a replay (not counted)"
         if self.level is None:
-            said += f", beyond the plan ({self.reason})"
+            text += f", beyond the plan ({self.reason})"
         else:
-            said += f", with a {100 * self.level:.6g}% interval"
-        return "\n".join([said, *(f"  {note}" for note in self.notes)])
+            text += f", with a {100 * self.level:.6g}% interval"
+        return "\n".join([text, *(f"  {note}" for note in self.notes)])
 
 
 def known_rows(ledger: Ledger | Transaction, frame: Any, seal: Seal | None = None) -> KnownRows:
@@ -277,8 +277,8 @@ def _plan(earlier: Sequence[EarlierLook], looks: int, level: float, reason: str 
         if not (reason and reason.strip()):
             plan = f"{planned} {'was' if planned == 1 else 'were'} planned ({earlier[-1]})"
             remedy = "give a reason, or score new rows"
-            what = f"this would be look {count} at these test rows, and {plan}"
-            raise SealError(what, remedy=remedy, option=("reason", "the reason"))
+            message = f"this would be look {count} at these test rows, and {plan}"
+            raise SealError(message, remedy=remedy, option=("reason", "the reason"))
         own = None
         notes.append(
             "this look was not planned: its score is reported in steps, only if it is the best so far, without interval"
@@ -338,8 +338,8 @@ def predictions_digest(digests: Array, predictions: Any) -> str:
     """
     columns = pd.DataFrame(predictions)
     if len(columns) != len(digests):
-        what = f"expected {len(digests)} predictions, one per test row, got {len(columns)}"
-        raise DataError(what, remedy="pass one prediction per row")
+        message = f"expected {len(digests)} predictions, one per test row, got {len(columns)}"
+        raise DataError(message, remedy="pass one prediction per row")
     cells = [canonical(columns.iloc[:, j], "predictions") for j in range(columns.shape[1])]
     parts = [digests, *(part for bits, tags in cells for part in (bits, tags.astype(np.uint64)))]
     table = np.column_stack([part.astype("<u8") for part in parts])

@@ -54,8 +54,8 @@ def release(
     mine = checked_losses(losses, "losses")
     rows = KnownRows(ledger, Digests(getattr(test, "frame", test)))
     if len(rows.rows) != mine.size or len(rows.rows) != look.entry.body["n"]:
-        what = f"there are {mine.size} losses for {len(rows.rows)} rows, and the look saw {look.entry.body['n']}"
-        raise DataError(what, remedy="pass the rows of the look, with one loss per row")
+        message = f"there are {mine.size} losses for {len(rows.rows)} rows, and the look saw {look.entry.body['n']}"
+        raise DataError(message, remedy="pass the rows of the look, with one loss per row")
     known = next((entry for entry in ledger.entries("release") if _answers(entry, look, loss)), None)
     if known is not None:  # read without a lock: what is written stays
         return _answer(known)

@@ -76,10 +76,13 @@ USUAL = Precision()
 
 @dataclass(frozen=True)
 class Size:
-    """The share of units to test (0: no test set), and the sentence that says what was done and why."""
+    """The share of units to test (0: no test set), the sentence that says what was done and why, and whether the share
+    was chosen from the number of units.
+    """
 
     share: float
     why: str
+    chosen: bool = False
 
 
 def choose_size(classes: Any, task: str, precision: Precision, members: Any = None) -> Size:
@@ -93,7 +96,7 @@ def choose_size(classes: Any, task: str, precision: Precision, members: Any = No
     | members   | None    | one label per row                | the group of each row; None: each row is a unit |
 
     >>> choose_size(np.zeros(5000), "regression", Precision()).why
-    '481 test rows give a figure to about +-10% of its value, which is the precision asked for'
+    '481 test rows give a figure to about +-10% of its value, which is the requested precision'
     >>> choose_size(np.zeros(400), "regression", Precision()).why
     'a quarter of 400 rows is the most that is set aside: 100 test rows give a figure to about +-22% of its value'
     >>> choose_size(np.zeros(90), "regression", Precision()).share
@@ -110,15 +113,15 @@ def choose_size(classes: Any, task: str, precision: Precision, members: Any = No
     if floor > most or units < SMALL:
         why = f"a quarter of {units:,} {what}, the most that is set aside, cannot hold {held}"
         if floor <= most:
-            why = f"of fewer than {SMALL} {what} a test set costs more than it tells, and there are {units:,}"
-        return Size(0.0, f"{why}, so there is no test set and all rows are trained on")
+            why = f"there are {units:,} {what}, and with fewer than {SMALL} a test set costs more than it is worth"
+        return Size(0.0, f"{why}, so there is no test set and all rows are training rows")
     if taken == most < wanted:
         why = f"a quarter of {units:,} {what} is the most that is set aside: {known}"
     elif taken > wanted:
         why = f"the test set must hold {held} at least: {known}"
     else:
-        why = f"{known}, which is the precision asked for"
-    return Size(taken / units, why)
+        why = f"{known}, which is the requested precision"
+    return Size(taken / units, why, chosen=True)
 
 
 def _count(classes: Array, task: str, precision: Precision, members: Any) -> tuple[int, int | None, str]:

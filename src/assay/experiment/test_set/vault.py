@@ -58,8 +58,8 @@ class Vault:
         except OSError as error:
             with suppress(OSError):  # a read-only disk refuses even this
                 beside.unlink(missing_ok=True)
-            what = f"cannot write the {self.holds} to {self.path} ({(error.strerror or str(error)).lower()})"
-            raise SealError(what, remedy="free some disk space, or make the directory writable") from error
+            message = f"cannot write the {self.holds} to {self.path} ({(error.strerror or str(error)).lower()})"
+            raise SealError(message, remedy="free some disk space, or make the directory writable") from error
         return hashlib.sha256(data).hexdigest()
 
     def read(self, sha256: str) -> pd.DataFrame:
@@ -67,14 +67,14 @@ class Vault:
         try:
             data = self.path.read_bytes()
         except FileNotFoundError as error:
-            what = f"the file of the {self.holds} is missing: {self.path}"
-            raise SealError(what, remedy="restore the file, or seal the table again with a reason") from error
+            message = f"the file of the {self.holds} is missing: {self.path}"
+            raise SealError(message, remedy="restore the file, or seal the table again with a reason") from error
         except OSError as error:
-            what = f"the {self.holds} in {self.path} cannot be read ({(error.strerror or str(error)).lower()})"
-            raise SealError(what, remedy="restore the file, or seal the table again with a reason") from error
+            message = f"the {self.holds} in {self.path} cannot be read ({(error.strerror or str(error)).lower()})"
+            raise SealError(message, remedy="restore the file, or seal the table again with a reason") from error
         if hashlib.sha256(data).hexdigest() != sha256:
-            what = f"the {self.holds} in {self.path} are not the ones that were sealed"
-            raise SealError(what, remedy="restore the file, or seal the table again with a reason")
+            message = f"the {self.holds} in {self.path} are not the ones that were sealed"
+            raise SealError(message, remedy="restore the file, or seal the table again with a reason")
         return _unpack(data)
 
     def remove(self) -> None:
@@ -88,9 +88,9 @@ def _pack(frame: pd.DataFrame) -> bytes:
     try:
         table = pa.Table.from_pandas(frame)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        words = " ".join(str(part) for part in error.args)
+        message = " ".join(str(part) for part in error.args)
         raise DataTypeError(
-            f"the test rows cannot be stored ({words})", remedy="use one data type per column"
+            f"the test rows cannot be stored ({message})", remedy="use one data type per column"
         ) from error
     table = table.replace_schema_metadata({**(table.schema.metadata or {}), KINDS: json.dumps(kinds).encode()})
     sink = pa.BufferOutputStream()
