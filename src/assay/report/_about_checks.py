@@ -84,5 +84,9 @@ ABOUT = {
         "If columns are distributed differently in the training and the test rows, the test score is for rows like "
         "the test rows. Expected when splitting by time, suspicious otherwise."
     ),
+    "unfinished": (
+        "A learner that ran out of time has no figure, so the selected one is the best of the others only; a look at "
+        "the test set would serve another plan than the one that was fixed."
+    ),
 }
 """Code -> why it matters; a code that is not here is explained by its title."""
