@@ -199,7 +199,8 @@ def _board(plan: Plan, data: TrainingData, journal: Journal, context: Context) -
 
     The numbers do not depend on the order in which learners are taken, nor on what an earlier run left in the journal.
     """
-    if context.hold and (journal.get(LATE) or {}).get("learners"):
+    late = (journal.get(LATE) or {}).get("learners", [])
+    if context.hold and late:
         context = replace(context, deadline=context.started)  # what is in the journal, and no more
     running = _Running(plan, data, journal, context)
     early = EarlyLosses.of(plan, data)
@@ -212,7 +213,8 @@ def _board(plan: Plan, data: TrainingData, journal: Journal, context: Context) -
         if not needed:
             break
         running.advance(needed, len(data.splits))
-    journal.put(LATE, {"learners": list(running.unfinished)})
+    if list(running.unfinished) != late:  # reading a finished study writes nothing
+        journal.put(LATE, {"learners": list(running.unfinished)})
     return running.board({} if early is None else {name: early.reason(one) for name, one in stopped.items()})
 
 
