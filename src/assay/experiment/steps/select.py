@@ -43,7 +43,7 @@ def select(state: StudyState, context: Context) -> StudyState:
             context.emit(LearnerFailed(chosen.name, str(error)))
             state = _without(state, context, chosen.name, error)
             continue
-        checks = made(state.checks).joined(_error_tail(state, chosen.name))
+        checks = made(state.checks).joined(_error_tail(state, context, chosen.name))
         return replace(state, checks=checks, fitted=Fitted(chosen, model, tuple(warned), readable))
 
 
@@ -57,12 +57,14 @@ def _on_record(state: StudyState, context: Context, chosen: Selection) -> Select
     return replace(chosen, name=name, rule="recorded", why=why)
 
 
-def _error_tail(state: StudyState, name: str) -> Check:
+def _error_tail(state: StudyState, context: Context, name: str) -> Check:
     """Whether a few training rows carry the figure: said now, while another metric may still be chosen."""
     metric = state.plan.measure(state.plan.metric)
     behind = loss_behind(metric)
     losses, weights = (None, None) if behind is None else made(state.leaderboard).results[name].row_losses(behind)
-    return error_tail(metric, name, None if losses is None else diagnose_tail(losses, weights))
+    tail = None if losses is None else diagnose_tail(losses, weights)
+    test_set = "none" if not made(state.parted).has_test_set else "opening" if context.open_test else "sealed"
+    return error_tail(metric, name, tail, test_set)
 
 
 def _choose(state: StudyState) -> tuple[Selection, Alternative | None]:
