@@ -118,25 +118,25 @@ SHARED = (
 def caveats_of(test: str, result: TestResult, one: Validation) -> tuple[str, ...]:
     """What the test leaves open on these splits, with rates measured in docs/simulations/comparison.md."""
     kind = one.scheme.kind
-    said = [result.liberal] if result.liberal else []
+    caveats = [result.liberal] if result.liberal else []
     if kind != "holdout" and test in (*BY_ROWS, "bootstrap"):
-        said.append(SHARED)
+        caveats.append(SHARED)
     if test in ("5x2_t", "5x2_F"):
-        said.append('test="corrected_t" on the same splits was measured at .03 to .04')
+        caveats.append('test="corrected_t" on the same splits was measured at .03 to .04')
     if test in ("corrected_t", "cv_t"):
         if kind == "bootstrap":
-            said.append("training sets are counted by their distinct rows: the theory is not for bootstrap samples")
+            caveats.append("training sets are counted by their distinct rows: the theory is not for bootstrap samples")
         if kind == "time-ordered":
-            said.append(
+            caveats.append(
                 "training sets grow and rows follow each other in time; no theory covers that, so take p as a guide"
             )
         if kind == "other":
-            said.append("the splits follow no known scheme; mean sizes of the parts are used")
+            caveats.append("the splits follow no known scheme; mean sizes of the parts are used")
     if test == "5x2_t":
-        said.append(
+        caveats.append(
             "only the first of the ten differences is tested, so another order of halvings gives another answer"
         )
-    return tuple(said)
+    return tuple(caveats)
 
 
 def directed(statistic: Array, alternative: str) -> Array:

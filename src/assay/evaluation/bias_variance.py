@@ -269,22 +269,22 @@ def _reference(
             message = f"noise is a variance, which is not defined for the {loss} loss"
             raise ParameterError(message, remedy="pass truth, the best label or the class probabilities")
         noise = number(noise, "noise", 0.0)
-    told = None if truth is None else np.asarray(truth(rows.X))
+    truths = None if truth is None else np.asarray(truth(rows.X))
     if not study.has_target:
         # Without targets only a truth that includes the noise gives the expected loss.
-        enough = told is not None and (noise is not None if loss == "squared" else told.ndim == 2)
+        enough = truths is not None and (noise is not None if loss == "squared" else truths.ndim == 2)
         if not enough:
             remedy = "pass truth and noise" if loss == "squared" else "pass truth, giving class probabilities"
             raise ParameterError("the test rows have no target", remedy=remedy)
-    if told is not None and told.shape[0] != rows.n:
-        raise DataError(f"truth returned {told.shape[0]} values for {rows.n} rows", remedy="return one value per row")
+    if truths is not None and truths.shape[0] != rows.n:
+        raise DataError(f"truth returned {truths.shape[0]} values for {rows.n} rows", remedy="return one value per row")
     if loss == "squared":
-        if told is None:
+        if truths is None:
             known = None if noise is None else np.full(rows.n, noise)
             return _Reference(rows.y, None, known, None, noise or 0.0, MERGED if noise is None else ())
-        told = told.astype(float).reshape(rows.n)
-        return _Reference(told, None, (rows.y - told) ** 2 if noise is None else np.full(rows.n, noise), None)
-    return _class_reference(study, told, loss)
+        truths = truths.astype(float).reshape(rows.n)
+        return _Reference(truths, None, (rows.y - truths) ** 2 if noise is None else np.full(rows.n, noise), None)
+    return _class_reference(study, truths, loss)
 
 
 def _class_reference(study: TrainingSetStudy, told: Array | None, loss: str) -> _Reference:

@@ -167,15 +167,15 @@ class Comparison(Result):
     @property
     def verdicts(self) -> tuple[str, ...]:
         """In words: who is better, only where it is shown; or why the pair could not be tested."""
-        words = []
+        sentences = []
         for (a, b), won, reason in zip(self.pairs, self.winners, self.reasons, strict=True):
             if reason:
-                words.append(reason)
+                sentences.append(reason)
             elif won is None:
-                words.append("no difference shown")
+                sentences.append("no difference shown")
             else:
-                words.append(f"{won} better than {self.names[b] if won == self.names[a] else self.names[a]}")
-        return tuple(words)
+                sentences.append(f"{won} better than {self.names[b] if won == self.names[a] else self.names[a]}")
+        return tuple(sentences)
 
     def to_frame(self) -> pd.DataFrame:
         """One row per pair: first, second, difference, lower, upper, p_value, adjusted, verdict."""

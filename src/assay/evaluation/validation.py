@@ -99,8 +99,8 @@ class Validation(Result):
         method = choice(method, "method", METHODS)
         one_set = self.scheme.kind in ("holdout", "leave-one-out")
         pseudo = self._measured(chosen).pseudo_values
-        told = _spread_out(pseudo) and np.ptp(pseudo) > ROUNDING * np.abs(pseudo).max()
-        if (method == "corrected_t" and one_set) or (not told and (method != "naive" or chosen.losses is None)):
+        spread = _spread_out(pseudo) and np.ptp(pseudo) > ROUNDING * np.abs(pseudo).max()
+        if (method == "corrected_t" and one_set) or (not spread and (method != "naive" or chosen.losses is None)):
             # One test set has the metric's own interval; so have folds without any spread, which proves nothing.
             return self._as_one_set(chosen, level)
         centre, error, df, n = self._moments(method, chosen)

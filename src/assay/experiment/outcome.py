@@ -198,11 +198,7 @@ class Opened(Result):
 
     def to_frame(self) -> pd.DataFrame:
         """One row per metric: estimate, lower, upper, level, method, n, role, baseline."""
-        frame = pd.concat([found.to_frame() for found in self.intervals.values()])
-        frame.index = pd.Index(list(self.intervals), name="metric")
-        frame["role"] = ["primary" if name == self.primary else "secondary" for name in self.intervals]
-        frame["baseline"] = [self.baseline.get(name, np.nan) for name in self.intervals]
-        return frame
+        return _figures_frame(self.intervals, self.primary, self.baseline)
 
     def __str__(self) -> str:
         title = f"Test set of study {self.study}, opened: {self.look}"
@@ -292,11 +288,7 @@ class Outer(Result):
 
     def to_frame(self) -> pd.DataFrame:
         """One row per metric: estimate, lower, upper, level, method, n, role, baseline."""
-        frame = pd.concat([found.to_frame() for found in self.intervals.values()])
-        frame.index = pd.Index(list(self.intervals), name="metric")
-        frame["role"] = ["primary" if name == self.primary else "secondary" for name in self.intervals]
-        frame["baseline"] = [self.baseline.get(name, np.nan) for name in self.intervals]
-        return frame
+        return _figures_frame(self.intervals, self.primary, self.baseline)
 
     def __str__(self) -> str:
         title = f"Outer folds of study {self.study}, which has no test set: {self.scheme}"
@@ -313,3 +305,12 @@ class Outer(Result):
         rule = "-" * min(110, max(len(line) for line in [title, *lines]))
         notes = [note if note.endswith(".") else note + "." for note in self.notes]
         return "\n".join([title, rule, *lines, rule, *notes, self.studied])
+
+
+def _figures_frame(intervals: Mapping[str, Interval], primary: str, baseline: Mapping[str, float]) -> pd.DataFrame:
+    """One row per metric: its interval, its role, and the figure of the baseline."""
+    frame = pd.concat([interval.to_frame() for interval in intervals.values()])
+    frame.index = pd.Index(list(intervals), name="metric")
+    frame["role"] = ["primary" if name == primary else "secondary" for name in intervals]
+    frame["baseline"] = [baseline.get(name, np.nan) for name in intervals]
+    return frame

@@ -156,11 +156,11 @@ class Plan:
 
     def state(self) -> dict[str, Any]:
         """The plan in JSON types; kinds as pairs, for their order is the order of the columns and JSON has none."""
-        told = {name: value for name, value in asdict(self).items() if name not in DECIDING or value is not None}
-        told |= {name: list(told[name]) for name in ("rate", "labels") if name in told}
+        values = {name: value for name, value in asdict(self).items() if name not in DECIDING or value is not None}
+        values |= {name: list(values[name]) for name in ("rate", "labels") if name in values}
         pairs = [[name, kind] for name, kind in self.kinds.items()]
         return {
-            **told,
+            **values,
             "kinds": pairs,
             "learners": list(self.learners),
             "also": list(self.also),
@@ -170,17 +170,19 @@ class Plan:
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Plan:
         """The plan that `state` describes."""
-        told = {item.name: state[item.name] for item in fields(cls) if item.name in state}  # older ones have fewer
+        values = {item.name: state[item.name] for item in fields(cls) if item.name in state}  # older ones have fewer
         lists = ("learners", "also", "drop", "rate", "labels")
-        told |= {name: tuple(told[name]) for name in lists if told.get(name) is not None}
-        told["select"] = RENAMED.get(told["select"], told["select"])
-        return cls(**{**told, "kinds": dict(told["kinds"])})
+        values |= {name: tuple(values[name]) for name in lists if values.get(name) is not None}
+        values["select"] = RENAMED.get(values["select"], values["select"])
+        return cls(**{**values, "kinds": dict(values["kinds"])})
 
 
 def name_of(plan: Plan, seal: str, rows: str) -> str:
     """The study's name: the table's, and eight digits of what decides its numbers."""
-    told = {name: value for name, value in plan.state().items() if name != "source"}
-    digest = hashlib.sha256(encode({**told, "seal": seal, "rows": rows, "version": __version__}).encode()).hexdigest()
+    deciding = {name: value for name, value in plan.state().items() if name != "source"}
+    digest = hashlib.sha256(
+        encode({**deciding, "seal": seal, "rows": rows, "version": __version__}).encode()
+    ).hexdigest()
     table = Path(plan.source).name.split(".")[0]
     stem = "".join(c if c.isalnum() else "-" for c in table)[:24].strip("-").lower() or "table"
     return f"{stem}-{digest[:8]}"

@@ -198,10 +198,10 @@ def summary(state: StudyState, context: Context) -> dict[str, Any]:
 
 def final_summary(made: Any) -> dict[str, Any]:
     """A finalized study in JSON types."""
-    told = {name: getattr(made, name) for name in ("study", "selected", "n_train", "n_test", "metric")}
+    values = {name: getattr(made, name) for name in ("study", "selected", "n_train", "n_test", "metric")}
     test = None if made.figure is None else _row(made.figure.to_frame().iloc[0].to_dict())
     return {
-        **told,
+        **values,
         "settings": {str(name): _row(row) for name, row in made.to_frame().to_dict("index").items()},
         "test": None if test is None or made.figure is None else test | {"estimand": made.figure.estimand},
         "warnings": list(made.warnings),
@@ -242,8 +242,10 @@ def _plain(value: Any) -> Any:
 def _test(opened: Any) -> dict[str, Any]:
     frame = opened.to_frame() if opened.intervals else None
     if frame is None:
-        told = opened.release
-        return {told.loss: {"estimate": told.value, "step": told.step, "method": told.method, "n": told.n}}
+        release = opened.release
+        return {
+            release.loss: {"estimate": release.value, "step": release.step, "method": release.method, "n": release.n}
+        }
     rows = {}
     for name, found in opened.intervals.items():
         rows[name] = _row(frame.loc[name].to_dict()) | {"estimand": found.estimand}
@@ -259,8 +261,13 @@ def _outer(outer: Any) -> dict[str, Any]:
         name: _row({} if frame is None else frame.loc[name].to_dict()) | {"estimand": one.estimand}
         for name, one in outer.intervals.items()
     }
-    told = {"figures": figures, "folds": outer.scheme, "selected": list(outer.selected), "studies": list(outer.studies)}
-    return {**told, "unfinished": outer.unfinished, "notes": list(outer.notes)}
+    values = {
+        "figures": figures,
+        "folds": outer.scheme,
+        "selected": list(outer.selected),
+        "studies": list(outer.studies),
+    }
+    return {**values, "unfinished": outer.unfinished, "notes": list(outer.notes)}
 
 
 def outer_figure(state: StudyState) -> dict[str, Any] | None:
@@ -279,8 +286,8 @@ def _against_baseline(opened: Any) -> dict[str, Any] | None:
 
 def _look(opened: Any) -> dict[str, Any]:
     look = opened.look
-    told = {name: getattr(look, name) for name in ("number", "planned", "level", "replay", "reason")}
-    return {**told, "notes": list(opened.notes)}
+    values = {name: getattr(look, name) for name in ("number", "planned", "level", "replay", "reason")}
+    return {**values, "notes": list(opened.notes)}
 
 
 def manifest(state: StudyState, context: Context) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Training and test rows side by side, after the seal is open: where gaps or values differ, column by column.
+"""Covariate shift between training and test rows, after the seal is open: missing values and distributions by column.
 
 All p-values of a table are corrected together (Holm), so that 1 - level is the chance of any false alarm. Cost: a sort
 per column. Smirnov (1948), Annals of Mathematical Statistics 19, 279-281; Holm (1979).

@@ -234,7 +234,7 @@ def record_look(
     digests = rows.rows.on(seal.columns)
     if not digests.size:
         raise SealError("there are no test rows to look at", remedy="use a table with more rows")
-    told = predictions_digest(digests, predictions)
+    digest = predictions_digest(digests, predictions)
     known = _known(ledger, rows, test, predictions, study)
     if known is not None:
         return known
@@ -251,7 +251,7 @@ def record_look(
         if despite:
             body["despite"] = list(despite)
             body["notes"] += [f"opened despite a serious check: {title} ({code})" for code, title in despite.items()]
-        body |= {"seal": seal.id, "columns": list(seal.columns), "n": len(digests), "predictions": told}
+        body |= {"seal": seal.id, "columns": list(seal.columns), "n": len(digests), "predictions": digest}
         body["near"] = near_digests(digests, predictions)
         blob = np.unique(digests).astype("<u8").tobytes()
         return _told(writer.append("look", body, study, blob), False, earlier)

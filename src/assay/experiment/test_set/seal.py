@@ -92,19 +92,19 @@ class Seal(Result):
 
     def state(self) -> dict[str, Any]:
         """Everything but the digests, in JSON types."""
-        told = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in ARRAYS}
+        values = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in ARRAYS}
         if self.follows is None:
-            del told["follows"]
-        return {**told, "columns": list(self.columns), "thresholds": dict(self.thresholds)}
+            del values["follows"]
+        return {**values, "columns": list(self.columns), "thresholds": dict(self.thresholds)}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], digests: Array, kept: Array | None = None) -> Seal:
         """The seal that `state` and the digests describe."""
         known = {item.name for item in fields(cls)} - ARRAYS
-        told = {name: value for name, value in state.items() if name in known}
+        values = {name: value for name, value in state.items() if name in known}
         arrays = {"digests": digests, "kept": () if kept is None else kept}
         made = {name: freeze(np.array(array, np.uint64)) for name, array in arrays.items()}
-        return cls(**{**told, "columns": tuple(told["columns"]), **made})
+        return cls(**{**values, "columns": tuple(values["columns"]), **made})
 
     @classmethod
     def from_ledger(cls, ledger: Ledger | Transaction, entry: Entry) -> Seal:
@@ -617,8 +617,8 @@ def _finish(seal: Seal, digests: Array, chosen: Array) -> Seal:
     sealed = freeze(np.unique(digests[chosen]))
     rows = _digest_of_rows(digests if seal.by == NONE else digests[chosen])
     seal = replace(seal, n_test=int(np.count_nonzero(chosen)), rows=rows, digests=sealed)
-    told = encode(seal.state()).encode("utf-8", "surrogatepass")
-    return replace(seal, id=hashlib.blake2b(told, digest_size=8).hexdigest())
+    encoded = encode(seal.state()).encode("utf-8", "surrogatepass")
+    return replace(seal, id=hashlib.blake2b(encoded, digest_size=8).hexdigest())
 
 
 def _digest_of_rows(digests: Array) -> str:

@@ -105,20 +105,20 @@ def choose_size(classes: Any, task: str, precision: Precision, members: Any = No
     0.0
     """
     units, rarest, label = _count(np.asarray(classes), task, precision, members)
-    what = "rows" if members is None else "groups"
+    noun = "rows" if members is None else "groups"
     most, wanted = max(1, int(MOST * units)), precision.units(task)
     floor = LEAST if rarest is None else max(LEAST, math.ceil(RAREST * units / rarest))
     taken = min(most, max(wanted, floor))
     figure = "a figure" if task == "regression" else "a rate"
     known = f"{figure} to about {precision.reached(task, taken)}"
-    held = f"{LEAST} {what}" if floor == LEAST else f"{RAREST} {what} of class {label!r}"
+    held = f"{LEAST} {noun}" if floor == LEAST else f"{RAREST} {noun} of class {label!r}"
     if floor > most or units < SMALL:
-        why = f"a quarter of {units:,} {what}, the most that is set aside, cannot hold {held}"
+        why = f"a quarter of {units:,} {noun}, the most that is set aside, cannot hold {held}"
         if floor <= most:
-            why = f"there are {units:,} {what}, and with fewer than {SMALL} a test set costs more than it is worth"
+            why = f"there are {units:,} {noun}, and with fewer than {SMALL} a test set costs more than it is worth"
         return Size(0.0, f"{why}, so there is no test set and all rows are training rows")
     if taken == most < wanted:
-        why = f"a quarter of {units:,} {what} is the most that is set aside, and gives {known}"
+        why = f"a quarter of {units:,} {noun} is the most that is set aside, and gives {known}"
     elif taken > wanted:
         why = f"the test set must hold {held} at least, and gives {known}"
     else:

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from assay.errors import DataTypeError, SealError
 from assay.experiment.storage import home
+from assay.experiment.storage.files import sync_folder
 
 __all__ = ["Vault"]
 
@@ -54,7 +55,7 @@ class Vault:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _write_synced(beside, data)
             os.replace(beside, self.path)
-            _sync_folder(self.path.parent)
+            sync_folder(self.path.parent)
         except OSError as error:
             with suppress(OSError):  # a read-only disk refuses even this
                 beside.unlink(missing_ok=True)
@@ -115,12 +116,3 @@ def _write_synced(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name != "nt":  # Windows cannot open a directory, and does not need to
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
