@@ -13,6 +13,7 @@ from scipy import integrate, optimize, special, stats
 from assay.inference import diagnose_tail
 from assay.inference.heavy_tails import mean_limits
 from assay.inference.quantiles import order_limits
+from assay.metrics import r2
 
 __all__ = ["DESIGNS", "SIMULATIONS", "Design", "measure"]
 
@@ -295,6 +296,36 @@ def other_losses() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["errors", "n", "Student", "tail-corrected", "width, Student", "width"])
 
 
+def r_squared() -> pd.DataFrame:
+    """Nominal 95% intervals of R2 (default, and the delta method), 200 samples per row (standard error 0.015 at 0.95):
+    predictions are right but for the errors, the signal is normal with the variance that gives this R2. The laws with
+    a fourth moment and those without; the warning is that of the squared errors, as a study prints it beside R2. The
+    rule of the interval was chosen among four on such samples with other seeds.
+    """
+    rows = []
+    for name in (*NAMED, "uniform", "exponential", "t(2.5)", "1 row in n x 15"):
+        for n in (30, 120, 500):
+            for truth in (0.3, 0.8):
+                rng = np.random.default_rng([11, list(DESIGNS).index(name), n, int(10 * truth)])
+                design = DESIGNS[name]
+                errors = design.draw(rng, (200, n))
+                signal = rng.normal(size=errors.shape) * np.sqrt(design.mse(n) * truth / (1 - truth))
+                covered = {
+                    rule: _covers(np.array([_r2_ends(f, e, rule) for f, e in zip(signal, errors, strict=True)]), truth)
+                    for rule in ("delta", "tail")
+                }
+                warned = np.array([diagnose_tail(row**2).heavy for row in errors])
+                shares = (covered["delta"], covered["tail"], warned, ~covered["tail"] & ~warned)
+                rows.append((name, n, truth, *(float(one.mean()) for one in shares)))
+    columns = ["errors", "n", "R2", "delta method", "default", "warned", "missed, no warning"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _r2_ends(signal: Array, errors: Array, rule: str) -> tuple[float, float]:
+    found = r2.interval(signal + errors, signal, level=LEVEL, method=rule)
+    return float(found.lower), float(found.upper)
+
+
 def quantiles() -> pd.DataFrame:
     """Nominal 95% intervals between order statistics of the median and of the 90% absolute error: at least 95% for
     every law and every n, as they must (2,000 samples per row). "exact" is the coverage that binomial probabilities
@@ -325,5 +356,6 @@ SIMULATIONS: dict[str, Callable[[], pd.DataFrame]] = {
     "The warning, law by law": warnings,
     "What was tried": candidates,
     "Coverage of the interval of the mean absolute error": other_losses,
+    "Coverage of the interval of R2": r_squared,
     "Coverage of the intervals of the median and the 90% absolute error": quantiles,
 }

@@ -189,7 +189,7 @@ def test_kinds_and_wide_tables(world, tmp_path):
     frame["z"] += rng.integers(0, 3, 80)
     frame.to_csv(tmp_path / "wide.csv", index=False)
     args = ["run", str(tmp_path / "wide.csv"), "-t", "y", "--learner", "tree", "--kind", "z=category", "--no-open"]
-    told = call(*args, "--cv", "3", "--out", str(tmp_path / "o")).stdout
+    told = call(*args, "--test-size", "0.25", "--cv", "3", "--out", str(tmp_path / "o")).stdout
     assert re.search(r"z +category", told)
     assert "and 20 more columns (20 number)" in told
     assert "Test set: still sealed" in told
@@ -476,7 +476,7 @@ def test_a_metric_that_a_constant_wins_is_refused_with_a_command_to_paste(world,
     houses().assign(dear=lambda t: np.where(t["price"] > t["price"].median(), "yes", "no")).to_csv("dear.csv")
     refused = call("run", "dear.csv", "-t", "dear", "--metric", "sensitivity")
     assert refused.exit_code == 2
-    assert "calling every row 'yes' reaches the best value there is, 1" in refused.stderr
+    assert "predicting 'yes' for every row reaches its best value, 1" in refused.stderr
     assert "assay run dear.csv -t dear --metric balanced_accuracy" in refused.stderr
 
 
@@ -842,7 +842,7 @@ def test_tables_too_small_for_test_rows_are_refused_in_plain_words(tmp_path):
     houses(1).to_csv(tmp_path / "one.csv", index=False)
     done = call("run", str(tmp_path / "one.csv"), "-t", "price", env={"ASSAY_HOME": str(tmp_path / "home")})
     assert done.exit_code == 2
-    assert "one.csv has 1 row with a target, too few to set test rows aside; give it more rows" in done.output
+    assert "one.csv has 1 row with a target, too few to set test rows aside; add rows" in done.output
 
 
 # Finalizing.

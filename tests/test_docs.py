@@ -18,6 +18,15 @@ def test_contributing_lists_every_family_and_room():
     assert {room for room in rooms if not re.search(rf"`{room}/?`", text)} == set()
 
 
+def test_the_walk_of_a_run_names_files_that_exist():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    walk = text[text.index("## The walk") : text.index("## Words of our own")]
+    source = ROOT / "src" / "assay"
+    named = re.findall(r"`([a-z_/0-9]+(?:\.py|/))`", walk)
+    assert len(named) > 30
+    assert [name for name in named if not any((source / room / name).exists() for room in ("", "experiment"))] == []
+
+
 def test_errata_tables_are_whole():
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")]

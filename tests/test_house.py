@@ -15,6 +15,7 @@ import pytest
 
 import assay
 from assay.base import Estimator
+from assay.experiment.steps import ORDER
 from tests import estimators
 
 SOURCE = Path(assay.__file__).parent
@@ -164,6 +165,18 @@ def test_what_another_room_uses_has_a_public_name():
         ]
 
     assert offenders(private) == []
+
+
+def test_a_step_of_a_study_imports_no_later_one():
+    order = [*ORDER, "finalize"]
+    steps = SOURCE / "experiment" / "steps"
+    later = [
+        f"{name} imports {other}"
+        for at, name in enumerate(order)
+        for other in order[at + 1 :]
+        if any(one.startswith(f"assay.experiment.steps.{other}.") for one in imports(steps / f"{name}.py"))
+    ]
+    assert later == []
 
 
 MAKERS = ("jit.py", "team.py", "vector.py")

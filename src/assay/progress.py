@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from typing import TypeVar
 
-__all__ = ["Notice", "listen", "track", "watched"]
+__all__ = ["Notice", "audience", "listen", "track", "watched"]
 
 Item = TypeVar("Item")
 Listener = Callable[[str, int, int | None], None]
@@ -57,16 +57,29 @@ def _tell(label: str | Callable[[], str], done: int, total: int | None) -> None:
         listener(label() if callable(label) else label, done, total)
 
 
-def watched() -> bool:
-    """Whether a person reads what this process writes to the standard error: a terminal or a notebook.
+def audience() -> str:
+    """Who reads what this process shows of its own accord: "notebook", "console" (a terminal) or "silent" (nobody).
 
-    Not a file, a pipe, a test or one process of many; and the command line has words of its own.
+    A file, a pipe, a test and one process of many are silent; so is the command line, which shows its own progress.
     """
     if multiprocessing.current_process().name != "MainProcess" or "PYTEST_CURRENT_TEST" in os.environ:
-        return False
-    if sys.stderr is None or "assay.cli" in sys.modules:
-        return False
-    return type(sys.stderr).__module__.startswith("ipykernel") or sys.stderr.isatty()
+        return "silent"
+    if "assay.cli" in sys.modules:
+        return "silent"
+    if _in_kernel():
+        return "notebook"
+    return "console" if sys.stderr is not None and sys.stderr.isatty() else "silent"
+
+
+def _in_kernel() -> bool:
+    """Whether code runs in a kernel of Jupyter; IPython in a terminal has another shell."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return any(kind.__name__ == "ZMQInteractiveShell" for kind in type(shell).__mro__)
+
+
+def watched() -> bool:
+    """Whether a person reads what this process writes to the standard error: a terminal or a notebook."""
+    return audience() != "silent"
 
 
 class Notice:

@@ -128,7 +128,7 @@ def test_it_can_be_stored():
     [
         ({"cost": {"missed": 1}}, "does not fit"),
         ({"cost": [[0, 1]]}, "shape"),
-        ({"cost": [[0, -1], [1, 0]]}, "no more than a right answer"),
+        ({"cost": [[0, -1], [1, 0]]}, "no more than a correct prediction"),
         ({"rate": ("recall", 0.5)}, "unknown"),
         ({"rate": 0.5}, "name and a share"),
         ({"rate": ("sensitivity", 0.5), "threshold": 0.5}, "both rate and threshold"),

@@ -357,7 +357,7 @@ def test_a_backend_without_generators_will_do():
 
 def test_asking_for_what_was_not_kept():
     found = cross_validate(LogisticRegression(max_iter=1000), IRIS_X, NAMES, cv=3)
-    with pytest.raises(ParameterError, match="no probabilities were kept"):
+    with pytest.raises(ParameterError, match="probabilities were not kept"):
         found.scores("log_loss")
     with pytest.raises(ParameterError, match="was not run"):
         found.interval(method="nested")

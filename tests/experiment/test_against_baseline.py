@@ -272,11 +272,12 @@ def test_the_order_of_rows_in_the_file_changes_nothing(monkeypatch, tmp_path):
 def test_a_rescaled_column_changes_neither_the_resamples_nor_the_words(metric):
     """The same predictions for recognised rows: a replay from the first note to the last, with the same limits."""
     frame = line()
-    first = run(frame, "y", metric=metric, learners=["least squares"])
-    again = run(frame.assign(a=2.54 * frame["a"])[["c", "a", "b", "y"]], "y", metric=metric, learners=["least squares"])
+    asked = {"metric": metric, "test_size": 0.25, "learners": ["least squares"]}
+    first = run(frame, "y", **asked)
+    again = run(frame.assign(a=2.54 * frame["a"])[["c", "a", "b", "y"]], "y", **asked)
     assert again.opened.look.replay
     (note,) = (note for note in again.notes if "rows are those of study" in note)
-    assert note.endswith("the same predictions for them are a replay, and any others look 2")
+    assert note.endswith("the same predictions for them are a replay, any others are look 2")
     assert any("with the same predictions, recognised" in note for note in again.opened.notes)
     one, other = first.opened.against_baseline, again.opened.against_baseline
     assert (one.lower, one.upper, one.p_value) == pytest.approx((other.lower, other.upper, other.p_value), rel=1e-9)

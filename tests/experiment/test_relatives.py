@@ -67,7 +67,7 @@ def test_a_look_is_remembered_after_changes(change):
     assert study.n_test == pytest.approx(first.n_test, abs=2)  # each row on its old side
     (note,) = [note for note in study.notes if "are those of study" in note]
     assert f"160 of 160 rows are those of study {first.name}, though columns or values were changed" in note
-    assert note.endswith("stay test rows; the same predictions for them are a replay, and any others look 2")
+    assert note.endswith("stay test rows; the same predictions for them are a replay, any others are look 2")
     told = study.open("to see")
     assert told.look.beyond
     assert any("recognised though columns or values were changed" in note for note in told.look.notes)
@@ -126,7 +126,7 @@ def test_a_new_seal_with_a_reason_still_counts_the_look():
     run(table(), "y", learners=["least squares"])
     changed = CHANGES["all columns x 2.54"](table())
     study = Study(changed, "y", learners=["least squares"], reseal="another idea").finish(open_test=False)
-    assert any("are parted anew" in note for note in study.notes)
+    assert any("are split anew" in note for note in study.notes)
     told = study.open("to see")
     assert told.look.number == 2
     assert any("training rows were test rows in an earlier look" in note for note in told.notes)

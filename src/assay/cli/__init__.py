@@ -84,14 +84,14 @@ class Commands(TyperGroup):
 
 def _failed(error: Exception, args: Sequence[str]) -> int:
     """Print what went wrong in one sentence; return the exit code."""
-    words, code = _sentence(error)
-    if not words:  # no arguments: the help has been shown
+    message, code = _sentence(error)
+    if not message:  # no arguments: the help has been shown
         return code
     if os.environ.get("ASSAY_DEBUG") == "1":
         traceback.print_exception(error)
-    out.complain(words)
+    out.complain(message)
     if "--json" in args:
-        out.document({"error": out.clean(words, out.LONGEST), "exit": code})
+        out.document({"error": out.clean(message, out.LONGEST), "exit": code})
     return code
 
 
@@ -102,8 +102,8 @@ def _sentence(error: Exception) -> tuple[str, int]:
     if hasattr(error, "format_message"):  # a usage error; its class is click's or typer's own, by version
         context = getattr(error, "ctx", None)
         path = "assay" if context is None else context.command_path
-        said = error.format_message().rstrip(".")
-        return said and f"{said}{'' if said.endswith('?') else ';'} see {path} --help", 2
+        message = error.format_message().rstrip(".")
+        return message and f"{message}{'' if message.endswith('?') else ';'} see {path} --help", 2
     if isinstance(error, OSError):
         where = "" if error.filename is None else f"{error.filename}: "
         return f"{where}{(error.strerror or str(error)).lower()}", 2 if isinstance(error, BAD_INPUT) else 1

@@ -20,7 +20,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 from assay import interrupts
 from assay.cli import out
 from assay.errors import ReportWarning
-from assay.experiment.events import Event, FoldDone, InOuterFold, LearnerBegan, LearnerFailed, LearnerStopped
+from assay.experiment.events import Event, FoldDone, InOuterFold, LearnerBegan, LearnerFailed, LearnerStopped, StepsDone
 from assay.experiment.options import declared
 
 __all__ = [
@@ -100,6 +100,8 @@ class Live:
 
     def hears(self, event: Event) -> None:
         """What is being done, from the study."""
+        if isinstance(event, StepsDone):
+            return  # the command goes on
         if isinstance(event, FoldDone):
             self._fold(event)
             return

@@ -167,26 +167,26 @@ def predict(
     with live.heard(json_):
         reasons = REASONS if explain else 0
         made = predict_rows(model, table, level=level, trust=tuple(trust or ()), explain=reasons, top=top)
-    found = made.frame
+    frame = made.frame
     if output is not None:
-        _write_table(found, Path(output))
+        _write_table(frame, Path(output))
     if json_:
-        told = {"model": model, "table": table, "n": len(found), "level": level, "output": output}
-        told |= {"coverage": made.coverage, "notes": list(made.notes), "threshold": made.threshold}
-        told |= {"alerts": [asdict(alert) for alert in made.alerts]}
-        out.document({**told, "rows": json.loads(found.to_json(orient="records"))})
+        summary = {"model": model, "table": table, "n": len(frame), "level": level, "output": output}
+        summary |= {"coverage": made.coverage, "notes": list(made.notes), "threshold": made.threshold}
+        summary |= {"alerts": [asdict(alert) for alert in made.alerts]}
+        out.document({**summary, "rows": json.loads(frame.to_json(orient="records"))})
         return
     if output is None:
-        sys.stdout.write(csv_text(found))
+        sys.stdout.write(csv_text(frame))
     else:
-        rows = f"{out.count(len(found), 'prediction')} in {output}"
+        rows = f"{out.count(len(frame), 'prediction')} in {output}"
         out.lines([f"{rows}; the column 'row' is the row number in {table}, from 1."], indent=0)
-    said = [
+    notes = [
         "No prediction intervals: the model file has no out-of-fold predictions."
         if made.coverage is None
         else f"{made.coverage}."
     ]
-    for words in [*said, *(f"note: {note}." for note in made.notes)]:  # beside the table, not in it
+    for words in [*notes, *(f"note: {note}." for note in made.notes)]:  # beside the table, not in it
         out.notices().print(out.clean(words[0].upper() + words[1:], 2 * out.LONGEST), soft_wrap=True)
 
 

@@ -109,8 +109,8 @@ def columns(table: Any, plan: Any, explain: bool = False) -> None:
     out.table(titles, rows, cut=60)
     if len(shown) < width:
         rest = Counter(kinds[name] for name in kinds if name not in set(shown))
-        told = ", ".join(f"{number:,} {kind}" for kind, number in rest.most_common())
-        out.lines([f"and {out.count(width - len(shown), 'more column')} ({told})"])
+        text = ", ".join(f"{number:,} {kind}" for kind, number in rest.most_common())
+        out.lines([f"and {out.count(width - len(shown), 'more column')} ({text})"])
         others = [f"{name} {missing_cells(gaps, name)}" for name in gaps if name not in set(shown)]
         if others:
             more = "" if len(others) <= SHOWN else f" and {len(others) - SHOWN:,} more"
@@ -139,8 +139,8 @@ def seal(study: Any, explain: bool = False) -> None:
         "file": "the rows of the test file",
     }[seal.by]
     since = f", the same rows as on {study.sealed.entry.created[:10]}" if study.sealed.shared else ""
-    told = f"{study.n_test:,} of {n:,} rows are sealed as test rows: {how}{since}."
-    out.lines([f"{told} {len(study.rows):,} rows are left for training."])
+    text = f"{study.n_test:,} of {n:,} rows are sealed as test rows: {how}{since}."
+    out.lines([f"{text} {len(study.rows):,} rows are left for training."])
     if study.sealed.why:
         out.lines([_sentence(study.sealed.why)])
     out.lines(f"note: {note}" for note in study.notes)
@@ -366,9 +366,9 @@ def final(made: Any) -> None:
         out.lines(["It has no settings to search."])
     if made.figure is not None:
         one, name = made.figure, made.metric
-        told = f"{called(name)} {figure(name, one.estimate, one.lower, one.upper)}"
-        told = f"{told}, {100 * one.level:.4g}% interval {limits(name, one.lower, one.upper)}"
-        out.lines([f"Test figure, of the recipe fitted to the training rows: {told}."])
+        text = f"{called(name)} {figure(name, one.estimate, one.lower, one.upper)}"
+        text = f"{text}, {100 * one.level:.4g}% interval {limits(name, one.lower, one.upper)}"
+        out.lines([f"Test figure, of the recipe fitted to the training rows: {text}."])
     out.lines([f"No row is left to score this model by; the ledger records that all {total:,} were used."])
     out.lines(f"warning: {words}" for words in made.warnings)
     out.lines([f"model   {made.path}", f"predict assay predict {made.path} TABLE -o OUT"])

@@ -33,8 +33,8 @@ def warm(
     names = list(declared(family or ()))
     where = cache_directory()
     if where is None:
-        what = "no writable directory for compiled kernels"
-        raise StoreError(what, remedy="set the environment variable NUMBA_CACHE_DIR to one")
+        message = "no writable directory for compiled kernels"
+        raise StoreError(message, remedy="set the environment variable NUMBA_CACHE_DIR to one")
     left = pending(names)
     failed: dict[str, str] = {}
     began = time.monotonic()

@@ -31,8 +31,8 @@ def candidates(estimator: Any, space: Any, method: str, n_candidates: int | None
     """Every setting to be tried, in the order of scikit-learn's ParameterGrid or ParameterSampler."""
     choice(method, "method", METHODS)
     if method == "grid" and n_candidates is not None:
-        what = f"n_candidates = {n_candidates!r} does not apply to a grid"
-        raise ParameterError(what, remedy="leave it out, or choose method='random'")
+        message = f"n_candidates = {n_candidates!r} does not apply to a grid"
+        raise ParameterError(message, remedy="leave it out, or choose method='random'")
     parts = _parts(estimator, space, method)
     if method == "grid":
         return list(ParameterGrid(parts))
@@ -46,8 +46,8 @@ def candidates(estimator: Any, space: Any, method: str, n_candidates: int | None
 def _parts(estimator: Any, space: Any, method: str) -> list[dict[str, Any]]:
     """The space as a list of dicts whose values are lists, or distributions in a random search."""
     if not hasattr(estimator, "get_params") or not hasattr(estimator, "set_params"):
-        what = f"{label_of(estimator)} has no get_params and set_params, so its parameters cannot be set"
-        raise DataTypeError(what, remedy="derive it from sklearn.base.BaseEstimator")
+        message = f"{label_of(estimator)} has no get_params and set_params, so its parameters cannot be set"
+        raise DataTypeError(message, remedy="derive it from sklearn.base.BaseEstimator")
     parts = [space] if isinstance(space, Mapping) else list(space) if isinstance(space, list | tuple) else []
     if not parts or not all(isinstance(part, Mapping) for part in parts):
         raise ParameterError(f"space = {_say(space)} is not a dict or a list of dicts", remedy=ONE_PER_PARAMETER)
@@ -65,14 +65,14 @@ def _parts(estimator: Any, space: Any, method: str) -> list[dict[str, Any]]:
 def _check_values(name: str, values: Any, method: str) -> None:
     if hasattr(values, "rvs"):
         if method == "grid":
-            what = f"{name!r} is a distribution, which a grid search cannot enumerate"
-            raise ParameterError(what, remedy="list its values, or use method='random'")
+            message = f"{name!r} is a distribution, which a grid search cannot enumerate"
+            raise ParameterError(message, remedy="list its values, or use method='random'")
         return
     several = isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping)
     if not several or getattr(values, "ndim", 1) != 1:
         also = " (or a scipy.stats distribution)" if method == "random" else ""
-        what = f"expected a list of values for {name!r}{also}, got {_say(values)}"
-        raise ParameterError(what, remedy=ONE_PER_PARAMETER)
+        message = f"expected a list of values for {name!r}{also}, got {_say(values)}"
+        raise ParameterError(message, remedy=ONE_PER_PARAMETER)
     if len(_listed(values)) == 0:
         raise ParameterError(f"the list of values for {name!r} is empty", remedy=ONE_PER_PARAMETER)
 
@@ -114,8 +114,8 @@ def order(simplicity: Any, settings: Sequence[Params], estimator: Any, rule: str
     """Ranks of simplicity from 1 for each candidate, and in words where they come from."""
     if simplicity is None:
         if rule != "best":
-            what = f"rule = {rule!r} needs to know which candidates are simpler"
-            raise ParameterError(what, remedy="pass for instance simplicity=('max_depth', 'low'), or a function")
+            message = f"rule = {rule!r} needs to know which candidates are simpler"
+            raise ParameterError(message, remedy="pass for instance simplicity=('max_depth', 'low'), or a function")
         return np.ones(len(settings), dtype=int), ""
     if callable(simplicity):
         return ranks_of([simplicity(dict(params)) for params in settings]), "the key given"
@@ -124,8 +124,8 @@ def order(simplicity: Any, settings: Sequence[Params], estimator: Any, rule: str
         remedy = "pass (parameter, 'low' or 'high'), several of these in a list, or a function of the parameters"
         raise ParameterError(f"simplicity = {simplicity!r} is not a valid order", remedy=remedy)
     keys = [_key_of(name, direction, settings, estimator) for name, direction in pairs]
-    words = ", then ".join(f"{direction} {name}" for name, direction in pairs)
-    return ranks_of(list(zip(*keys, strict=True))), f"{words} first"
+    text = ", then ".join(f"{direction} {name}" for name, direction in pairs)
+    return ranks_of(list(zip(*keys, strict=True))), f"{text} first"
 
 
 def _is_pair(value: Any) -> bool:
@@ -142,13 +142,15 @@ def _key_of(name: str, direction: str, settings: Sequence[Params], estimator: An
     """Numbers that grow with complexity; None (no limit) is the most complex there is."""
     held = estimator.get_params()
     if name not in held and not any(name in params for params in settings):
-        what = f"simplicity names {name!r}, which is not a parameter of {label_of(estimator)}"
-        raise ParameterError(what, remedy="use one of the searched parameters")
+        message = f"simplicity names {name!r}, which is not a parameter of {label_of(estimator)}"
+        raise ParameterError(message, remedy="use one of the searched parameters")
     keys = []
     for params in settings:
         value = params.get(name, held.get(name))
         if value is not None and not isinstance(value, Real):
-            what = f"{name} = {value!r} cannot be ordered"
-            raise ParameterError(what, remedy="pass simplicity as a function of the parameters that returns a number")
+            message = f"{name} = {value!r} cannot be ordered"
+            raise ParameterError(
+                message, remedy="pass simplicity as a function of the parameters that returns a number"
+            )
         keys.append(np.inf if value is None else float(value) if direction == "low" else -float(value))
     return keys

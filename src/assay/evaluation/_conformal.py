@@ -230,8 +230,8 @@ def aps(p: Array, u: Array | float) -> Array:
 def probabilities(model: Any, X: Any, classes: Array) -> Array:
     """One column of probabilities per class, zero for a class the model never saw."""
     if not hasattr(model, "predict_proba"):
-        what = f"{type(model).__name__} has no predict_proba, which prediction sets need"
-        raise DataTypeError(what, remedy="pass a classifier with predict_proba, or calibrate it first")
+        message = f"{type(model).__name__} has no predict_proba, which prediction sets need"
+        raise DataTypeError(message, remedy="pass a classifier with predict_proba, or calibrate it first")
     found = np.asarray(model.predict_proba(X), dtype=float)
     own = np.asarray(getattr(model, "classes_", classes))
     if found.ndim != 2 or found.shape[1] != own.size:

@@ -57,12 +57,12 @@ def fit_all(
         cv = Holdout(random_state=seed) if method == "split" else min(10, rows.n)
     splits = list(splits_of(cv, rows.X, rows.y, classes=rows.classes is not None, random_state=seed))
     if method == "split" and len(splits) != 1:
-        what = f'method="split" needs one split, but cv gives {len(splits)}'
-        raise ParameterError(what, remedy='pass Holdout(), or method="cv+"')
+        message = f'method="split" needs one split, but cv gives {len(splits)}'
+        raise ParameterError(message, remedy='pass Holdout(), or method="cv+"')
     if method != "split" and not is_partition(splits, rows.n):
-        what = f"method={method!r} needs folds that test every row exactly once"
+        message = f"method={method!r} needs folds that test every row exactly once"
         raise ParameterError(
-            what, remedy="pass a number of folds; repeats, bootstraps and time series splits are not supported"
+            message, remedy="pass a number of folds; repeats, bootstraps and time series splits are not supported"
         )
     task = _Task(estimator, rows, scale, seeds)
     fits = tuple(run(task, [train for train, _ in splits], label="folds", n_jobs=n_jobs))

@@ -66,11 +66,11 @@ def nest(
     """Nested cross-validation: how far the mean inside each fold's training rows lies from the error on the fold."""
     repeats, K = whole(repeats, "nested_repeats"), scheme.n_splits
     if metric.losses is None:
-        what = f"{metric.name} is not a mean over rows, which nested intervals need"
-        raise ParameterError(what, remedy='use interval="corrected_t", or a metric such as "mse" or "error"')
+        message = f"{metric.name} is not a mean over rows, which nested intervals need"
+        raise ParameterError(message, remedy='use interval="corrected_t", or a metric such as "mse" or "error"')
     if scheme.kind not in ("k-fold", "repeated k-fold") or K < 3:
-        what = f"nested intervals need at least 3 folds, not {scheme}"
-        raise ParameterError(what, remedy="pass cv as a number of folds")
+        message = f"nested intervals need at least 3 folds, not {scheme}"
+        raise ParameterError(message, remedy="pass cv as a number of folds")
     classes = rows.classes is not None
     dealt = Folds(K, repeats=repeats, stratify=classes, random_state=random_state)
     tests = [test for _, test in splits_of(dealt, rows.X, rows.y, groups=rows.groups)]

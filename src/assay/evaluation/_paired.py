@@ -45,6 +45,7 @@ __all__ = [
     "judge",
     "refuse_misfit",
     "spread_of",
+    "used_test",
 ]
 
 Array = np.ndarray
@@ -67,15 +68,15 @@ def choose(found: Sequence[Validation]) -> tuple[str, str]:
     if kind in ("holdout", "leave-one-out"):
         where = "There is one test set" if kind == "holdout" else "Every row is tested once, alone"
         if one.weights is not None:
-            return "bootstrap", f"{where}, and rows have weights: rows are drawn again to see how {name} varies."
+            return "bootstrap", f"{where}, and rows have weights: rows are resampled to see how {name} varies."
         if kind == "holdout" and binary(found):
-            return "mcnemar", f"{where} of rows that are right or wrong: only those on which the two disagree tell."
+            return "mcnemar", f"{where} of rows that are right or wrong: only the discordant ones count."
         if one.fold_losses is not None:
             return "paired_t", f"{where}, and {name} is a mean over rows: the two are compared row by row."
-        return "bootstrap", f"{where}, and {name} is a figure of all rows at once: rows are drawn again."
+        return "bootstrap", f"{where}, and {name} is a figure of all rows at once: rows are resampled."
     if kind == "5x2":
-        why = "The tests made for five halvings (5x2_t, 5x2_F) reject too often when learners are unsteady; this held."
-        return "corrected_t", why
+        why = "The tests for five halvings (5x2_t, 5x2_F) reject too often for unstable learners"
+        return "corrected_t", f"{why}; this one holds its level."
     shared = "Folds share training rows, so their differences vary together: the variance is enlarged for that."
     return "corrected_t", shared
 
@@ -91,51 +92,51 @@ def refuse_misfit(test: str, found: Sequence[Validation]) -> None:
     if test in ("cv_t", "corrected_t") and kind == "leave-one-out" and one.fold_losses is None:
         raise ParameterError(f"{name} has no value on a single row", remedy='use test="bootstrap", or fewer folds')
     if test == "bootstrap" and kind not in ("holdout", "leave-one-out", "k-fold"):
-        raise ParameterError("rows tested several times cannot be drawn again", remedy='use test="corrected_t"')
+        raise ParameterError("rows that are tested several times cannot be resampled", remedy='use test="corrected_t"')
     if test not in BY_ROWS:
         return
     if one.weights is not None:
-        raise ParameterError(f"{test} takes every row alike, but there are weights", remedy='use test="auto"')
+        raise ParameterError(f"{test} does not support sample_weight", remedy='use test="auto"')
     if one.fold_losses is None:
-        raise ParameterError(f"{name} is no mean over rows", remedy='use test="auto", or a metric such as "error"')
+        raise ParameterError(f"{name} is not a mean over rows", remedy='use test="auto", or a metric such as "error"')
     if test != "paired_t":
         if not binary(found):
             raise ParameterError(
                 f"McNemar's test needs rows that are right or wrong, not a {name}", remedy='use "error"'
             )
         if kind not in ("holdout", "leave-one-out", "k-fold"):
-            what = f"McNemar's test needs every row tested once, not {one.scheme}"
-            raise ParameterError(what, remedy='use test="auto"')
+            message = f"McNemar's test needs every row tested once, not {one.scheme}"
+            raise ParameterError(message, remedy='use test="auto"')
 
 
 SHARED = (
     "rows are taken as independent, but their models were fitted to nearly the same rows; measured type-I error "
-    "at .05: .04 to .11, the more the less steady the learners"
+    "at .05: .04 to .11, higher for less stable learners"
 )
 
 
 def caveats_of(test: str, result: TestResult, one: Validation) -> tuple[str, ...]:
     """What the test leaves open on these splits, with rates measured in docs/simulations/comparison.md."""
     kind = one.scheme.kind
-    said = [result.liberal] if result.liberal else []
+    caveats = [result.liberal] if result.liberal else []
     if kind != "holdout" and test in (*BY_ROWS, "bootstrap"):
-        said.append(SHARED)
+        caveats.append(SHARED)
     if test in ("5x2_t", "5x2_F"):
-        said.append('test="corrected_t" on the same splits was measured at .03 to .04')
+        caveats.append('test="corrected_t" on the same splits was measured at .03 to .04')
     if test in ("corrected_t", "cv_t"):
         if kind == "bootstrap":
-            said.append("training sets are counted by their distinct rows, as no theory is made for bootstrap samples")
+            caveats.append("training sets are counted by their distinct rows: the theory is not for bootstrap samples")
         if kind == "time-ordered":
-            said.append(
+            caveats.append(
                 "training sets grow and rows follow each other in time; no theory covers that, so take p as a guide"
             )
         if kind == "other":
-            said.append("the splits follow no known scheme; mean sizes of the parts are used")
+            caveats.append("the splits follow no known scheme; mean sizes of the parts are used")
     if test == "5x2_t":
-        said.append(
-            "the first of the ten differences alone is tested, so another order of halvings gives another answer"
+        caveats.append(
+            "only the first of the ten differences is tested, so another order of halvings gives another answer"
         )
-    return tuple(said)
+    return tuple(caveats)
 
 
 def directed(statistic: Array, alternative: str) -> Array:
@@ -146,7 +147,15 @@ def directed(statistic: Array, alternative: str) -> Array:
 # The tests, from two results to a TestResult.
 
 
+def used_test(test: str, first: Validation, second: Validation) -> str:
+    """The test of one pair: `test`, or one over rows where the folds all differ by the same and so have no spread."""
+    if not _flat(first, second) or first.weights is not None or first.fold_losses is None:
+        return test
+    return "mcnemar" if binary([first, second]) else "paired_t"
+
+
 def judge(
+    test: str,
     rule: partial[TestResult],
     found: Sequence[Validation],
     names: Sequence[str],
@@ -155,9 +164,9 @@ def judge(
 ) -> TestResult:
     """The test of one pair; where nothing can be tested, a result without a p-value whose method is the reason."""
     first, second = found[a], found[b]
-    if _flat(first, second) and first.weights is None and first.fold_losses is not None:
-        # Folds that all differ by the same have no spread to judge by; the rows have.
-        rule = partial(_mcnemar if binary([first, second]) else _paired_t, **_row_options(rule, first, second))
+    used = used_test(test, first, second)
+    if used != test:
+        rule = partial(RULES[used], alternative=rule.keywords["alternative"])
     try:
         return rule(first, second)
     except DataError as error:
@@ -193,11 +202,6 @@ def _untested(first: Validation, second: Validation, why: str, alternative: str)
 
 def _no_limits(level: float, *, estimate: float, n: int) -> Interval:
     return Interval(estimate, np.nan, np.nan, fraction(level, "level"), UNTESTED, n, "mean difference")
-
-
-def _row_options(rule: Any, first: Validation, second: Validation) -> dict[str, Any]:
-    told = {"alternative": rule.keywords["alternative"]}
-    return {**told, "exact": True} if binary([first, second]) else told
 
 
 def _mcnemar(first: Validation, second: Validation, *, alternative: str, exact: bool) -> TestResult:
@@ -236,8 +240,8 @@ def gaps_of(test: str, found: Sequence[Validation], pairs: Sequence[tuple[int, i
 def _tested_gaps(first: Validation, second: Validation) -> Array:
     gaps = _gaps(first, second)
     if np.isnan(gaps).any():
-        what = f"a single fold decides the {first.metric.name}, so nothing is known of its spread"
-        raise DataError(what, remedy="use fewer folds, or another metric")
+        message = f"a single fold decides the {first.metric.name}, so its spread is unknown"
+        raise DataError(message, remedy="use fewer folds, or another metric")
     return gaps
 
 
@@ -283,8 +287,8 @@ def drawn_again(found: Sequence[Validation], n_resamples: int, random_state: Any
                 values[row, column] = one.value(i)
     values = values[~np.isnan(values).any(axis=1)]
     if values.shape[0] < n_resamples / 2:
-        what = f"{found[0].metric.name} is not defined on {n_resamples - values.shape[0]} of {n_resamples} resamples"
-        raise DataError(what, remedy="test more rows")
+        message = f"{found[0].metric.name} is not defined on {n_resamples - values.shape[0]} of {n_resamples} resamples"
+        raise DataError(message, remedy="test more rows")
     return {id(result): values[:, column] for column, result in enumerate(found)}
 
 

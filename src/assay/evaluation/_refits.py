@@ -52,12 +52,12 @@ CHUNK = 16
 def along(estimator: Any, parameter: str, values: Sequence[Any]) -> list[Any]:
     """Clones of the learner with one parameter set to each value."""
     if not hasattr(estimator, "get_params") or isinstance(estimator, type):
-        what = f"{label_of(estimator)} has no parameters to set"
-        raise DataTypeError(what, remedy="pass a learner with get_params and set_params")
+        message = f"{label_of(estimator)} has no parameters to set"
+        raise DataTypeError(message, remedy="pass a learner with get_params and set_params")
     known = estimator.get_params(deep=True)
     if parameter not in known:
-        what = f"{label_of(estimator)} has no parameter {parameter!r}"
-        raise ParameterError(what, remedy=f"choose one of {', '.join(sorted(known))}")
+        message = f"{label_of(estimator)} has no parameter {parameter!r}"
+        raise ParameterError(message, remedy=f"choose one of {', '.join(sorted(known))}")
     if len(values) == 0:
         raise ParameterError("values is empty", remedy=f"pass at least one value of {parameter}")
     return [clone(estimator).set_params(**{parameter: value}) for value in values]
@@ -124,8 +124,8 @@ def bootstrap_rows(rng: np.random.Generator, rows: Rows) -> Array:
         drawn = rng.integers(0, rows.n, rows.n)
         if rows.classes is None or (rows.y[drawn] != rows.y[drawn[0]]).any():
             return drawn
-    what = f"{REDRAWS} bootstrap samples in a row held a single class"
-    raise DataError(what, remedy="pass more rows of the rarer class")
+    message = f"{REDRAWS} bootstrap samples in a row held a single class"
+    raise DataError(message, remedy="pass more rows of the rarer class")
 
 
 def bootstrap_counts(drawn: Array, n: int) -> Array:
@@ -136,8 +136,8 @@ def bootstrap_counts(drawn: Array, n: int) -> Array:
 def two_classes(rows: Rows) -> None:
     """Refuse a class target with a single class."""
     if rows.classes is not None and rows.classes.size < 2:
-        what = f"y contains the single class {rows.classes.tolist()[0]!r}"
-        raise DataError(what, remedy="pass rows of at least two classes")
+        message = f"y contains the single class {rows.classes.tolist()[0]!r}"
+        raise DataError(message, remedy="pass rows of at least two classes")
 
 
 def means_by_row(values: Array, tested: Array) -> tuple[Array, Array]:

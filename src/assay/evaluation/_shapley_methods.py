@@ -96,8 +96,8 @@ def _question(model: Any, task: ShapleyTask) -> tuple[Ask, str]:
         if scores.shape[1] == (1 if K == 2 else K):
             return lambda X: _two(model.decision_function(X)), _scale_of(model, task.background, scores)
     if not hasattr(model, "predict_proba"):
-        what = f"{label_of(model)} has neither probabilities nor one score per class"
-        raise DataTypeError(what, remedy="pass a classifier with predict_proba")
+        message = f"{label_of(model)} has neither probabilities nor one score per class"
+        raise DataTypeError(message, remedy="pass a classifier with predict_proba")
     second = len(model.classes_) == 2
     return lambda X: np.asarray(model.predict_proba(X), dtype=float)[:, 1 if second else 0 :], PROBABILITY
 

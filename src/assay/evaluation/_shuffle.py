@@ -198,10 +198,10 @@ class FigureJudge(Judge):
             method = f"t, over rows and repeats (jackknife, {self.parts} parts)"
             return Found(mean, error, self.parts - 1.0, draws, method)
         if repeats == 1:
-            what = (
+            message = (
                 f"one repeat gives no estimate of the spread, and {self.metric.name} is not defined on part of the rows"
             )
-            raise DataError(what, remedy="raise n_repeats, or pass more rows of each class")
+            raise DataError(message, remedy="raise n_repeats, or pass more rows of each class")
         method = "t, over repeats only: variation between rows is not included"
         return Found(mean, float(np.sqrt(_positive(0.0, draws))), repeats - 1.0, draws, method)
 

@@ -152,12 +152,12 @@ def _largest(t: Array, alternative: str) -> Array:
 
 def max_t_of_draws(drawn: Array, estimate: Array, error: Array, alternative: str) -> MaxT:
     """The law of the greatest statistic over resamples: `drawn` has a row per resample and a column per pair."""
-    told = error > 0
-    pairs = int(told.sum())
+    varies = error > 0
+    pairs = int(varies.sum())
     sided = 2 if alternative == "two-sided" else 1
     if pairs == 0:
         return MaxT(np.zeros(1), 1, None, sided)
-    return MaxT(np.sort(_largest((drawn - estimate)[:, told] / error[told], alternative)), pairs, None, sided)
+    return MaxT(np.sort(_largest((drawn - estimate)[:, varies] / error[varies], alternative)), pairs, None, sided)
 
 
 def levels(p_values: Array, correction: str, level: float) -> Array:

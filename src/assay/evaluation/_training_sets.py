@@ -49,8 +49,10 @@ class TrainingSetStudy:
             return "squared" if self.rows.classes is None else "zero-one"
         choice(loss, "loss", LOSSES)
         if (loss == "squared") != (self.rows.classes is None):
-            what = f"the {loss} loss does not fit a target of {'numbers' if self.rows.classes is None else 'classes'}"
-            raise ParameterError(what, remedy="leave loss out")
+            message = (
+                f"the {loss} loss does not fit a target of {'numbers' if self.rows.classes is None else 'classes'}"
+            )
+            raise ParameterError(message, remedy="leave loss out")
         return loss
 
     def predicted(self, k: int) -> Array:
@@ -64,8 +66,8 @@ class TrainingSetStudy:
             wide[~self.tested] = self.rows.y[0]
         elif kind.kind == "f" and not np.isfinite(wide).all():
             b = int(np.argmin(np.isfinite(wide).all(axis=1)))
-            what = f"the learner predicts NaN or infinity after training set {b}"
-            raise DataError(what, remedy="scale the columns, or regularise the learner")
+            message = f"the learner predicts NaN or infinity after training set {b}"
+            raise DataError(message, remedy="scale the columns, or regularise the learner")
         return wide
 
 

@@ -113,8 +113,8 @@ class Trials:
         """Refuse predictions that have no figure, on the fold where they were made."""
         if predicted.dtype.kind == "f" and not np.isfinite(predicted).all():
             bad = int(np.argmin(np.isfinite(predicted).reshape(len(test), -1).all(axis=1)))
-            what = f"the prediction of row {int(test[bad])} is {predicted.reshape(len(test), -1)[bad].tolist()}"
-            raise DataError(what, remedy="look at that row, or at the learner")
+            message = f"the prediction of row {int(test[bad])} is {predicted.reshape(len(test), -1)[bad].tolist()}"
+            raise DataError(message, remedy="look at that row, or at the learner")
 
     def judged(self, trial: Trial, scheme: Scheme) -> Trial:
         """The trial with its figure over the folds, or with why there is none."""

@@ -61,8 +61,8 @@ def find_column(column: Any, X: Any, names: Sequence[str]) -> int:
         if matches.size == 1:
             return int(matches[0])
         if matches.size > 1:
-            what = f"{matches.size} columns are named {column!r}"
-            raise DataError(what, remedy="rename them, or pass a position of the array")
+            message = f"{matches.size} columns are named {column!r}"
+            raise DataError(message, remedy="rename them, or pass a position of the array")
     if isinstance(column, int | np.integer) and not isinstance(column, bool):
         if not -len(names) <= column < len(names):
             raise ParameterError(f"unknown column {column}", remedy=f"the table has {len(names)} columns")
@@ -88,10 +88,10 @@ def find_columns(columns: Any, X: Any, names: Sequence[str]) -> list[tuple[str, 
         several = isinstance(part, list | tuple | np.ndarray | pd.Index)
         at = tuple(find_column(column, X, names) for column in (part if several else [part]))
         if not at or len(set(at)) < len(at):
-            what = (
+            message = (
                 f"the group {label or part!r} is empty" if not at else f"the group {label or part!r} repeats a column"
             )
-            raise ParameterError(what, remedy="name each column of a group once")
+            raise ParameterError(message, remedy="name each column of a group once")
         found.append((label or " + ".join(names[j] for j in at), at))
     return found
 

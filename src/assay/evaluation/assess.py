@@ -215,16 +215,16 @@ def _choose(result: Validation, test: str, hits: bool) -> tuple[str, str]:
     one, weighted = result.scheme.kind == "holdout", result.weights is not None
     name = result.metric.name
     if one and weighted:
-        what = "the test rows have weights, which the exact tests do not support"
-        raise DataError(what, remedy="use folds, or metric.interval on the predictions")
+        message = "the test rows have weights, which the exact tests do not support"
+        raise DataError(message, remedy="use folds, or metric.interval on the predictions")
     if test == "corrected_t" and one:
         raise ParameterError("one test set has no spread over folds", remedy='use test="auto", or several folds')
     if test == "binomial":
         if not hits or weighted:
             raise ParameterError(f"the binomial test counts errors, not {name}", remedy='use test="auto"')
         if result.scheme.kind not in ("holdout", "k-fold", "leave-one-out"):
-            what = f"the binomial test needs every row tested once, not {result.scheme}"
-            raise ParameterError(what, remedy='use test="corrected_t"')
+            message = f"the binomial test needs every row tested once, not {result.scheme}"
+            raise ParameterError(message, remedy='use test="corrected_t"')
     if test != "auto":
         if one and test == "t" and result.fold_losses is None:
             raise ParameterError(f"a single {name} has no spread", remedy="use several folds")

@@ -118,8 +118,8 @@ class BootstrapBand(Result):
         ]
         title = f"Bootstrap band of {self.name}: {self.y_name}"
         rule = "-" * max(len(line) for line in [title, *lines])
-        words = "Estimates the learner's average fit at each grid row; the bias of the fit is not in the band."
-        return "\n".join([title, rule, *lines, rule, words])
+        text = "Estimates the learner's average fit at each grid row; the bias of the fit is not in the band."
+        return "\n".join([title, rule, *lines, rule, text])
 
 
 def bootstrap_band(
@@ -255,8 +255,8 @@ def _grid(X: Any, grid: Any) -> tuple[Any, Array | None]:
     elif isinstance(grid, list | tuple):
         grid = np.asarray(grid)
     if len(grid.shape) != 2 or grid.shape[1] != X.shape[1] or grid.shape[0] == 0:
-        what = f"the grid has shape {grid.shape}, but X has {X.shape[1]} columns"
-        raise DataError(what, remedy="pass at least one row with the columns of X")
+        message = f"the grid has shape {grid.shape}, but X has {X.shape[1]} columns"
+        raise DataError(message, remedy="pass at least one row with the columns of X")
     if column is None:
         return grid, None
     return grid, np.asarray(grid.iloc[:, 0] if hasattr(grid, "iloc") else grid[:, 0], dtype=float)

@@ -110,9 +110,9 @@ class BiasVariance(Result):
             raise ParameterError(f"at = {at!r} was not tried", remedy=f"choose one of {list(self.values)}")
         estimate, error = self.components[component][place], self.std_errors[component][place]
         reach = float(special.ndtri(0.5 + 0.5 * level)) * error
-        words = f"{WORDS[component]} of the {self.loss} loss"
+        text = f"{WORDS[component]} of the {self.loss} loss"
         return Interval(
-            float(estimate), float(estimate - reach), float(estimate + reach), level, "normal", self.n_test, words
+            float(estimate), float(estimate - reach), float(estimate + reach), level, "normal", self.n_test, text
         )
 
     def to_frame(self) -> pd.DataFrame:
@@ -266,25 +266,25 @@ def _reference(
     rows = study.rows
     if noise is not None:
         if loss != "squared":
-            what = f"noise is a variance, which is not defined for the {loss} loss"
-            raise ParameterError(what, remedy="pass truth, the best label or the class probabilities")
+            message = f"noise is a variance, which is not defined for the {loss} loss"
+            raise ParameterError(message, remedy="pass truth, the best label or the class probabilities")
         noise = number(noise, "noise", 0.0)
-    told = None if truth is None else np.asarray(truth(rows.X))
+    truths = None if truth is None else np.asarray(truth(rows.X))
     if not study.has_target:
         # Without targets only a truth that includes the noise gives the expected loss.
-        enough = told is not None and (noise is not None if loss == "squared" else told.ndim == 2)
+        enough = truths is not None and (noise is not None if loss == "squared" else truths.ndim == 2)
         if not enough:
             remedy = "pass truth and noise" if loss == "squared" else "pass truth, giving class probabilities"
             raise ParameterError("the test rows have no target", remedy=remedy)
-    if told is not None and told.shape[0] != rows.n:
-        raise DataError(f"truth returned {told.shape[0]} values for {rows.n} rows", remedy="return one value per row")
+    if truths is not None and truths.shape[0] != rows.n:
+        raise DataError(f"truth returned {truths.shape[0]} values for {rows.n} rows", remedy="return one value per row")
     if loss == "squared":
-        if told is None:
+        if truths is None:
             known = None if noise is None else np.full(rows.n, noise)
             return _Reference(rows.y, None, known, None, noise or 0.0, MERGED if noise is None else ())
-        told = told.astype(float).reshape(rows.n)
-        return _Reference(told, None, (rows.y - told) ** 2 if noise is None else np.full(rows.n, noise), None)
-    return _class_reference(study, told, loss)
+        truths = truths.astype(float).reshape(rows.n)
+        return _Reference(truths, None, (rows.y - truths) ** 2 if noise is None else np.full(rows.n, noise), None)
+    return _class_reference(study, truths, loss)
 
 
 def _class_reference(study: TrainingSetStudy, told: Array | None, loss: str) -> _Reference:
@@ -305,8 +305,8 @@ def _class_reference(study: TrainingSetStudy, told: Array | None, loss: str) -> 
             )
         return _Reference(seen, best, np.zeros(rows.n), classes)
     if told.shape[1] != classes.size:
-        what = f"truth returned {told.shape[1]} probabilities per row for {classes.size} classes"
-        raise DataError(what, remedy=f"return one column for each of {classes.tolist()}")
+        message = f"truth returned {told.shape[1]} probabilities per row for {classes.size} classes"
+        raise DataError(message, remedy=f"return one column for each of {classes.tolist()}")
     refuse_improbable(told, "truth", most=1 + SUM_TOLERANCE, remedy="return probabilities in [0, 1]")
     noise = 0.5 * (1.0 - (told**2).sum(axis=1)) if loss == "kohavi-wolpert" else 1.0 - told.max(axis=1)
     return _Reference(told, told.argmax(axis=1), noise, classes)

@@ -45,6 +45,7 @@ from assay.evaluation._paired import (
     judge,
     refuse_misfit,
     spread_of,
+    used_test,
 )
 from assay.evaluation._simultaneous import MaxT, agreeing, levels, max_t_of_draws, max_t_of_folds, rejects
 from assay.evaluation.validation import Validation, same_experiment
@@ -61,8 +62,8 @@ __all__ = ["Comparison", "compare"]
 
 Array = np.ndarray
 TESTS = ("mcnemar", "mcnemar_corrected", "paired_t", "bootstrap", "corrected_t", "cv_t", "5x2_t", "5x2_F")
-BY_T = {"corrected_t": "Corrected resampled t-test", "cv_t": "Cross-validated t-test", "paired_t": "Paired t-test"}
-"""Tests of a mean over folds or rows, by how their method begins: their greatest t has a law of its own."""
+BY_T = ("corrected_t", "cv_t", "paired_t")
+"""Tests of a mean over folds or rows: their greatest t has a law of its own."""
 CORRECTIONS = ("max-t", *METHODS)
 TITLES = {"max-t": "Single-step max-t", **STEPWISE}
 TOGETHER = ("max-t", "bonferroni", "sidak")
@@ -166,15 +167,15 @@ class Comparison(Result):
     @property
     def verdicts(self) -> tuple[str, ...]:
         """In words: who is better, only where it is shown; or why the pair could not be tested."""
-        words = []
+        sentences = []
         for (a, b), won, reason in zip(self.pairs, self.winners, self.reasons, strict=True):
             if reason:
-                words.append(reason)
+                sentences.append(reason)
             elif won is None:
-                words.append("no difference shown")
+                sentences.append("no difference shown")
             else:
-                words.append(f"{won} better than {self.names[b] if won == self.names[a] else self.names[a]}")
-        return tuple(words)
+                sentences.append(f"{won} better than {self.names[b] if won == self.names[a] else self.names[a]}")
+        return tuple(sentences)
 
     def to_frame(self) -> pd.DataFrame:
         """One row per pair: first, second, difference, lower, upper, p_value, adjusted, verdict."""
@@ -291,13 +292,13 @@ def compare(
     if test == "auto":
         test, why = choose(found)
     else:
-        why = "It was asked for."
+        why = "It was requested."
         refuse_misfit(test, found)
     rule = partial(RULES[test], alternative=alternative)
     drawn = drawn_again(found, n_resamples, random_state) if test == "bootstrap" else None
     if drawn is not None:
         rule = partial(rule, drawn=drawn)
-    tests = tuple(judge(rule, found, names, a, b) for a, b in pairs)
+    tests = tuple(judge(test, rule, found, names, a, b) for a, b in pairs)
     p_values = np.array([float(one.p_value) for one in tests])
     known = np.flatnonzero(~np.isnan(p_values))
     more = _more_pairs(len(names), len(pairs), len(stopped))
@@ -359,7 +360,7 @@ def _law(
         estimate = np.array([float(one.estimate) for one in tests])
         error = spread_of(gaps, estimate)
         return max_t_of_draws(gaps, estimate, error, alternative), error
-    if test not in BY_T or not all(one.method.startswith(BY_T[test]) for one in tests):
+    if test not in BY_T or any(used_test(test, found[a], found[b]) != test for a, b in pairs):
         return None
     gaps = gaps_of(test, found, pairs)
     n_train, n_test = fold_sizes(found[0])
@@ -423,10 +424,12 @@ class _Family:
 
 def _left_out(found: Sequence[Validation]) -> tuple[str, ...]:
     """That some folds have no figure, and how many."""
-    metric, gone = found[0].metric, max(one.n_undefined for one in found)
-    if not gone or found[0].scheme.kind == "leave-one-out":
+    metric, missing = found[0].metric, max(one.n_undefined for one in found)
+    if not missing or found[0].scheme.kind == "leave-one-out":
         return ()
-    return (f"{metric.name} is not defined on {gone} of {found[0].fold_scores.size} folds, which weigh nothing in it",)
+    return (
+        f"{metric.name} is not defined on {missing} of {found[0].fold_scores.size} folds, which have no weight in it",
+    )
 
 
 def _in_print(result: Validation) -> str:

@@ -288,8 +288,8 @@ class Conformal(Result):
             p = np.column_stack([1 - p, p])
         labels = np.asarray(y)
         if p.shape != (labels.size, found.size):
-            what = f"probabilities have shape {p.shape} for {labels.size} rows and {found.size} classes"
-            raise DataError(what, remedy="pass one column per class and one row per label")
+            message = f"probabilities have shape {p.shape} for {labels.size} rows and {found.size} classes"
+            raise DataError(message, remedy="pass one column per class and one row per label")
         score = choice(score, "score", ("lac", "aps"))
         order = np.argsort(found)
         classes, p = found[order], rules.check_probabilities(p[:, order])
@@ -395,8 +395,8 @@ def _check_scale(scale: Any, method: str, rows: Rows) -> None:
     if rows.classes is not None:
         raise ParameterError("scale needs a numeric target, but y has classes", remedy='use score="aps"')
     if method == "prefit":
-        what = "scale must be estimated from the training rows, which a fitted model no longer has"
-        raise ParameterError(what, remedy='use method="split"')
+        message = "scale must be estimated from the training rows, which a fitted model no longer has"
+        raise ParameterError(message, remedy='use method="split"')
     rows_of(scale, rows.X, rows.y)
 
 

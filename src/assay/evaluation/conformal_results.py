@@ -142,9 +142,9 @@ class Coverage(Result):
 
     def __str__(self) -> str:
         side = "above" if self.coverage.estimate > self.nominal else "below"
-        words = f"{'compatible with' if self.nominal in self.coverage else side} the nominal {self.nominal:g}"
+        text = f"{'compatible with' if self.nominal in self.coverage else side} the nominal {self.nominal:g}"
         body = self.to_frame().to_string(float_format=fmt).splitlines()
-        lines = [f"{self.coverage}: {words}", str(self.size), f"Promised: {self.guarantee}."]
+        lines = [f"{self.coverage}: {text}", str(self.size), f"Promised: {self.guarantee}."]
         rule = "-" * max(len(line) for line in [*lines, *body])
         return "\n".join(["Measured coverage", rule, *lines, rule, *body])
 

@@ -219,8 +219,8 @@ def _counts(sizes: Sequence[float], most: int) -> list[int]:
     else:
         raise ParameterError(f"sizes = {sizes!r} mixes fractions and counts", remedy="pass only one kind")
     if counts.max() > most:
-        what = f"{counts.max()} training rows were requested, but the smallest training fold has {most}"
-        raise ParameterError(what, remedy="lower sizes, or use more folds")
+        message = f"{counts.max()} training rows were requested, but the smallest training fold has {most}"
+        raise ParameterError(message, remedy="lower sizes, or use more folds")
     return [int(m) for m in np.unique(counts)]
 
 
@@ -280,14 +280,16 @@ def _measure(
         except Exception as error:
             raise blame(error, name, job.where) from error
 
-    found = list(run(task, jobs, label="fits", n_jobs=n_jobs))
-    train, seconds = (np.array([f[k] for f in found]).reshape(positions, -1) for k in (1, 2))
+    outcomes = list(run(task, jobs, label="fits", n_jobs=n_jobs))
+    train, seconds = (np.array([f[k] for f in outcomes]).reshape(positions, -1) for k in (1, 2))
     folds = len(jobs) // positions
     figures = []
     for at in range(0, len(jobs), folds):
         splits = [(job.train, job.test) for job in jobs[at : at + folds]]
         try:
-            figures.append(out_of_fold(metric, rows, splits, scheme, [f[0] for f in found[at : at + folds]]).figure())
+            figures.append(
+                out_of_fold(metric, rows, splits, scheme, [f[0] for f in outcomes[at : at + folds]]).figure()
+            )
         except AssayError as why:
             raise blame(why, name, jobs[at].where.replace("fold 0 ", "all folds ")) from why
     test, pseudo = (np.array([getattr(f, of) for f in figures]) for of in ("fold_scores", "pseudo_values"))
@@ -295,15 +297,15 @@ def _measure(
     fields: dict[str, Any] = {"pseudo_values": pseudo}
     if single:
         lower, upper, band_lower, band_upper = (
-            np.array([getattr(f[3][at], side) for f in found]) for at in (0, 1) for side in ("lower", "upper")
+            np.array([getattr(f[3][at], side) for f in outcomes]) for at in (0, 1) for side in ("lower", "upper")
         )
         error = np.full(positions, np.nan)
-        words = f"{found[0][3][0].method} over the test rows of one split"
+        method = f"{outcomes[0][3][0].method} over the test rows of one split"
     else:
         error = np.sqrt(corrected_variance_factor(scheme)) * pseudo.std(axis=1, ddof=1)
         lower, upper = _t_limits(estimate, error, folds, level, metric)
         band_lower, band_upper = _t_limits(estimate, error, folds, each, metric)
-        words = "corrected t"
+        method = "corrected t"
     arrays = {
         "test_scores": test,
         "train_scores": train,
@@ -316,7 +318,7 @@ def _measure(
         "train_estimate": np.nanmean(train, axis=1),
         "fit_seconds": seconds,
     }
-    return fields | {key: freeze(value) for key, value in arrays.items()} | {"limits": words}
+    return fields | {key: freeze(value) for key, value in arrays.items()} | {"limits": method}
 
 
 def _one(
@@ -352,8 +354,8 @@ def _gain(pseudo: Array, scheme: Scheme, metric: Metric, counts: list[int], leve
     change = float(steps.mean())
     error = float(np.sqrt(corrected_variance_factor(scheme)) * steps.std(ddof=1))
     reach = float(special.stdtrit(steps.size - 1, 0.5 + 0.5 * level)) * error
-    words = f"change of {metric.name} from {counts[-2]} to {counts[-1]} training rows"
-    return Interval(change, change - reach, change + reach, level, "corrected t", scheme.n, words)
+    estimand = f"change of {metric.name} from {counts[-2]} to {counts[-1]} training rows"
+    return Interval(change, change - reach, change + reach, level, "corrected t", scheme.n, estimand)
 
 
 def _choose(

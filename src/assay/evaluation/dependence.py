@@ -232,8 +232,8 @@ def _question(model: Any, response: str) -> tuple[Any, str, tuple[str, ...] | No
         ways = ("probabilities", "scores") if classifies else ("values",)
         response = next((way for way in ways if hasattr(model, METHODS[way])), "values")
     if not hasattr(model, METHODS[response]):
-        what = f"{label_of(model)} has no {METHODS[response]}, which response={response!r} needs"
-        raise DataTypeError(what, remedy="choose another response")
+        message = f"{label_of(model)} has no {METHODS[response]}, which response={response!r} needs"
+        raise DataTypeError(message, remedy="choose another response")
     if response == "values" and _is_classifier(model) and np.asarray(classes).dtype.kind not in "biuf":
         raise DataTypeError("labels have no average", remedy='choose response="probabilities" or "scores"')
     method = getattr(model, METHODS[response])
@@ -272,8 +272,8 @@ def _predict(ask: Any, X: Any, at: tuple[int, ...], grids: tuple[Array, ...]) ->
             bench.put(j, _typed(X, j, grids[k][batch[:, k]].repeat(n)))
         found = np.asarray(ask(bench.table(len(batch))))
         if found.shape[:1] != (len(batch) * n,):
-            what = f"the model returned predictions of shape {found.shape} for {len(batch) * n} rows"
-            raise DataError(what, remedy="return one prediction per row")
+            message = f"the model returned predictions of shape {found.shape} for {len(batch) * n} rows"
+            raise DataError(message, remedy="return one prediction per row")
         yield start, found.reshape(len(batch), n, -1).astype(float, copy=False)
 
 

@@ -167,8 +167,8 @@ class Ensemble(Wrapper):
     def _fixed(self, count: int) -> Array | None:
         """The weights that need no folds; None where they are stacked."""
         if isinstance(self.weights, str) and self.weights not in ("stacked", "equal"):
-            what = f"weights = {self.weights!r} is unknown"
-            raise ParameterError(what, remedy='use "stacked", "equal", or one number per learner')
+            message = f"unknown weights = {self.weights!r}"
+            raise ParameterError(message, remedy='use "stacked", "equal", or one number per learner')
         if isinstance(self.weights, str):
             return np.full(count, 1 / count) if self.weights == "equal" or count == 1 else None
         fixed = numbers(self.weights, "weights", count)

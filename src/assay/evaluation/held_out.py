@@ -64,8 +64,8 @@ def held_out_probabilities(
     """A classifier of two classes fitted to all rows, and its probabilities of rows that a fit has not seen."""
     once = tuning == "once"
     if once and hasattr(estimator, "fit_held_out"):
-        found: HeldOut = clone(estimator).fit_held_out(rows)
-        return found
+        result: HeldOut = clone(estimator).fit_held_out(rows)
+        return result
     splits = splits_of(cv, rows.X, rows.y, groups=rows.groups, classes=True, random_state=random_state)
     model = fit_rows(estimator, rows) if once else None
     task = partial(_fold, settled(model) if once else estimator, rows, splits)
@@ -76,5 +76,5 @@ def held_out_probabilities(
 def _fold(estimator: Any, rows: Rows, splits: Any, k: int) -> Array:
     train, test = splits[k]
     needs = {"probabilities": find("log_loss")}
-    found, _ = fit_fold(estimator, rows, train, test, needs, label=label_of(estimator), where=f"inner fold {k}")
-    return found["probabilities"]
+    predicted, _ = fit_fold(estimator, rows, train, test, needs, label=label_of(estimator), where=f"inner fold {k}")
+    return predicted["probabilities"]

@@ -110,8 +110,8 @@ def permutation_importance(
         asked = _Asked(metric, n_repeats, columns, level, random_state, n_jobs)
         return _over_folds(model, rows_of(model, X, y, sample_weight, groups), cv, asked)
     if groups is not None:
-        what = "groups keep rows together in folds, but cv was not passed"
-        raise ParameterError(what, remedy="pass cv, or leave groups out; columns={...} shuffles columns together")
+        message = "groups keep rows together in folds, but cv was not passed"
+        raise ParameterError(message, remedy="pass cv, or leave groups out; columns={...} shuffles columns together")
     rows = _seen(model, rows_of(model, X, y), row_weights(sample_weight, X.shape[0]))
     if rows.n < 2:
         raise DataError("one row cannot be shuffled", remedy="pass at least two rows")
@@ -271,8 +271,8 @@ def pool_importance(found: Sequence[Importance]) -> Importance:
     if len(found) == 1:
         return first
     if any(one.names != first.names or one.metric != first.metric for one in found):
-        what = "importances of different columns or metrics cannot be pooled"
-        raise ParameterError(what, remedy="measure the same columns by the same metric")
+        message = "importances of different columns or metrics cannot be pooled"
+        raise ParameterError(message, remedy="measure the same columns by the same metric")
     n = np.array([one.n for one in found], dtype=float)
     share = n / n.sum()
     mean = share @ np.array([one.importance for one in found])

@@ -73,8 +73,8 @@ def rows_of(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: A
     """The validated data: one target, weight and group per row, none of them missing."""
     if not hasattr(estimator, "fit") or not hasattr(estimator, "predict") or isinstance(estimator, type):
         got = "a class" if isinstance(estimator, type) else label_of(estimator)
-        what = f"expected an estimator with fit and predict, got {got}"
-        raise DataTypeError(what, remedy="pass an instance, such as assay.linear.Ridge()")
+        message = f"expected an estimator with fit and predict, got {got}"
+        raise DataTypeError(message, remedy="pass an instance, such as assay.linear.Ridge()")
     X = with_shape(X)
     if isinstance(y, pd.DataFrame) and y.shape[1] == 1:
         y = y.iloc[:, 0]
@@ -98,8 +98,8 @@ def rows_of(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: A
         try:
             return Rows(X, target.astype(float), weights, None, groups)
         except (TypeError, ValueError) as error:
-            what = f"y contains text such as {target[0]!r}, but {label_of(estimator)} predicts numbers"
-            raise DataTypeError(what, remedy="pass a classifier, or a numeric target") from error
+            message = f"y contains text such as {target[0]!r}, but {label_of(estimator)} predicts numbers"
+            raise DataTypeError(message, remedy="pass a classifier, or a numeric target") from error
     try:
         return Rows(X, target, weights, np.unique(target), groups)
     except TypeError as error:
@@ -230,8 +230,8 @@ def _refuse_unusable(values: Array, label: str, need: str, where: str, test: Arr
         )
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         bad = int(np.argmax(~np.isfinite(values).reshape(len(test), -1).all(axis=1)))
-        what = f"{label} predicted {values.reshape(len(test), -1)[bad].tolist()} for row {int(test[bad])} in {where}"
-        raise DataError(what, remedy="check that row, or the learner")
+        message = f"{label} predicted {values.reshape(len(test), -1)[bad].tolist()} for row {int(test[bad])} in {where}"
+        raise DataError(message, remedy="check that row, or the learner")
 
 
 def _extras(estimator: Any, rows: Rows) -> dict[str, Array]:
@@ -255,11 +255,12 @@ def predictions(model: Any, X: Any, metric: Metric, classes: Array | None) -> Ar
         return found[:, 1] if found.ndim == 2 and classes.size == 2 else found
     if metric.needs == "scores" and (found.ndim == 1 or not _is_probability(found)):
         if not hasattr(model, "predict_proba"):
-            gone = sorted(set(classes.tolist()) - set(own.tolist()))
-            what = (
-                f"class {gone[0]!r} does not occur in the training rows of a fold, so {metric.name} has no score for it"
+            missing = sorted(set(classes.tolist()) - set(own.tolist()))
+            message = f"class {missing[0]!r} does not occur in the training rows of a fold"
+            raise DataError(
+                f"{message}, so {metric.name} has no score for it",
+                remedy="use fewer folds, or merge or drop that class",
             )
-            raise DataError(what, remedy="use fewer folds, or merge or drop that class")
         found = np.asarray(model.predict_proba(X))
     aligned = np.zeros((found.shape[0], classes.size))
     aligned[:, np.searchsorted(classes, own)] = found
@@ -290,13 +291,15 @@ def out_of_bag(model: Any, metric: Metric, classes: Array | None) -> Array:
         model = model.steps[-1][1]
     found = getattr(model, "oob_prediction_" if classes is None else "oob_decision_function_", None)
     if found is None:
-        what = f"{type(model).__name__} has no out-of-bag predictions"
-        raise DataError(what, remedy="set bootstrap=True and oob_score=True if it has them, or use folds")
+        message = f"{type(model).__name__} has no out-of-bag predictions"
+        raise DataError(message, remedy="set bootstrap=True and oob_score=True if it has them, or use folds")
     found = np.asarray(found)
-    gone = np.isnan(found).reshape(len(found), -1).any(axis=1)
-    if gone.any():
-        what = f"row {int(np.argmax(gone))} is in the sample of every member of the ensemble, so it is never out of bag"
-        raise DataError(what, remedy="raise n_estimators")
+    missing = np.isnan(found).reshape(len(found), -1).any(axis=1)
+    if missing.any():
+        message = (
+            f"row {int(np.argmax(missing))} is in the sample of every member of the ensemble, so it is never out of bag"
+        )
+        raise DataError(message, remedy="raise n_estimators")
     if classes is None:
         return found
     if metric.needs == "labels":
@@ -309,8 +312,8 @@ def held_out(model: Any, metric: Metric, classes: Array | None) -> tuple[Array, 
     while hasattr(model, "steps"):
         model = model.steps[-1][1]
     if not hasattr(model, "held_out_prediction_"):
-        what = f"{type(model).__name__} has no predictions of rows that it held out"
-        raise DataError(what, remedy="switch its early stopping on if it has one, or use folds")
+        message = f"{type(model).__name__} has no predictions of rows that it held out"
+        raise DataError(message, remedy="switch its early stopping on if it has one, or use folds")
     rows, found = np.asarray(model.held_out_rows_), np.asarray(model.held_out_prediction_)
     if classes is None:
         return rows, found

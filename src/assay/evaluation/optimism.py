@@ -90,8 +90,8 @@ class BootstrapError(Result):
         reach = float(special.ndtri(0.5 + 0.5 * level)) * self.std_error
         low, high = self.metric.range
         limits = max(low, self.estimate - reach), min(high, self.estimate + reach)
-        words = f"expected {self.metric.name} of {self.name} on new rows"
-        return Interval(self.estimate, *limits, level, f"{TITLES[self.method]}, normal", self.n, words)
+        text = f"expected {self.metric.name} of {self.name} on new rows"
+        return Interval(self.estimate, *limits, level, f"{TITLES[self.method]}, normal", self.n, text)
 
     def to_frame(self) -> pd.DataFrame:
         """One row: the estimate with its limits, and every part."""
@@ -116,8 +116,8 @@ class BootstrapError(Result):
         ]
         rule = "-" * max(len(line) for line in [title, *lines])
         notes = [f"Excluded: {self.never_left_out} rows that every sample contains."] if self.never_left_out else []
-        words = "Estimates the error on new rows of the learner trained on a table of this size, averaged over tables."
-        return "\n".join([title, rule, *lines, rule, *notes, words])
+        text = "Estimates the error on new rows of the learner trained on a table of this size, averaged over tables."
+        return "\n".join([title, rule, *lines, rule, *notes, text])
 
 
 def bootstrap_error(

@@ -71,11 +71,9 @@ class ScoreCurve(Result):
         if k < 0:
             raise ParameterError(f"at = {at!r} was not tried", remedy=f"choose one of {list(self.values)}")
         low, high = (self.band_lower, self.band_upper) if simultaneous else (self.lower, self.upper)
-        words = f"{self.metric.name} at {self.x_name} = {self.values[k]}"
+        text = f"{self.metric.name} at {self.x_name} = {self.values[k]}"
         method = f"{self.limits}, simultaneous" if simultaneous else self.limits
-        return Interval(
-            float(self.estimate[k]), float(low[k]), float(high[k]), self.level, method, self.scheme.n, words
-        )
+        return Interval(float(self.estimate[k]), float(low[k]), float(high[k]), self.level, method, self.scheme.n, text)
 
     def to_frame(self) -> pd.DataFrame:
         """One row per position: score, its standard error and limits, training score, seconds per fit."""

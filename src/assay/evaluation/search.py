@@ -163,8 +163,8 @@ class SearchCV(Wrapper):
                 remedy = 'use a number, a splitter, pairs, "oob" or "own"'
                 raise ParameterError(f"unknown cv = {self.cv!r}", remedy=remedy)
             if self.cv == "oob" and rows.groups is not None:
-                what = "out-of-bag predictions do not keep groups together"
-                raise ParameterError(what, remedy="use folds that keep groups together, such as cv=5")
+                message = "out-of-bag predictions do not keep groups together"
+                raise ParameterError(message, remedy="use folds that keep groups together, such as cv=5")
             every = np.arange(rows.n)
             kind = "out-of-bag" if self.cv == "oob" else "held out by the learner"
             return [(every, every)], Scheme(kind, 1, 1, float(rows.n), float(rows.n), rows.n)
@@ -194,8 +194,8 @@ class SearchCV(Wrapper):
         if good.size == 0:
             first = trials[0]
             kind = DataTypeError if first.of_type else DataError
-            what = f"no candidate could be fitted: {names[0]} failed in {first.failed}"
-            raise kind(what, remedy="check the data or the search space")
+            message = f"no candidate could be fitted: {names[0]} failed in {first.failed}"
+            raise kind(message, remedy="check the data or the search space")
         figures = [trials[at].figure for at in good]
         panel = panel_of([names[at] for at in good], figures, splits, rows.weights, scheme, metric)
         chosen = choose(panel, order[good], self.rule, self.percent, self.paired, given)

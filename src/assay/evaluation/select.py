@@ -162,8 +162,8 @@ def ranks_of(keys: Sequence[Any]) -> Array:
             raise TypeError("one of them is NaN")
         known = sorted(set(keys))
     except TypeError as error:
-        what = f"the simplicity keys cannot be put in order: {error}"
-        raise ParameterError(what, remedy="return a number from the key, smaller for simpler") from error
+        message = f"the simplicity keys cannot be put in order: {error}"
+        raise ParameterError(message, remedy="return a number from the key, smaller for simpler") from error
     place = {key: at for at, key in enumerate(known, start=1)}
     return np.array([place[key] for key in keys])
 
@@ -263,10 +263,10 @@ def _why(
         return f"It has the {word} {figure.replace(metric, f'{metric},', 1)}, of {len(table)}."
     if rule == "one_se" and panel.units.shape[1] < 2:
         return f"It is the best ({figure}); a single validation set gives {metric} no standard error."
-    said = f" Simplicity: {given}." if given else ""
+    text = f" Simplicity: {given}." if given else ""
     line = f"{percent:g}%" if rule == "within" else "one standard error"
     if chosen == best:
-        return f"It is the best ({figure}), and nothing simpler is within {line} of it.{said}"
+        return f"It is the best ({figure}), and nothing simpler is within {line} of it.{text}"
     near = int(table["within"].sum())
     kind = "paired difference" if paired and rule == "one_se" else "difference"
     error = "its standard error" if paired else "one standard error"
@@ -274,7 +274,7 @@ def _why(
     apart, allowed = (_print(panel.metric, row[name], row["allowed"], " points") for name in ("difference", "allowed"))
     return (
         f"It is the simplest of {near} within {line} of the best, {top} ({figure}): "
-        f"the {kind} is {apart}, {bound} {allowed}.{said}"
+        f"the {kind} is {apart}, {bound} {allowed}.{text}"
     )
 
 
@@ -352,8 +352,8 @@ def _results(results: Any) -> list[Any]:
         raise DataError("there is nothing to select from", remedy="pass at least one result of cross_validate")
     for result in found:
         if not hasattr(result, "pseudo_values") or not hasattr(result, "splits"):
-            what = f"a {type(result).__name__} is not a result of cross_validate"
-            raise DataTypeError(what, remedy="pass the results of cross_validate")
+            message = f"a {type(result).__name__} is not a result of cross_validate"
+            raise DataTypeError(message, remedy="pass the results of cross_validate")
     return found
 
 
@@ -362,8 +362,8 @@ def _same_folds(found: Sequence[Any]) -> None:
     first = found[0]
     for other in found[1:]:
         if other.metric.name != first.metric.name:
-            what = f"{first.name} was scored by {first.metric.name}, {other.name} by {other.metric.name}"
-            raise ParameterError(what, remedy="use the same metric for both")
+            message = f"{first.name} was scored by {first.metric.name}, {other.name} by {other.metric.name}"
+            raise ParameterError(message, remedy="use the same metric for both")
         same_experiment(first.name, first, other.name, other)
 
 

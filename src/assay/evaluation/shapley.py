@@ -83,7 +83,7 @@ class ShapleyValues(Result):
         """The values of the row at position i alone."""
         n = self.values.shape[0]
         if not -n <= i < n:
-            raise ParameterError(f"row {i} is unknown", remedy=f"pass a position from 0 to {n - 1}")
+            raise ParameterError(f"row {i} is out of range", remedy=f"pass a position from 0 to {n - 1}")
         at = slice(i % n, i % n + 1)
         error = None if self.std_error is None else self.std_error[at]
         parts = {name: getattr(self, name)[at] for name in ("values", "prediction", "cells", "index")}
@@ -208,11 +208,13 @@ def _same_columns(X: Any, background: Any) -> None:
         which = "X" if X.shape[0] == 0 else "background"
         raise DataError(f"{which} has no rows", remedy="pass at least one row")
     if isinstance(X, pd.DataFrame) != isinstance(background, pd.DataFrame) or X.shape[1] != background.shape[1]:
-        what = f"X has {X.shape[1]} columns and background {background.shape[1]}, or one of them is not a data frame"
-        raise DataError(what, remedy="pass tables with the same columns")
+        message = f"X has {X.shape[1]} columns and background {background.shape[1]}, or one of them is not a data frame"
+        raise DataError(message, remedy="pass tables with the same columns")
     if isinstance(X, pd.DataFrame) and list(X.columns) != list(background.columns):
         other = next(a for a, b in zip(X.columns, background.columns, strict=True) if a != b)
-        raise DataError(f"background has no column {other!r} at the same place", remedy="pass background[X.columns]")
+        raise DataError(
+            f"column {other!r} of X is not at the same position in background", remedy="pass background[X.columns]"
+        )
 
 
 def _outputs(model: Any, K: int) -> tuple[str, ...]:

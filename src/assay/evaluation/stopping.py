@@ -38,7 +38,7 @@ FOLDS = 3.0
 MARGIN = 0.05
 """A learner whose mean loss is at most this share above the least is never stopped."""
 LEAST = 20
-"""Units (rows or groups) below which nobody is stopped."""
+"""Units (rows or groups) below which no learner is stopped."""
 
 
 @dataclass(frozen=True)
@@ -78,19 +78,19 @@ def settle(
     first = {name: list(parts[:FIRST]) for name, parts in losses.items()}
     groups = None if groups is None else list(groups[:FIRST])
     leader = _least(first)
-    stopped = {name: _behind(first, name, leader, groups) for name in losses if name not in spared}
-    kept = {name: one for name, one in stopped.items() if one is not None}
+    behind = {name: _behind(first, name, leader, groups) for name in losses if name not in spared}
+    stopped = {name: one for name, one in behind.items() if one is not None}
     while True:
-        needed = [name for name in losses if name not in kept and len(losses[name]) < total]
+        needed = [name for name in losses if name not in stopped and len(losses[name]) < total]
         if needed:
-            return kept, needed
-        winner = _least({name: parts for name, parts in losses.items() if name not in kept})
+            return stopped, needed
+        winner = _least({name: parts for name, parts in losses.items() if name not in stopped})
         whole = _mean(losses[winner])
-        again = {name: _behind(first, name, winner, groups) for name in kept}
+        again = {name: _behind(first, name, winner, groups) for name in stopped}
         left = {name: one for name, one in again.items() if one is not None and one.loss > whole}
-        if len(left) == len(kept):
+        if len(left) == len(stopped):
             return left, []
-        kept = left
+        stopped = left
 
 
 def _refuse_other_rows(losses: Mapping[str, Sequence[Array]]) -> None:
@@ -98,8 +98,8 @@ def _refuse_other_rows(losses: Mapping[str, Sequence[Array]]) -> None:
         raise DataError("there are no losses", remedy="pass those of at least one learner")
     sizes = {tuple(len(part) for part in parts[:FIRST]) for parts in losses.values()}
     if len(sizes) > 1 or len(next(iter(sizes))) < FIRST:
-        what = f"the learners do not have the same first {FIRST} folds"
-        raise DataError(what, remedy="pass losses of the same rows for every learner")
+        message = f"the learners do not have the same first {FIRST} folds"
+        raise DataError(message, remedy="pass losses of the same rows for every learner")
 
 
 def _mean(parts: Sequence[Array]) -> float:

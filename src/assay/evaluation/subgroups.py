@@ -174,8 +174,8 @@ def slices(
     draws = whole(n_permutations, "n_permutations", 19)
     L = np.asarray(losses, dtype=float)
     if L.ndim != 1 or L.size != len(frame) or not np.isfinite(L).all():
-        what = f"losses of shape {L.shape} do not fit a table of {len(frame):,} rows, or are not finite"
-        raise DataError(what, remedy="pass one finite loss per row")
+        message = f"losses of shape {L.shape} do not fit a table of {len(frame):,} rows, or are not finite"
+        raise DataError(message, remedy="pass one finite loss per row")
     codes = None if groups is None else pd.factorize(np.asarray(groups), use_na_sentinel=False)[0]
     found = [cut for name in frame.columns for cut in conditions(frame[name], str(name))]
     found = _distinct([cut for cut in found if _large(cut[2], least, codes)])

@@ -121,8 +121,8 @@ class ThresholdClassifier(Wrapper):
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Choose the threshold on inner folds and fit the classifier to all rows."""
         if hasattr(self.estimator, "__sklearn_tags__") and not is_classifier(self.estimator):
-            what = f"{label_of(self.estimator)} is not a classifier"
-            raise DataTypeError(what, remedy="pass a classifier with predict_proba, such as LogisticRegression()")
+            message = f"{label_of(self.estimator)} is not a classifier"
+            raise DataTypeError(message, remedy="pass a classifier with predict_proba, such as LogisticRegression()")
         rows = self._validated(X, y, sample_weight, groups)
         assert rows.classes is not None
         if rows.classes.size < 2:
@@ -157,8 +157,8 @@ class ThresholdClassifier(Wrapper):
         if len(asked) > 1:
             raise ParameterError(f"both {asked[0]} and {asked[1]} are given", remedy="pass one of them")
         if known.size > 2 and asked and asked != ["cost"]:
-            what = f"a threshold needs two classes, but there are {known.size}"
-            raise ParameterError(what, remedy=f"pass cost as a table of {known.size} x {known.size} numbers")
+            message = f"a threshold needs two classes, but there are {known.size}"
+            raise ParameterError(message, remedy=f"pass cost as a table of {known.size} x {known.size} numbers")
         if asked and asked != ["cost"]:
             return None
         cost = 1.0 - np.eye(known.size) if self.cost is None else self.cost
@@ -171,8 +171,8 @@ class ThresholdClassifier(Wrapper):
             return table if self._positive(known) == 1 else table[::-1, ::-1].copy()
         table = np.asarray(cost, dtype=float)
         if table.shape != (known.size, known.size) or not np.isfinite(table).all():
-            what = f"cost has shape {table.shape} but there are {known.size} classes: {known.tolist()}"
-            raise ParameterError(what, remedy="pass a finite number for each pair of classes")
+            message = f"cost has shape {table.shape} but there are {known.size} classes: {known.tolist()}"
+            raise ParameterError(message, remedy="pass a finite number for each pair of classes")
         return table
 
     def _rule(self, positive: int, table: Array | None) -> Any:
@@ -182,7 +182,7 @@ class ThresholdClassifier(Wrapper):
         missed = table[positive, 1 - positive] - table[positive, positive]
         false = table[1 - positive, positive] - table[1 - positive, 1 - positive]
         if missed <= 0 or false <= 0:
-            raise ParameterError("an error costs no more than a right answer", remedy="correct cost")
+            raise ParameterError("an error costs no more than a correct prediction", remedy="correct cost")
         return {"missed": missed, "false": false}
 
     def _threshold(self, rows: Rows, positive: int, rule: Any) -> tuple[float, Any]:
@@ -284,6 +284,6 @@ def _at_rate(rule: Any, found: Array, alarms: Array) -> int:
         holds = np.append(False, found[1:] >= share * total[1:] * (1 - 1e-12))
         if not holds.any():
             best = float((found[1:] / total[1:]).max())
-            what = f"no threshold reaches a precision of {share:g}; the best is {best:.3g}"
-            raise DataError(what, remedy=f'ask for less, such as rate=("precision", {np.floor(100 * best) / 100:g})')
+            message = f"no threshold reaches a precision of {share:g}; the best is {best:.3g}"
+            raise DataError(message, remedy=f'ask for less, such as rate=("precision", {np.floor(100 * best) / 100:g})')
     return int(np.flatnonzero(holds)[-1])

@@ -99,8 +99,8 @@ class Validation(Result):
         method = choice(method, "method", METHODS)
         one_set = self.scheme.kind in ("holdout", "leave-one-out")
         pseudo = self._measured(chosen).pseudo_values
-        told = _spread_out(pseudo) and np.ptp(pseudo) > ROUNDING * np.abs(pseudo).max()
-        if (method == "corrected_t" and one_set) or (not told and (method != "naive" or chosen.losses is None)):
+        spread = _spread_out(pseudo) and np.ptp(pseudo) > ROUNDING * np.abs(pseudo).max()
+        if (method == "corrected_t" and one_set) or (not spread and (method != "naive" or chosen.losses is None)):
             # One test set has the metric's own interval; so have folds without any spread, which proves nothing.
             return self._as_one_set(chosen, level)
         centre, error, df, n = self._moments(method, chosen)
@@ -165,8 +165,8 @@ class Validation(Result):
             return mean, standard_error(losses - mean, weights), df, losses.size
         found = self._measured(metric)
         if not _spread_out(found.pseudo_values):
-            what = f"one {metric.name} has no spread over folds"
-            raise DataError(what, remedy="use several folds, or metric.interval on its predictions")
+            message = f"one {metric.name} has no spread over folds"
+            raise DataError(message, remedy="use several folds, or metric.interval on its predictions")
         J = found.pseudo_values.size
         factor = 1 / J + (0.0 if method == "naive" else self.scheme.ratio)
         alone = standard_error(found.pseudo_values - found.pseudo_values.mean(), None)  # of independent folds
@@ -186,7 +186,7 @@ class Validation(Result):
         chosen = self._metric(metric)
         if chosen.losses is None:
             remedy = "choose one that is, such as 'mse' or 'error'"
-            raise ParameterError(f"{chosen.name} is no mean over rows", remedy=remedy)
+            raise ParameterError(f"{chosen.name} is not a mean over rows", remedy=remedy)
         found = self._measured(chosen).losses
         assert found is not None
         total, times = np.zeros(self.y.shape[0]), np.zeros(self.y.shape[0])
@@ -239,15 +239,15 @@ class Validation(Result):
         if need not in self.fold_predictions:
             kept = ", ".join(self.fold_predictions)
             remedy = "name that metric in cross_validate(metric=[...])"
-            raise ParameterError(f"no {need} were kept, only {kept}", remedy=remedy)
+            raise ParameterError(f"{need} were not kept, only {kept}", remedy=remedy)
         return self.fold_predictions[need]
 
     def out_of_fold(self, need: str | None = None) -> Array:
         """The prediction of every row by a model that had not seen it, from the first repeat."""
         kept = self._kept(self.metric.needs if need is None else need)
         if self.scheme.kind not in ("k-fold", "repeated k-fold", "5x2", "leave-one-out"):
-            what = f"a {self.scheme.kind} does not test every row once"
-            raise ParameterError(what, remedy="use folds, or read fold_predictions")
+            message = f"a {self.scheme.kind} does not test every row once"
+            raise ParameterError(message, remedy="use folds, or read fold_predictions")
         K = self.scheme.n_splits
         parts = np.concatenate(kept[:K])
         out = np.empty_like(parts)
@@ -373,8 +373,8 @@ def same_experiment(name: str, one: Validation, other_name: str, other: Validati
         remedy = "cross-validate both with the same cv and random_state"
         raise DataError(f"{who} were judged on different splits", remedy=remedy)
     if one.metric.name != other.metric.name:
-        what = f"{who} were judged by {one.metric.name} and {other.metric.name}"
-        raise DataError(what, remedy="use one metric for both")
+        message = f"{who} were judged by {one.metric.name} and {other.metric.name}"
+        raise DataError(message, remedy="use one metric for both")
     options, others = one.metric.options, other.metric.options
     # Options may be arrays, such as a table of costs.
     if set(options) != set(others) or not all(np.array_equal(options[key], others[key]) for key in options):

@@ -30,7 +30,7 @@ def check_inside(model: Any, classes: Array | None) -> None:
     need(fitted, "a model inside it is not fitted")
     own = getattr(model, "classes_", None)
     if classes is None:
-        need(own is None, "a model of classes stands among models of numbers")
+        need(own is None, "it mixes classifiers and regressors")
     else:
         known = isinstance(own, np.ndarray) and own.dtype.kind == classes.dtype.kind and np.isin(own, classes).all()
         need(hasattr(model, "predict_proba") and known, "a model inside it has other classes or no probabilities")
@@ -46,8 +46,8 @@ class Wrapper(MetaEstimatorMixin, Stateful, BaseEstimator):
     def _validated(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Rows:
         """Table and target, refusing what an estimator refuses but a validation has no reason to."""
         if y is None:
-            what = f"{type(self).__name__} requires y to be passed, but the target y is None"
-            raise DataError(what, remedy="pass the target as y")
+            message = f"{type(self).__name__} requires y to be passed, but the target y is None"
+            raise DataError(message, remedy="pass the target as y")
         if not hasattr(X, "shape") and hasattr(X, "__array__"):
             X = np.asarray(X)
         if not hasattr(y, "shape"):

@@ -36,8 +36,10 @@ def head_in(path: str | Path) -> str:
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, DataError):
             raise
-        what = f"{str(path)!r} records no ledger head"
-        raise DataError(what, remedy="pass a report.html, study.json or model.assay written by this version") from error
+        message = f"{str(path)!r} records no ledger head"
+        raise DataError(
+            message, remedy="pass a report.html, study.json or model.assay written by this version"
+        ) from error
 
 
 def look_up(ledger: Ledger, head: str) -> tuple[bool, str]:

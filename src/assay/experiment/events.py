@@ -22,9 +22,11 @@ __all__ = [
     "InOuterFold",
     "LearnerBegan",
     "LearnerFailed",
+    "LearnerStopped",
     "Listener",
     "LookRecorded",
     "StepBegan",
+    "StepsDone",
     "silent",
 ]
 
@@ -43,6 +45,16 @@ class StepBegan(Event):
 
     def __str__(self) -> str:
         return self.doing
+
+
+@dataclass(frozen=True)
+class StepsDone(Event):
+    """All steps up to this one are done; nothing more happens until the study is asked for more."""
+
+    step: str
+
+    def __str__(self) -> str:
+        return f"done: {self.step}"
 
 
 @dataclass(frozen=True)

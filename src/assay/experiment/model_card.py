@@ -72,15 +72,15 @@ def _model(state: StudyState) -> Iterator[str]:
     yield f"{fitted.selection.name}: {about}"
     yield f"{plan.task} of {plan.target} from {plural(len(plan.features), 'column')}"
     yield f"selected from {', '.join(plan.learners)}: {fitted.selection.why}"
-    words = threshold(fitted.model, plan)
-    if words:
-        yield words
+    rule = threshold(fitted.model, plan)
+    if rule:
+        yield rule
 
 
 def _use(state: StudyState) -> Iterator[str]:
     plan = state.plan
     yield f"predictions for {plan.population}, recorded in the same way"
-    yield "not for other places, times or people without measuring again, nor to say what changing a column would do"
+    yield "not for other places, times or people without measuring again, nor to predict the effect of a change"
     if finding(state) not in ("test-better", "outer-better", "folds-better"):
         yield "not shown to beat the baseline, which uses no column: not for use as it stands"
 
@@ -141,52 +141,52 @@ def _record(state: StudyState, context: Context) -> Iterator[str]:
 def limitations(state: StudyState) -> tuple[str, ...]:
     """What the intervals cover, and what they do not."""
     plan, opened, n_test = state.plan, state.opened, made(state.parted).n_test
-    words = [
+    sentences = [
         "All results are for rows like these: drawn from the same population and recorded in the same way. For other "
         "places, times or people the scores may be worse, and nothing in this report can say by how much."
     ]
     if plan.time is not None and made(state.parted).has_test_set:
-        words.append(
+        sentences.append(
             "The test rows are later than the training rows; the results hold for about that span of time ahead."
         )
     elif plan.group is None:
-        words.append(
+        sentences.append(
             "Rows are assumed to be independent. If some belong together (one person, one place, one day), declare "
             "that column with --group: otherwise scores are too optimistic and intervals too narrow."
         )
-    words.append(
+    sentences.append(
         "The leaderboard's intervals are for the average over training sets of this size, not for this one model; the "
         "cross-validated score of the selected learner is slightly optimistic, because it was selected by that score."
     )
     if not made(state.parted).has_test_set:
-        words += _outer_limits(state)
+        sentences += _outer_limits(state)
     elif opened is None:
-        words.append("The test set has not been scored yet, so this report makes no claim about the final model.")
+        sentences.append("The test set has not been scored yet, so this report makes no claim about the final model.")
     elif opened.release is not None:
-        words.append(
+        sentences.append(
             "This look at the test set was not planned. Its score is reported only in steps, and only if it beats the "
             "best so far (The Ladder: Blum and Hardt, 2015). That limits what many looks can reveal about the same "
             "rows, but there is no confidence interval."
         )
     else:
         found = opened.intervals[opened.primary]
-        what = f"{n_test:,} rows" if plan.group is None else f"{found.n:,} groups ({n_test:,} rows)"
-        words.append(
-            f"The interval of {opened.primary} accounts for the random choice of {what} as test set, for this one "
+        rows = f"{n_test:,} rows" if plan.group is None else f"{found.n:,} groups ({n_test:,} rows)"
+        sentences.append(
+            f"The interval of {opened.primary} accounts for the random choice of {rows} as test set, for this one "
             "fitted model. It does not account for how another training set would have changed the model."
         )
         planned = "the one planned look" if plan.looks == 1 else f"the {plan.looks} planned looks together"
-        words.append(
+        sentences.append(
             f"Its confidence level holds for {planned}, with models fixed before the first look. To change a model "
             "after seeing these scores, new test rows are needed."
         )
-    words.append(
+    sentences.append(
         "Importances and partial dependence describe the model, not what would happen if a column were changed."
     )
     results = made(state.leaderboard).results
     if any(learner.name in results and not learner.own for learner in made(state.training).learners):
-        words.append("Results of learners from other packages are as reproducible as those packages.")
-    return tuple(words)
+        sentences.append("Results of learners from other packages are as reproducible as those packages.")
+    return tuple(sentences)
 
 
 def _outer_limits(state: StudyState) -> tuple[str, ...]:

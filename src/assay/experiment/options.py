@@ -436,8 +436,8 @@ def read_config(path: str | Path) -> dict[str, Any]:
     try:
         found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        what = f"cannot read {path}: {(error.strerror or str(error)).lower()}"
-        raise DataError(what, remedy="check the path") from error
+        message = f"cannot read {path}: {(error.strerror or str(error)).lower()}"
+        raise DataError(message, remedy="check the path") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DataError(f"{path} is not valid TOML: {error}", remedy="correct that line") from error
     known = {"table", "target", *declared()}

@@ -150,14 +150,14 @@ class Alternative(Result):
         if self.is_best:
             return f"{self.name}, the best, is readable itself."
         scale, unit = (100.0, " points") if self.metric.percent else (1.0, "")
-        told = f"{self.name}, {self.metric.name} {self.figure}, is the best of the readable learners"
+        text = f"{self.name}, {self.metric.name} {self.figure}, is the best of the readable learners"
         gap = scale * self.difference
         if not np.isfinite(self.std_error):
-            return f"{told}, {fmt(gap, 2)}{unit} worse than {self.best}; nothing is known of the error of that."
+            return f"{text}, {fmt(gap, 2)}{unit} worse than {self.best}; the standard error of that is unknown."
         spread = scale * max(self.std_error, 0.0)
         apart = with_limits(gap, gap - spread, gap + spread)[0]
         errors = f"standard error {fmt(spread, 2)}, that of {self.best} itself {fmt(scale * self.best_error, 2)}"
-        said = f"{told}, {apart}{unit} worse than {self.best} ({errors})"
+        said = f"{text}, {apart}{unit} worse than {self.best} ({errors})"
         if self.within is None:
             return f"{said}; on folds in the order of time these errors are a guide only, so nothing is claimed."
         return f"{said}: {'about as good' if self.within else 'more than one standard error worse'}."
@@ -178,6 +178,7 @@ class Opened(Result):
     | tail       | whether a few rows carry the primary figure; None where no loss can grow without end |
     | baseline   | metric -> the baseline's figure on the same rows; empty beyond the plan            |
     | against_baseline | the selected learner tested against it; None beyond the plan, or with it selected |
+    | recorded   | whether the figures are those of the ledger, as a refit now gives another model    |
     """
 
     study: str
@@ -193,14 +194,11 @@ class Opened(Result):
     tail: TailDiagnosis | None = None
     baseline: Mapping[str, float] = field(default_factory=dict)
     against_baseline: BaselineTest | None = None
+    recorded: bool = False
 
     def to_frame(self) -> pd.DataFrame:
         """One row per metric: estimate, lower, upper, level, method, n, role, baseline."""
-        frame = pd.concat([found.to_frame() for found in self.intervals.values()])
-        frame.index = pd.Index(list(self.intervals), name="metric")
-        frame["role"] = ["primary" if name == self.primary else "secondary" for name in self.intervals]
-        frame["baseline"] = [self.baseline.get(name, np.nan) for name in self.intervals]
-        return frame
+        return _figures_frame(self.intervals, self.primary, self.baseline)
 
     def __str__(self) -> str:
         title = f"Test set of study {self.study}, opened: {self.look}"
@@ -284,17 +282,13 @@ class Outer(Result):
         if count == 1:
             return "This is the first study of these rows and this target."
         return (
-            f"These rows and this target have had {count:,} studies; no look guards their figures, so the best of them "
-            "is too good by what was chosen among them."
+            f"These rows and this target have had {count:,} studies; without a test set nothing limits their number, "
+            "and the best of their figures is optimistic."
         )
 
     def to_frame(self) -> pd.DataFrame:
         """One row per metric: estimate, lower, upper, level, method, n, role, baseline."""
-        frame = pd.concat([found.to_frame() for found in self.intervals.values()])
-        frame.index = pd.Index(list(self.intervals), name="metric")
-        frame["role"] = ["primary" if name == self.primary else "secondary" for name in self.intervals]
-        frame["baseline"] = [self.baseline.get(name, np.nan) for name in self.intervals]
-        return frame
+        return _figures_frame(self.intervals, self.primary, self.baseline)
 
     def __str__(self) -> str:
         title = f"Outer folds of study {self.study}, which has no test set: {self.scheme}"
@@ -311,3 +305,12 @@ class Outer(Result):
         rule = "-" * min(110, max(len(line) for line in [title, *lines]))
         notes = [note if note.endswith(".") else note + "." for note in self.notes]
         return "\n".join([title, rule, *lines, rule, *notes, self.studied])
+
+
+def _figures_frame(intervals: Mapping[str, Interval], primary: str, baseline: Mapping[str, float]) -> pd.DataFrame:
+    """One row per metric: its interval, its role, and the figure of the baseline."""
+    frame = pd.concat([interval.to_frame() for interval in intervals.values()])
+    frame.index = pd.Index(list(intervals), name="metric")
+    frame["role"] = ["primary" if name == primary else "secondary" for name in intervals]
+    frame["baseline"] = [baseline.get(name, np.nan) for name in intervals]
+    return frame

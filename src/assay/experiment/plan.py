@@ -156,11 +156,11 @@ class Plan:
 
     def state(self) -> dict[str, Any]:
         """The plan in JSON types; kinds as pairs, for their order is the order of the columns and JSON has none."""
-        told = {name: value for name, value in asdict(self).items() if name not in DECIDING or value is not None}
-        told |= {name: list(told[name]) for name in ("rate", "labels") if name in told}
+        values = {name: value for name, value in asdict(self).items() if name not in DECIDING or value is not None}
+        values |= {name: list(values[name]) for name in ("rate", "labels") if name in values}
         pairs = [[name, kind] for name, kind in self.kinds.items()]
         return {
-            **told,
+            **values,
             "kinds": pairs,
             "learners": list(self.learners),
             "also": list(self.also),
@@ -170,17 +170,19 @@ class Plan:
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Plan:
         """The plan that `state` describes."""
-        told = {item.name: state[item.name] for item in fields(cls) if item.name in state}  # older ones have fewer
+        values = {item.name: state[item.name] for item in fields(cls) if item.name in state}  # older ones have fewer
         lists = ("learners", "also", "drop", "rate", "labels")
-        told |= {name: tuple(told[name]) for name in lists if told.get(name) is not None}
-        told["select"] = RENAMED.get(told["select"], told["select"])
-        return cls(**{**told, "kinds": dict(told["kinds"])})
+        values |= {name: tuple(values[name]) for name in lists if values.get(name) is not None}
+        values["select"] = RENAMED.get(values["select"], values["select"])
+        return cls(**{**values, "kinds": dict(values["kinds"])})
 
 
 def name_of(plan: Plan, seal: str, rows: str) -> str:
     """The study's name: the table's, and eight digits of what decides its numbers."""
-    told = {name: value for name, value in plan.state().items() if name != "source"}
-    digest = hashlib.sha256(encode({**told, "seal": seal, "rows": rows, "version": __version__}).encode()).hexdigest()
+    deciding = {name: value for name, value in plan.state().items() if name != "source"}
+    digest = hashlib.sha256(
+        encode({**deciding, "seal": seal, "rows": rows, "version": __version__}).encode()
+    ).hexdigest()
     table = Path(plan.source).name.split(".")[0]
     stem = "".join(c if c.isalnum() else "-" for c in table)[:24].strip("-").lower() or "table"
     return f"{stem}-{digest[:8]}"
@@ -210,8 +212,8 @@ def labels_of(target: Any) -> tuple[Any, Any]:
     values = pd.Series(np.asarray(target)).dropna()
     counts = values.value_counts().sort_index(ascending=False).sort_values(ascending=False, kind="stable")
     if counts.size != 2:
-        what = f"cost and rate choose the threshold between two classes, but the target has {counts.size} values"
-        raise ParameterError(what, remedy="leave them out")
+        message = f"cost and rate choose the threshold between two classes, but the target has {counts.size} values"
+        raise ParameterError(message, remedy="leave them out")
     first, second = counts.index.tolist()
     return (min(first, second), max(first, second)) if counts.iloc[0] == counts.iloc[1] else (first, second)
 
@@ -232,7 +234,7 @@ def rare_note(target: Any, metric: str) -> str:
     share = f"{100 * shares.min():.2g}%"
     return (
         f"only {share} of the rows are {shares.idxmin()!r}, so folds keep that share, and learners are judged by "
-        f"{called(metric, short=True)}, not by the error rate, which is {share} for whoever always says "
+        f"{called(metric, short=True)}, not by the error rate, which is {share} for a model that always predicts "
         f"{shares.idxmax()!r}; probabilities are calibrated where that lowers their log loss on inner folds"
     )
 
@@ -262,10 +264,10 @@ def _usable(task: str, target: Any, asked: str) -> str:
     usable = usable_metrics(task, target)
     name = SAME.get(asked, asked)
     if name not in usable:
-        what = (
+        message = (
             f"unknown metric {asked!r}" if name not in METRICS else f"metric {name} does not fit this target ({task})"
         )
-        raise ParameterError(what, remedy=f"choose one of {', '.join(usable)}")
+        raise ParameterError(message, remedy=f"choose one of {', '.join(usable)}")
     if task == "classification":
         _refuse_constant(name, target)
     return name
@@ -278,11 +280,11 @@ def _refuse_constant(name: str, target: Any) -> None:
         return
     labels = METRICS[name].needs == "labels"
     best = METRICS[name].range[int(METRICS[name].greater_is_better)]
-    said = f"calling every row {wins!r}" if labels else "giving every row the same probabilities"
-    what = f"{name} cannot be the metric that decides: {said} reaches the best value there is, {best:g}"
+    constant = f"predicting {wins!r} for every row" if labels else "giving every row the same probabilities"
+    message = f"{name} cannot be the main metric: {constant} reaches its best value, {best:g}"
     better = "balanced_accuracy" if labels else "log_loss"
     also = f'metric="{better}"' + (' or metric="f1"' if labels else "")
-    raise ParameterError(what, remedy=f"pass {also}", option=("metric", better))
+    raise ParameterError(message, remedy=f"pass {also}", option=("metric", better))
 
 
 def usable_metrics(task: str, target: Any = None) -> list[str]:

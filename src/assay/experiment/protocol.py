@@ -55,8 +55,8 @@ def refuse_protocol(asked: Options) -> None:
         remedy = 'use cv="holdout", or leave validation out'
         raise ParameterError("validation is the share of a holdout", remedy=remedy, option=("cv", "holdout"))
     if not asked.refit and (cv != "holdout" or repeats != 1):
-        what = "without a refit the model is that of one holdout, and there are several splits"
-        raise ParameterError(what, remedy="use cv='holdout' without repeats, or refit")
+        message = "without a refit there must be one holdout, but there are several splits"
+        raise ParameterError(message, remedy="use cv='holdout' without repeats, or refit")
 
 
 def folds_at_least(plan: Plan) -> int:
@@ -104,18 +104,16 @@ def _later(plan: Plan, splits: Sequence[tuple[Array, Array]], groups: Array | No
     new = [(train, test[~np.isin(groups[test], groups[train])]) for train, test in splits]
     kept = [(train, test) for train, test in new if test.size]
     if not kept:
-        what = f"no fold has later rows of a {plan.group!r} that was not trained on"
-        raise DataError(what, remedy="pass known_groups to predict later rows of known groups")
+        message = f"no fold has later rows of a {plan.group!r} that was not trained on"
+        raise DataError(message, remedy="pass known_groups to predict later rows of known groups")
     return kept
 
 
 def _holdouts(plan: Plan, rows: Rows, n_all: int, stratify: bool) -> Sequence[tuple[Array, Array]]:
     share = (VALIDATION if plan.validation is None else plan.validation) * n_all / rows.n
     if share >= 1:
-        what = (
-            f"{share * rows.n:,.0f} validation rows are asked for, but there are {rows.n:,} rows without the test set"
-        )
-        raise DataError(what, remedy="use a smaller share for validation or for the test set")
+        message = f"{share * rows.n:,.0f} validation rows were requested, but only {rows.n:,} rows are not test rows"
+        raise DataError(message, remedy="use a smaller share for validation or for the test set")
     if plan.time is not None:
         part = TimeFolds(1, test_size=max(1, round(share * rows.n)))
         return _later(plan, splits_of(part, rows.X, rows.y), rows.groups)

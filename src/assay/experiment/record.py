@@ -22,7 +22,7 @@ from assay.experiment.wording import apart, called, figure, roughly, tail_notes
 from assay.metrics import get_metric
 from assay.metrics.definition import PERCENT
 from assay.numbers import with_limits
-from assay.numerics.threads import cores, one_blas_thread
+from assay.numerics.threads import cores
 
 __all__ = [
     "WORDS",
@@ -31,7 +31,6 @@ __all__ = [
     "finding",
     "manifest",
     "outer_figure",
-    "predictions_digest",
     "problems",
     "summary",
     "verdict",
@@ -121,16 +120,16 @@ def _evidence(state: StudyState) -> str:
     held = f"{made(state.parted).n_test:,} rows" + ("" if state.plan.group is None else f" of {test.n:,} groups")
     name = called(metric, short=True)
     shown = with_limits(test.estimate, test.lower, test.upper, percent=metric in PERCENT)
-    words = f": on {held} held out, its {name} is {shown[0]} ({level} {shown[1]} to {shown[2]})"
+    text = f": on {held} held out, its {name} is {shown[0]} ({level} {shown[1]} to {shown[2]})"
     if opened.against_baseline is not None:
         found = opened.against_baseline
         gap, ends = apart(metric, found.difference, found.lower, found.upper)
         guess = figure(metric, opened.baseline[metric], test.lower, test.upper)
-        words += f" and that of the baseline {guess}, a difference of {gap} ({ends})"
-    words += f", for {state.plan.population}."
+        text += f" and that of the baseline {guess}, a difference of {gap} ({ends})"
+    text += f", for {state.plan.population}."
     if opened.tail is not None and opened.tail.heavy:
-        words += f" But {tail_notes(get_metric(metric), opened.tail)[0].split(';')[0]}."
-    return words
+        text += f" But {tail_notes(get_metric(metric), opened.tail)[0].split(';')[0]}."
+    return text
 
 
 def _outer_evidence(state: StudyState) -> str:
@@ -143,14 +142,14 @@ def _outer_evidence(state: StudyState) -> str:
     metric, found = outer.primary, outer.intervals[outer.primary]
     shown = with_limits(found.estimate, found.lower, found.upper, percent=metric in PERCENT)
     level = f"{100 * found.level:g}% confidence interval"
-    words = f": on {len(outer.selected)} outer folds, each left out of all that was selected for it, the "
-    words += f"{called(metric, short=True)} is {shown[0]} ({level} {shown[1]} to {shown[2]})"
+    text = f": on {len(outer.selected)} outer folds, each left out of all that was selected for it, the "
+    text += f"{called(metric, short=True)} is {shown[0]} ({level} {shown[1]} to {shown[2]})"
     if outer.against_baseline is not None:
         one = outer.against_baseline
         gap, ends = apart(metric, one.difference, one.lower, one.upper)
         guess = figure(metric, outer.baseline[metric], found.lower, found.upper)
-        words += f" and that of the baseline {guess}, a difference of {gap} ({ends})"
-    return f"{words}, for {state.plan.population}."
+        text += f" and that of the baseline {guess}, a difference of {gap} ({ends})"
+    return f"{text}, for {state.plan.population}."
 
 
 def _where(columns: tuple[str, ...]) -> str:
@@ -199,10 +198,10 @@ def summary(state: StudyState, context: Context) -> dict[str, Any]:
 
 def final_summary(made: Any) -> dict[str, Any]:
     """A finalized study in JSON types."""
-    told = {name: getattr(made, name) for name in ("study", "selected", "n_train", "n_test", "metric")}
+    values = {name: getattr(made, name) for name in ("study", "selected", "n_train", "n_test", "metric")}
     test = None if made.figure is None else _row(made.figure.to_frame().iloc[0].to_dict())
     return {
-        **told,
+        **values,
         "settings": {str(name): _row(row) for name, row in made.to_frame().to_dict("index").items()},
         "test": None if test is None or made.figure is None else test | {"estimand": made.figure.estimand},
         "warnings": list(made.warnings),
@@ -243,8 +242,10 @@ def _plain(value: Any) -> Any:
 def _test(opened: Any) -> dict[str, Any]:
     frame = opened.to_frame() if opened.intervals else None
     if frame is None:
-        told = opened.release
-        return {told.loss: {"estimate": told.value, "step": told.step, "method": told.method, "n": told.n}}
+        release = opened.release
+        return {
+            release.loss: {"estimate": release.value, "step": release.step, "method": release.method, "n": release.n}
+        }
     rows = {}
     for name, found in opened.intervals.items():
         rows[name] = _row(frame.loc[name].to_dict()) | {"estimand": found.estimand}
@@ -260,8 +261,13 @@ def _outer(outer: Any) -> dict[str, Any]:
         name: _row({} if frame is None else frame.loc[name].to_dict()) | {"estimand": one.estimand}
         for name, one in outer.intervals.items()
     }
-    told = {"figures": figures, "folds": outer.scheme, "selected": list(outer.selected), "studies": list(outer.studies)}
-    return {**told, "unfinished": outer.unfinished, "notes": list(outer.notes)}
+    values = {
+        "figures": figures,
+        "folds": outer.scheme,
+        "selected": list(outer.selected),
+        "studies": list(outer.studies),
+    }
+    return {**values, "unfinished": outer.unfinished, "notes": list(outer.notes)}
 
 
 def outer_figure(state: StudyState) -> dict[str, Any] | None:
@@ -280,8 +286,8 @@ def _against_baseline(opened: Any) -> dict[str, Any] | None:
 
 def _look(opened: Any) -> dict[str, Any]:
     look = opened.look
-    told = {name: getattr(look, name) for name in ("number", "planned", "level", "replay", "reason")}
-    return {**told, "notes": list(opened.notes)}
+    values = {name: getattr(look, name) for name in ("number", "planned", "level", "replay", "reason")}
+    return {**values, "notes": list(opened.notes)}
 
 
 def manifest(state: StudyState, context: Context) -> dict[str, Any]:
@@ -334,14 +340,6 @@ def code(state: StudyState) -> str:
     )
 
 
-def predictions_digest(state: StudyState) -> str:
-    """A digest of the fitted model's predictions for the training rows, to recognise it by."""
-    with one_blas_thread():
-        said = np.asarray(made(state.fitted).model.predict(made(state.training).rows.X))
-    data = said.astype("<f8").tobytes() if said.dtype.kind == "f" else "\n".join(map(str, said.tolist())).encode()
-    return hashlib.sha256(data).hexdigest()
-
-
 def problems(state: StudyState, context: Context) -> list[str]:
     """Problems found in the ledger's chain, the hashes of the rows, or a refit of the model."""
     parted, chosen = made(state.parted), made(state.fitted).selection.name
@@ -357,6 +355,6 @@ def problems(state: StudyState, context: Context) -> list[str]:
     recorded = results[-1].body
     if chosen != recorded["selected"]:
         found.append(f"the selection is {chosen} now, but {recorded['selected']} was recorded")
-    elif predictions_digest(state) != recorded["fitted"]:
+    elif made(state.fitted).digest(made(state.training).rows.X) != recorded["fitted"]:
         found.append(f"a refit of {recorded['selected']} to the training rows gives different predictions")
     return found

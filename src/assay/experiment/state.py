@@ -9,6 +9,7 @@ journal and looks in the ledger, so a state can be loaded after a kill and goes 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,7 @@ from assay.experiment.storage import Ledger, home
 from assay.experiment.table import Table
 from assay.experiment.test_set.seal import Sealed
 from assay.metrics.definition import Metric
+from assay.numerics.threads import one_blas_thread
 
 __all__ = ["Asked", "Context", "Fitted", "Parted", "Published", "StudyState", "TrainingData", "made"]
 
@@ -137,6 +139,14 @@ class Fitted:
     model: Any
     warnings: tuple[str, ...] = ()
     readable: Alternative | None = None
+
+    def digest(self, X: Any) -> str:
+        """A digest of the model's predictions for some rows, to recognise it by."""
+        with one_blas_thread():
+            predicted = np.asarray(self.model.predict(X))
+        numeric = predicted.dtype.kind == "f"
+        data = predicted.astype("<f8").tobytes() if numeric else "\n".join(map(str, predicted.tolist())).encode()
+        return hashlib.sha256(data).hexdigest()
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,8 +23,9 @@ from assay.evaluation.shapley import BACKGROUND
 from assay.experiment import record, steps
 from assay.experiment.checks import Check, Checks
 from assay.experiment.compiling import Compiling
-from assay.experiment.events import Listener, silent
+from assay.experiment.events import Listener, StepsDone
 from assay.experiment.model_file.predict import Predictions, predict_parts
+from assay.experiment.notebook import usual_listener
 from assay.experiment.options import Options, with_options
 from assay.experiment.outcome import Alternative, Leaderboard, Opened, Outer
 from assay.experiment.plan import Plan
@@ -52,7 +53,7 @@ class Study:
     | target | | a column | what is to be predicted |
     | OPTIONS |
     | ledger | None | a Ledger, a URL | where looks are recorded; None: the user's own |
-    | listener | silent | a function of an event | hears what is being done; `print` will do |
+    | listener | None | a function of an event | hears what is being done, as `print`; None: a notebook's line |
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -70,7 +71,7 @@ class Study:
     compiling: Compiling | None = None  # a study that is loaded compiles what it still needs when it needs it
 
     def __init__(
-        self, source: Any, target: str, *, ledger: Any = None, listener: Listener = silent, **options: Any
+        self, source: Any, target: str, *, ledger: Any = None, listener: Listener | None = None, **options: Any
     ) -> None:
         asked = Options(**options)
         self._context = _context(asked, ledger, listener)
@@ -80,7 +81,7 @@ class Study:
 
     @classmethod
     def load(
-        cls, name: str, *, ledger: Any = None, listener: Listener = silent, hold: bool = False, **options: Any
+        cls, name: str, *, ledger: Any = None, listener: Listener | None = None, hold: bool = False, **options: Any
     ) -> Self:
         """A study by its name, as far as it got; folds that are done are not computed again.
 
@@ -104,8 +105,11 @@ class Study:
 
     def _reach(self, step: str) -> StudyState:
         """The state after a step; steps before it that are not done yet are done first."""
+        before = self._state
         for state in steps.advance(self._state, self._context, step):
             self._state = state
+        if self._state is not before:
+            self._context.emit(StepsDone(step))
         return self._state
 
     def reach(self, step: str) -> Self:
@@ -185,8 +189,8 @@ class Study:
         before the look, not after it. The ledger records the code.
         """
         if not self.has_test_set:
-            what = f"study {self.name} has no test set to open: all its rows are training rows"
-            raise SealError(what, remedy=f"its figure is that of the outer folds: assay show {self.name}")
+            message = f"study {self.name} has no test set to open: all its rows are training rows"
+            raise SealError(message, remedy=f"its figure is that of the outer folds: assay show {self.name}")
         answered = tuple(dict.fromkeys([*self._context.despite, *despite]))
         context = replace(self._context, open_test=True, despite=answered, reason=reason or self._context.reason)
         _refuse(self._reach("check").unanswered(context))
@@ -404,16 +408,16 @@ def _refuse(left: Sequence[Check]) -> None:
     """Refuse to open the test set where serious checks are not answered."""
     if left:
         codes = ", ".join(check.code for check in left)
-        what = f"the test set stays sealed because of a serious check: {left[0].title} ({left[0].detail})"
-        raise SealError(what, remedy=f"{left[0].remedy}; or open it despite {codes}")
+        message = f"the test set stays sealed because of a serious check: {left[0].title} ({left[0].detail})"
+        raise SealError(message, remedy=f"{left[0].remedy}; or open it despite {codes}")
 
 
-def _context(options: Options, ledger: Any, listener: Listener) -> Context:
+def _context(options: Options, ledger: Any, listener: Listener | None) -> Context:
     """What of the options decides no number, with the ledger and the clock."""
     started = monotonic()
     return Context(
         trusted_ledger(ledger),
-        listener,
+        usual_listener() if listener is None else listener,
         n_jobs=options.n_jobs,
         started=started,
         deadline=None if options.minutes is None else started + 60 * options.minutes,
@@ -429,7 +433,7 @@ def _context(options: Options, ledger: Any, listener: Listener) -> Context:
 
 
 @with_options
-def run(source: Any, target: str, *, ledger: Any = None, listener: Listener = silent, **options: Any) -> Study:
+def run(source: Any, target: str, *, ledger: Any = None, listener: Listener | None = None, **options: Any) -> Study:
     """A whole study: seal, evaluate, compare, select, open once; report and model go to `out`.
 
     | parameter | default | range | meaning |
@@ -438,7 +442,7 @@ def run(source: Any, target: str, *, ledger: Any = None, listener: Listener = si
     | target | | a column | what is to be predicted |
     | OPTIONS |
     | ledger | None | a Ledger, a URL | where looks are recorded; None: the user's own |
-    | listener | silent | a function of an event | hears what is being done; `print` will do |
+    | listener | None | a function of an event | hears what is being done, as `print`; None: a notebook's line |
 
     >>> import numpy as np
     >>> frame = pd.DataFrame({"x": np.arange(40.0), "y": np.arange(40.0) * 2 + np.tile([0.5, -0.5], 20)})

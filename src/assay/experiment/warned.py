@@ -31,21 +31,21 @@ def collected() -> Iterator[list[str]]:
     >>> told
     ['no convergence after 10 steps']
     """
-    told: list[str] = []
+    messages: list[str] = []
     kinds: dict[str, str] = {}
 
     def hear(message: Warning | str, category: type[Warning], *where: object, **more: object) -> None:
         if not issubclass(category, FOR_PROGRAMMERS):
-            words = " ".join(named(str(message)).split())[:LONGEST]  # now, while the encoder is the one in front
-            kinds.setdefault(NUMBER.sub("#", words), words)
+            text = " ".join(named(str(message)).split())[:LONGEST]  # now, while the encoder is the one in front
+            kinds.setdefault(NUMBER.sub("#", text), text)
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.showwarning = hear
-            yield told
+            yield messages
     finally:
-        told += kinds.values()
+        messages += kinds.values()
 
 
 @contextmanager
@@ -54,10 +54,10 @@ def with_names() -> Iterator[None]:
     try:
         yield
     except AssayError as error:
-        what = named(error.what)
-        if what == error.what:
+        message = named(error.what)
+        if message == error.what:
             raise
-        raise type(error)(what, remedy=error.remedy, option=error.option) from error
+        raise type(error)(message, remedy=error.remedy, option=error.option) from error
 
 
 def tally(folds: Iterable[Iterable[str]]) -> dict[str, int]:
@@ -68,9 +68,9 @@ def tally(folds: Iterable[Iterable[str]]) -> dict[str, int]:
     """
     first: dict[str, str] = {}
     count: dict[str, int] = {}
-    for told in folds:
-        for words in told:
-            kind = NUMBER.sub("#", words)
-            name = first.setdefault(kind, words)
+    for messages in folds:
+        for text in messages:
+            kind = NUMBER.sub("#", text)
+            name = first.setdefault(kind, text)
             count[name] = count.get(name, 0) + 1
     return dict(sorted(count.items(), key=lambda item: -item[1]))

@@ -82,9 +82,10 @@ def threshold(model: Any, plan: Any) -> str:
     why = (
         f"missing one costs {plan.cost['missed']:g}, a false alarm {plan.cost['false']:g}"
         if plan.cost
-        else f"{plan.rate[0]} of {plan.rate[1]:g} asked for"
+        else f"for a {plan.rate[0]} of {plan.rate[1]:g}"
     )
-    return f"A row is called {model.positive_!r} from a probability of {at:.3g} on ({why}); inner folds chose that."
+    rule = f"A row is predicted as {model.positive_!r} if its probability is at least {at:.3g}"
+    return f"{rule}, a threshold chosen on inner folds ({why})."
 
 
 def figure(metric: str, value: Any, lower: Any = math.nan, upper: Any = math.nan) -> str:
@@ -209,7 +210,7 @@ def tail_notes(metric: Any, tail: Any) -> list[str]:
         notes.append(f"{tail.carried(loss_words(metric))}, so {limit} may be too {too}{hold}")
     elif tail.n < FEW_ROWS:
         few = f"{tail.n:,} rows are too few to show the tail of the errors"
-        return [f"{few}: larger ones than those seen, {rare}, and {limit} too {too}"]
+        return [f"{few}: larger ones than those seen, {rare}, and {limit} may be too {too}"]
     return [*notes, f"larger errors than those seen, {rare} from these {tail.n:,} rows"]
 
 

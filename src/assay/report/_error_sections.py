@@ -40,14 +40,14 @@ SLICES = 12
 
 def error_parts(held: HeldOut) -> list[Part]:
     """The parts on errors, for numbers or for classes."""
-    words = (
+    about = (
         f"Everything in this section and the next is about {held.n:,} training rows, each predicted by a model that "
         "had not seen it (out of fold)."
     )
     if held.study.has_test_set:
-        words += " The test set is not searched: it gives the planned figures, once."
-    said = Part(words=(words,), wide=True)
-    return [said, *(_numbers(held) if held.classes is None else _classes(held))]
+        about += " The test set is not searched: it gives the planned figures, once."
+    intro = Part(words=(about,), wide=True)
+    return [intro, *(_numbers(held) if held.classes is None else _classes(held))]
 
 
 # Numbers.
@@ -99,9 +99,9 @@ def _by_size(held: HeldOut) -> Part | None:
         )
     interval = f"{100 * level:g}% interval"
     heads = ("prediction", "rows", "average error", interval, "predicted too high by", interval)
-    words = ("How far off predictions are where they are small and where they are large.",)
+    sentences = ("How far off predictions are where they are small and where they are large.",)
     return Part(
-        "Error by size of the prediction", words, view=table_of("Fifths of the predictions", heads, rows), wide=True
+        "Error by size of the prediction", sentences, view=table_of("Fifths of the predictions", heads, rows), wide=True
     )
 
 
@@ -122,8 +122,8 @@ def _worst_rows(held: HeldOut, worst: Array) -> Part:
         for k, at in enumerate(worst)
     ]
     heads = ("", "observed", "predicted", "difference", *names)
-    words = (f"The 5% of rows with the largest errors make up {percent(float(share))} of the absolute error.",)
-    return Part("The worst rows", words, view=table_of("Rows with the largest errors", heads, rows), wide=True)
+    sentences = (f"The 5% of rows with the largest errors make up {percent(float(share))} of the absolute error.",)
+    return Part("The worst rows", sentences, view=table_of("Rows with the largest errors", heads, rows), wide=True)
 
 
 def _cell(value: Any) -> str:
@@ -157,16 +157,16 @@ def _each_class(held: HeldOut) -> Part:
     assert held.classes is not None
     assert held.labels is not None
     for label in held.classes:
-        true, said = np.flatnonzero(held.y == label), np.flatnonzero(held.labels == label)
-        shown = [_figure(held.interval(accuracy, part)) if part.size else say(None) for part in (true, said)]
-        rows.append((str(label), true.size, shown[0], said.size, shown[1]))
+        true, predicted = np.flatnonzero(held.y == label), np.flatnonzero(held.labels == label)
+        shown = [_figure(held.interval(accuracy, part)) if part.size else say(None) for part in (true, predicted)]
+        rows.append((str(label), true.size, shown[0], predicted.size, shown[1]))
     level = f"({100 * held.study.plan.level:g}% interval)"
     heads = ("class", "rows", f"recognised {level}", "called so", f"rightly {level}")
-    words = (
+    sentences = (
         "Recognised: the share of the rows of a class that are predicted to be of it (recall). Rightly: the share of "
         "the rows predicted to be of the class that are of it (precision). Intervals hold for each class alone.",
     )
-    return Part("Each class", words, view=table_of("Classes with recall and precision", heads, rows), wide=True)
+    return Part("Each class", sentences, view=table_of("Classes with recall and precision", heads, rows), wide=True)
 
 
 def _figure(found: Interval) -> str:
@@ -178,7 +178,7 @@ def _figure(found: Interval) -> str:
 def _matrix(counts: Confusion) -> Part:
     """Counts of true and predicted classes as a table that any number of classes can have."""
     table, labels = np.asarray(counts.counts), list(counts.labels)
-    words: tuple[str, ...] = (
+    sentences: tuple[str, ...] = (
         "How often the rows of a true class (in rows) are predicted to be of each class (in columns); shades are "
         "shares of the true class.",
     )
@@ -186,7 +186,7 @@ def _matrix(counts: Confusion) -> Part:
         wrong = table.sum(axis=0) + table.sum(axis=1) - 2 * np.diag(table)
         kept = np.sort(np.argsort(-wrong, kind="stable")[:MATRIX])
         table, labels = table[np.ix_(kept, kept)], [labels[k] for k in kept]
-        words += (f"The {MATRIX} classes with the most errors, of {len(counts.labels)}.",)
+        sentences += (f"The {MATRIX} classes with the most errors, of {len(counts.labels)}.",)
     shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
     names = [plain(label, LETTERS) for label in labels]
     rows = [(name, *(fmt(one) if one else "" for one in row)) for name, row in zip(names, table, strict=True)]
@@ -198,7 +198,7 @@ def _matrix(counts: Confusion) -> Part:
     )
     return Part(
         "Confusion table",
-        words,
+        sentences,
         view=View(**{**vars(view), "numbers": frozenset(range(1, len(names) + 1))}),
         wide=len(labels) > 8,
     )
@@ -220,16 +220,16 @@ def _pairs(held: HeldOut, counts: Confusion) -> Part | None:
         return None
     level = held.study.plan.level
     rows = []
-    for true, said, number, of in confused_pairs(counts):
+    for true, predicted, number, of in confused_pairs(counts):
         found = proportion_interval(number, of, level=level)
         three = with_limits(found.estimate, found.lower, found.upper, percent=True)
-        rows.append((str(true), str(said), number, three[0], f"{three[1]} to {three[2]}"))
+        rows.append((str(true), str(predicted), number, three[0], f"{three[1]} to {three[2]}"))
     if not rows:
         return None
     heads = ("class", "taken for", "rows", "share of the class", f"{100 * level:g}% interval")
-    words = ("Intervals hold for each pair alone, rows taken as independent.",)
+    sentences = ("Intervals hold for each pair alone, rows taken as independent.",)
     return Part(
-        "Most confused", words, view=table_of("Pairs of classes, the most frequent confusion first", heads, rows)
+        "Most confused", sentences, view=table_of("Pairs of classes, the most frequent confusion first", heads, rows)
     )
 
 
@@ -256,20 +256,22 @@ def _thresholds(held: HeldOut) -> Part | None:
     rows: list[tuple[Any, ...]] = []
     marked: list[int] = []
     for cut in cuts:
-        said = shares >= cut
-        wrong = (said != hit).mean()
-        cells: list[Any] = [_cut(cut), percent(float(said.mean())), percent(float(wrong))]
+        positive_calls = shares >= cut
+        wrong = (positive_calls != hit).mean()
+        cells: list[Any] = [_cut(cut), percent(float(positive_calls.mean())), percent(float(wrong))]
         if plan.cost is not None:
-            cost = plan.cost["missed"] * (hit & ~said).sum() + plan.cost["false"] * (said & ~hit).sum()
+            cost = (
+                plan.cost["missed"] * (hit & ~positive_calls).sum() + plan.cost["false"] * (positive_calls & ~hit).sum()
+            )
             cells.append(fmt(cost / hit.size))
-        for among in (said, hit):
-            cells.append(_figure(held.share(hit & said, among)) if among.any() else say(None))
+        for among in (positive_calls, hit):
+            cells.append(_figure(held.share(hit & positive_calls, among)) if among.any() else say(None))
         if used is not None and cut == used:
             marked.append(len(rows))
         rows.append(tuple(cells))
     cost_head = () if plan.cost is None else ("cost per row",)
     heads = ("threshold", f"called {plain(positive, 16)}", "wrong", *cost_head, "precision", "recall")
-    words = [
+    sentences = [
         f"A row is called {positive} where its probability reaches the threshold. Precision: the share of such calls "
         f"that are right. Recall: the share of the rows of {positive} that are called so. {100 * plan.level:g}% "
         "intervals for each threshold alone" + ("." if held.groups is None else ", with groups counted, not rows."),
@@ -277,12 +279,12 @@ def _thresholds(held: HeldOut) -> Part | None:
         "choose it inside the folds.",
     ]
     if used is not None:
-        words.append(
+        sentences.append(
             "The marked threshold is that of the model. Each fold decided by one of its own, chosen without its rows, "
             "so the table of each class above and the leaderboard differ from that line, and are the fairer figures."
         )
     view = table_of("Thresholds on held-out rows", heads, rows, marked)
-    return Part("Thresholds", tuple(words), view=view, wide=True)
+    return Part("Thresholds", tuple(sentences), view=view, wide=True)
 
 
 def _cuts(shares: Array, prevalence: float, used: float | None) -> list[float]:
@@ -355,12 +357,12 @@ def _subgroups(held: HeldOut, column: str) -> Part:
         rows.append((str(name), int(row["n"]), three[0], f"{three[1]} to {three[2]}", gap[0], f"{gap[1]} to {gap[2]}"))
     level = f"{100 * plan.level:g}% interval"
     heads = ("subgroup", "rows", called(plan.metric, short=True), level, f"difference in {found.slices.loss}", level)
-    words = (
+    sentences = (
         f"{called(plan.metric)[:1].upper()}{called(plan.metric)[1:]} in each subgroup, with an interval for each "
         f"alone. The difference compares the {found.slices.loss} with all other rows; these intervals hold together.",
     )
     return Part(
-        f"By {plain(column)}", words, image, "", table_of(f"Subgroups of {plain(column)}", heads, rows), wide=True
+        f"By {plain(column)}", sentences, image, "", table_of(f"Subgroups of {plain(column)}", heads, rows), wide=True
     )
 
 
@@ -380,13 +382,13 @@ def _slices(held: HeldOut) -> Part:
         if worse
         else f"None is shown to have a greater {found.loss} than the other rows."
     )
-    words = [
+    sentences = [
         f"{searched}{some} were searched. {verdict}",
         f"Intervals hold for all slices together, so that with no real difference anywhere a slice is called worse in "
         f"at most {100 * (1 - plan.level):.3g}% of studies ({found.method}).",
     ]
     if plan.time is not None:
-        words.append("Rows are taken as independent here, which rows close in time may not be.")
+        sentences.append("Rows are taken as independent here, which rows close in time may not be.")
     scale = 100.0 if found.loss == "error rate" else 1.0
     heads = ("slice", "rows", found.loss + (" (%)" if scale > 1 else ""), "elsewhere", "difference", "from", "to", "p")
     rows = []
@@ -404,7 +406,7 @@ def _slices(held: HeldOut) -> Part:
     )
     view = table_of(f"The {len(rows)} worst slices", heads, rows, found.worse[found.worse < len(rows)].tolist())
     caption = f"Difference in {found.loss} from all other rows, with simultaneous intervals."
-    return Part("The worst slices", tuple(words), image, caption, view, folded=True, wide=True)
+    return Part("The worst slices", tuple(sentences), image, caption, view, folded=True, wide=True)
 
 
 def _first(found: Slices, count: int) -> Slices:

@@ -87,37 +87,37 @@ def how_far_off(study: Study) -> Answer:
     """The main figure beside that of today's guess, from the test set or, while that is sealed, from the folds."""
     plan, opened, unit = study.plan, study.opened, study.wishes.unit
     if opened is not None and opened.release is not None:
-        told = (sentence(roughly(opened.release)), "This look at the test set was not planned.")
-        return Answer("far", "How far off is it?", words=told, link="test", more="The test set")
+        answer = (sentence(roughly(opened.release)), "This look at the test set was not planned.")
+        return Answer("far", "How far off is it?", words=answer, link="test", more="The test set")
     results, chosen = study.leaderboard.results, study.select().name
     if opened is not None:
-        metric, found = opened.primary, opened.intervals[opened.primary]
+        metric, interval = opened.primary, opened.intervals[opened.primary]
         guess = opened.baseline.get(metric)
         source = f"Measured once, on {study.n_test:,} rows that were set aside before anything was fitted."
     elif study.outer is not None and study.outer.intervals:
         outer = study.outer
-        metric, found = outer.primary, outer.intervals[outer.primary]
+        metric, interval = outer.primary, outer.intervals[outer.primary]
         guess = outer.baseline.get(metric)
         source = "There is no test set: the whole procedure was repeated on outer folds of the rows and judged on them."
     else:
-        metric, found = plan.metric, results[chosen].interval(plan.level)
+        metric, interval = plan.metric, results[chosen].interval(plan.level)
         guess = results[BASELINE].estimate if BASELINE in results else None
         source = (
             f"By cross-validation of {len(study.rows):,} training rows; the test set has not been opened yet, so this "
             "is a little too good."
         )
-    figure, between = amount(metric, found.estimate, found.lower, found.upper, unit)
-    level = f"{100 * found.level:.4g}% interval {between}"
+    figure, between = amount(metric, interval.estimate, interval.lower, interval.upper, unit)
+    level = f"{100 * interval.level:.4g}% interval {between}"
     lead = LEADS.get(metric, f"Its {called(metric)} is {{figure}} ({{limits}}).").format(figure=figure, limits=level)
-    words: list[str] = []
+    sentences: list[str] = []
     bars: tuple[Bar, ...] = ()
     if guess is not None and chosen != BASELINE:
-        other, _ = amount(metric, guess, found.lower, found.upper, unit)
-        words.append(_against(metric, float(found.estimate), float(guess), other, study))
-        bars = _pair(metric, (chosen, figure, float(found.estimate)), ("today's guess", other, float(guess)))
-    words += _spread(study.opened if opened is not None else study.outer, unit)
+        other, _ = amount(metric, guess, interval.lower, interval.upper, unit)
+        sentences.append(_against(metric, float(interval.estimate), float(guess), other, study))
+        bars = _pair(metric, (chosen, figure, float(interval.estimate)), ("today's guess", other, float(guess)))
+    sentences += _spread(study.opened if opened is not None else study.outer, unit)
     link, more = ("test", "The test set") if study.n_test else ("outer", "The outer folds")
-    return Answer("far", "How far off is it?", lead, (*words, source), bars, link=link, more=more)
+    return Answer("far", "How far off is it?", lead, (*sentences, source), bars, link=link, more=more)
 
 
 def _against(metric: str, value: float, guess: float, shown: str, study: Study) -> str:
@@ -125,21 +125,21 @@ def _against(metric: str, value: float, guess: float, shown: str, study: Study) 
     y = study.data.rows.y
     if study.plan.task == "regression":
         mean = with_unit(fmt(float(np.mean(y))), study.wishes.unit)
-        what = f"Today's guess, the mean of the training rows ({mean}) for every row,"
+        subject = f"Today's guess, the mean of the training rows ({mean}) for every row,"
     else:
         labels, counts = np.unique(y, return_counts=True)
-        what = f"Today's guess, the most frequent class ({plain(labels[counts.argmax()], 40)}) for every row,"
+        subject = f"Today's guess, the most frequent class ({plain(labels[counts.argmax()], 40)}) for every row,"
     if metric == "auc":
         return "Today's guess, without any column, is right half of the time (0.5)."
     if metric == "r2":
-        return f"{what} explains nothing."
+        return f"{subject} explains nothing."
     if metric in ("accuracy", "balanced_accuracy"):
-        return f"{what} is right in {shown}."
-    is_what, gain = GUESSES.get(metric, ("has", "the model's figure is {share} {smaller}"))
-    words = {True: ("smaller", "fewer", "less"), False: ("larger", "more", "more")}[value < guess]
+        return f"{subject} is right in {shown}."
+    verb, gain = GUESSES.get(metric, ("has", "the model's figure is {share} {smaller}"))
+    comparatives = {True: ("smaller", "fewer", "less"), False: ("larger", "more", "more")}[value < guess]
     share = percent(abs(1 - value / guess)) if guess > 0 else ""
-    gained = gain.format(share=share, smaller=words[0], fewer=words[1], less=words[2])
-    return f"{what} {is_what} {shown}" + (f"; {gained}." if share else ".")
+    gained = gain.format(share=share, smaller=comparatives[0], fewer=comparatives[1], less=comparatives[2])
+    return f"{subject} {verb} {shown}" + (f"; {gained}." if share else ".")
 
 
 def _pair(metric: str, *found: tuple[str, str, float]) -> tuple[Bar, ...]:
@@ -193,13 +193,13 @@ def what_drives_it(study: Study, found: Importance | None, curves: list[Dependen
         for j in order[:LEADERS]
     )
     rest = len(order) - len(bars)
-    words = (
+    sentences = (
         f"How much worse {called(found.metric, short=True)} gets when a column's values are shuffled, on "
         f"{found.n:,} rows that the models had not seen; {len(order)} of {len(found.names)} columns are shown to matter"
         + (f", {rest} more than listed here." if rest > 0 else "."),
         "A column that drives the predictions need not be a cause.",
     )
-    return Answer("drives", title, words=words, bars=bars, link="model", more="What the model learned")
+    return Answer("drives", title, words=sentences, bars=bars, link="model", more="What the model learned")
 
 
 def _rise(study: Study, found: Importance, j: int) -> str:
@@ -231,7 +231,7 @@ def _way(curve: Dependence) -> str:
 def where_it_fails(study: Study, held: HeldOut) -> Answer:
     """Slices shown to be worse, the commonest confusion, and how the largest errors weigh."""
     found, unit = held.slices, study.wishes.unit
-    words: list[str] = []
+    sentences: list[str] = []
     lead = ""
     bars: tuple[Bar, ...] = ()
     worse = [int(k) for k in found.worse[:WEAK]]
@@ -239,25 +239,25 @@ def where_it_fails(study: Study, held: HeldOut) -> Answer:
         count = len(found.worse)
         lead = f"In {count} of {len(found)} slices of the table it is shown to do worse than elsewhere."
         bars = _weak(found, worse, unit)
-        words.append(
+        sentences.append(
             f"Slices are by one column at a time and overlap; in all rows: {_one(found, found.overall, unit)}."
         )
     elif len(found):
         lead = "No part of the table is shown to be worse than the rest."
-        words.append(f"{len(found)} slices were searched, one column at a time, with a correction for the search.")
+        sentences.append(f"{len(found)} slices were searched, one column at a time, with a correction for the search.")
     else:
         lead = "No column has two parts with enough rows to be compared."
     if held.classes is not None and held.labels is not None:
         pairs = confused_pairs(confusion_matrix(held.y, held.labels, labels=held.classes))
         told = [f"{number:,} of {of:,} rows of {true} are taken for {said}" for true, said, number, of in pairs[:2]]
         if told:
-            words.append(f"{'Errors' if held.classes.size == 2 else 'Commonest confusions'}: {', '.join(told)}.")
+            sentences.append(f"{'Errors' if held.classes.size == 2 else 'Commonest confusions'}: {', '.join(told)}.")
     if held.classes is None:
         off = np.sort(np.abs(held.y - held.values))[::-1]
         share = off[: max(1, off.size // 20)].sum() / max(off.sum(), np.finfo(float).tiny)
-        words.append(f"The worst 5% of rows make up {percent(float(share))} of all error.")
-    words.append(f"From {held.n:,} training rows, each predicted by a model that had not seen it.")
-    return Answer("fails", "Where does it fail?", lead, tuple(words), bars, link="errors", more="Errors in detail")
+        sentences.append(f"The worst 5% of rows make up {percent(float(share))} of all error.")
+    sentences.append(f"From {held.n:,} training rows, each predicted by a model that had not seen it.")
+    return Answer("fails", "Where does it fail?", lead, tuple(sentences), bars, link="errors", more="Errors in detail")
 
 
 def _weak(found: Slices, worse: list[int], unit: str | None) -> tuple[Bar, ...]:
@@ -305,25 +305,26 @@ ADVICE = {
 def what_to_do(study: Study, finding: str) -> Answer:
     """The advice that follows from the finding, the checks and the plan."""
     stops = study.checks.stops
-    lead, words = ADVICE[finding], []
+    lead, sentences = ADVICE[finding], []
     if stops:
         lead = f"First resolve a serious check: {stops[0].title}."
-        words.append(sentence(stops[0].remedy))
+        sentences.append(sentence(stops[0].remedy))
     elif finding in ("test-unclear", "outer-unclear", "folds-none", "folds-other", "test-untested"):
-        words.append("More rows, or columns that say more about the target, would help.")
+        sentences.append("More rows, or columns that say more about the target, would help.")
     if finding in ("test-better", "outer-better") and not stops:
-        words.append(f"The figures hold for {study.plan.population}; for other places, times or people, measure again.")
+        population = study.plan.population
+        sentences.append(f"The figures hold for {population}; for other places, times or people, measure again.")
     other = study.readable
     if other is not None and not other.is_best and other.within and study.select().name != other.name:
-        words.append(f"If it must be explained, {other.name} is about as good and can be read.")
-    words += filter(None, [threshold(study.model, study.plan)])
+        sentences.append(f"If it must be explained, {other.name} is about as good and can be read.")
+    sentences += filter(None, [threshold(study.model, study.plan)])
     warned = [one for one in study.checks if one.status == "found" and one.severity != "info"]
     if warned:
         some = "; ".join(one.title for one in warned[:3]) + ("; and more" if len(warned) > 3 else "")
-        words.append(f"{len(warned)} {'check' if len(warned) == 1 else 'checks'} to read first: {some}.")
+        sentences.append(f"{len(warned)} {'check' if len(warned) == 1 else 'checks'} to read first: {some}.")
     code = ""
     if study.opened is None and study.n_test:
         code = f"assay open {study.name}"
     elif finding in ("test-better", "outer-better"):
         code = "assay predict model.assay TABLE -o predictions.csv"
-    return Answer("do", "What to do with it?", lead, tuple(words), code=code, link="limits", more="Limits")
+    return Answer("do", "What to do with it?", lead, tuple(sentences), code=code, link="limits", more="Limits")

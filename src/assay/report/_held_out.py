@@ -59,12 +59,14 @@ class HeldOut:
         """The held-out rows of a study's selected learner."""
         result, data = study.leaderboard.results[study.select().name], study.data
         rows, first = np.unique(np.concatenate(held_out(result.splits)), return_index=True)
-        said = {need: np.concatenate(parts)[first] for need, parts in result.fold_predictions.items()}
-        if result.classes is not None and "labels" not in said and "probabilities" in said:
-            shares = said["probabilities"]
+        predictions = {need: np.concatenate(parts)[first] for need, parts in result.fold_predictions.items()}
+        if result.classes is not None and "labels" not in predictions and "probabilities" in predictions:
+            shares = predictions["probabilities"]
             at = (shares >= 0.5).astype(int) if shares.ndim == 1 else shares.argmax(axis=1)
-            said["labels"] = result.classes[at]
-        return cls(study, result, rows, result.y[rows], data.frame.iloc[rows].reset_index(drop=True), said, first)
+            predictions["labels"] = result.classes[at]
+        return cls(
+            study, result, rows, result.y[rows], data.frame.iloc[rows].reset_index(drop=True), predictions, first
+        )
 
     @property
     def n(self) -> int:
@@ -160,11 +162,11 @@ class HeldOut:
 
 
 def _safe(
-    metric: Metric, y: Array, said: Array, level: float, groups: Array | None, options: dict[str, Any]
+    metric: Metric, y: Array, predicted: Array, level: float, groups: Array | None, options: dict[str, Any]
 ) -> Interval:
     try:
         if groups is None:
-            return metric.interval(y, said, level=level, **options)
-        return grouped_interval(metric, y, said, groups, level=level, **options)
+            return metric.interval(y, predicted, level=level, **options)
+        return grouped_interval(metric, y, predicted, groups, level=level, **options)
     except DataError as error:
         return Interval(float("nan"), *metric.range, level, f"whole range ({error.what})", y.size, metric.name)

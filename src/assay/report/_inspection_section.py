@@ -6,7 +6,7 @@ the size of the table and the learner's declared cost, never by a clock: the sam
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from assay.report.draw_experiment import plain
 if TYPE_CHECKING:
     from assay.experiment.study import Study
 
-__all__ = ["columns_of", "dependence", "importance"]
+__all__ = ["Refit", "columns_of", "dependence", "importance", "refits_of"]
 
 Array = np.ndarray
 TRIED = 40
@@ -56,15 +56,41 @@ def columns_of(study: Study) -> list[str]:
     return [name for name in study.plan.features if kinds[name] != "id"]
 
 
+# Refits without some rows.
+
+
+@dataclass(frozen=True, eq=False)
+class Refit:
+    """The selected pipeline, fitted to some training rows and judged on others, by their positions."""
+
+    model: Any
+    inside: Array
+    outside: Array
+
+
+def refits_of(study: Study) -> list[Refit]:
+    """Refits of the selected pipeline, so that no row is explained by a model that has seen it.
+
+    The study's own folds are dealt to three parts, and each part is left out of a refit, so that all training rows
+    take part. Where a fit is dear one refit must do.
+    """
+    data, plan = study.data, study.plan
+    learner = next(one for one in data.learners if one.name == study.select().name)
+    parts = _parts_of(study)
+    if ":" in learner.name or float(learner.cost(data.rows.n, len(plan.features))) > REFITS:
+        parts = parts[-1:]
+    return [Refit(fit_rows(study.model, data.rows, inside), inside, outside) for inside, outside in parts]
+
+
 # Importances.
 
 
-def importance(study: Study, kept: list[Importance]) -> Part | None:
-    """How much each column matters; the result itself is added to `kept`."""
+def importance(study: Study, refits: list[Refit], kept: list[Importance]) -> Part | None:
+    """How much each column matters on rows left out of refits; the result itself is added to `kept`."""
     plan, names, all_names = study.plan, _screened(study), columns_of(study)
     if not names:
         return None
-    found, where = _measured(study, names)
+    found, where = _measured(study, refits, names)
     kept.append(found)
     words = [
         f"How much worse {plan.metric} gets when the values of one column are shuffled, {where} "
@@ -100,24 +126,16 @@ def _drawn(study: Study, found: Importance, shown: Array) -> Importance:
     return replace(found, names=names, model=plain(study.select().name, 40), **parts)
 
 
-def _measured(study: Study, names: list[str]) -> tuple[Importance, str]:
-    """Importances on rows that were held out of refits of the same pipeline, never on rows a model has seen.
-
-    The study's own folds are dealt to three parts, and each part is judged by a refit without it, so that all training
-    rows take part. Where a fit is dear one refit must do.
-    """
+def _measured(study: Study, refits: list[Refit], names: list[str]) -> tuple[Importance, str]:
+    """Importances on rows that were held out of refits of the same pipeline, never on rows a model has seen."""
     data, plan = study.data, study.plan
-    learner = next(one for one in data.learners if one.name == study.select().name)
-    parts = _parts_of(study)
-    if ":" in learner.name or float(learner.cost(data.rows.n, len(plan.features))) > REFITS:
-        parts = parts[-1:]
     asked = _rows_asked(study, len(names))
     found = []
-    for k, (inside, outside) in enumerate(parts):
-        rows = outside[_some(outside.size, max(50, asked // len(parts)), plan.seed + k)]
+    for k, refit in enumerate(refits):
+        rows = refit.outside[_some(refit.outside.size, max(50, asked // len(refits)), plan.seed + k)]
         found.append(
             permutation_importance(
-                fit_rows(study.model, data.rows, inside),
+                refit.model,
                 data.rows.X[plan.features].iloc[rows],
                 data.rows.y[rows],
                 metric=plan.metric if plan.metric != "risk" else plan.measure("risk"),
@@ -129,8 +147,8 @@ def _measured(study: Study, names: list[str]) -> tuple[Importance, str]:
             )
         )
     pooled = pool_importance(found)
-    refits = "a refit" if len(found) == 1 else f"{len(found)} refits"
-    return pooled, f"on {pooled.n:,} training rows that were left out of {refits} of the same pipeline."
+    times = "a refit" if len(found) == 1 else f"{len(found)} refits"
+    return pooled, f"on {pooled.n:,} training rows that were left out of {times} of the same pipeline."
 
 
 def _parts_of(study: Study) -> list[tuple[Array, Array]]:

@@ -1,4 +1,4 @@
-"""The report's section on what the selected model learned: coefficients, tree, importances, partial dependence."""
+"""The report on what the selected model learned: importances, dependence, contributions, coefficients, the tree."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from threadpoolctl import threadpool_limits
 from assay.evaluation import Dependence, Importance
 from assay.experiment.panel import BASELINE, pipeline_of
 from assay.numbers import with_limits
+from assay.report._contributions_section import contributions
 from assay.report._embed import Part, attempt, p_value, picture, table_of
-from assay.report._inspection_section import dependence, importance
+from assay.report._held_out import HeldOut
+from assay.report._inspection_section import Refit, dependence, importance, refits_of
 from assay.report.draw_experiment import plain
 from assay.report.picture import INK, MUTED
 from assay.results import Summary
@@ -48,23 +50,31 @@ class Learned:
     curves: list[Dependence] = field(default_factory=list)
 
 
-def learned(study: Study) -> Learned:
+def learned(study: Study, held: HeldOut) -> Learned:
     """The section on the selected model; a part that fails becomes a sentence."""
     if study.select().name == BASELINE:
         words = ("The selected model is the baseline: it uses no columns and always predicts the same.",)
         return Learned([Part(words=words)])
     # Hundreds of small predictions: threads of other packages would spend longer waiting for each other than working.
     with threadpool_limits(limits=1, user_api="openmp"):
-        return _learned(study)
+        return _learned(study, held)
 
 
-def _learned(study: Study) -> Learned:
+def _learned(study: Study, held: HeldOut) -> Learned:
     found: list[Importance] = []
     curves: list[Dependence] = []
-    parts = attempt("Column importance", lambda: importance(study, found))
+    refits: list[Refit] = []
+
+    def first() -> Part | None:
+        refits.extend(refits_of(study))
+        return importance(study, refits, found)
+
+    parts = attempt("Column importance", first)
     if found:  # without importances nothing says which columns lead
         names = [found[0].names[j] for j in found[0].order]
         parts += attempt("Partial dependence", lambda: dependence(study, names, curves))
+    if refits:
+        parts += contributions(held, refits)
     parts += attempt("Coefficients", lambda: _coefficients(study))
     parts += attempt("The tree", lambda: _tree(study))
     parts = parts or [Part(words=("This model has no coefficients or trees to show.",))]

@@ -18,23 +18,23 @@ def outer_part(study: Study) -> Part:
     """Figures with intervals, the test against the baseline, what was selected, and how many studies there were."""
     found = study.outer
     assert found is not None
-    words = [
+    sentences = [
         f"There is no test set. The whole procedure (tuning, panel, selection, threshold, calibration, refit) was "
         f"repeated without the rows of each outer fold and evaluated on them: {found.scheme}. The folds that selected "
-        "the model are no part of these figures.",
+        "the model are not part of these figures.",
         *(sentence(note) for note in found.notes),
     ]
     if found.selected:
-        words.append(f"Selected in the outer folds: {found.chosen}.")
+        sentences.append(f"Selected in the outer folds: {found.chosen}.")
     if found.against_baseline is not None:
         one = found.against_baseline
         gap, ends = apart(one.metric, one.difference, one.lower, one.upper)
-        words.append(
+        sentences.append(
             f"The one planned test, the procedure against the baseline on the same folds: the difference in "
             f"{called(one.metric, short=True)} is {gap}, {100 * one.level:.4g}% interval {ends} ({one.p_text}; "
             f"{one.method})."
         )
     if not found.intervals:
-        return Part("", (*words, found.studied))
+        return Part("", (*sentences, found.studied))
     caption = f"Scores of the outer folds, for {study.plan.population}"
-    return Part("", (*words, found.studied), view=figures_table(caption, found, study.wishes.unit), wide=True)
+    return Part("", (*sentences, found.studied), view=figures_table(caption, found, study.wishes.unit), wide=True)

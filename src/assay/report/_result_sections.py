@@ -42,15 +42,15 @@ def board_part(study: Study, board: pd.DataFrame) -> Part:
         for name, row in zip(names, board.to_dict("records"), strict=True)
     ]
     better = "greater" if first.metric.greater_is_better else "smaller"
-    words: tuple[str, ...] = (
+    sentences: tuple[str, ...] = (
         f"{sentence(called(plan.metric)).rstrip('.')} by {first.scheme}; {better} is better. {100 * plan.level:g}% "
         "intervals "
         f"({first.interval(plan.level).method}) for each learner alone; the next section compares them.",
     )
     for name, kinds in found.warnings.items():
         folds = len(first.fold_scores)
-        told = "; ".join(f"{one.rstrip('.')} ({number} of {folds} fits)" for one, number in kinds.items())
-        words += (f"{name} gave {len(kinds)} {'warning' if len(kinds) == 1 else 'warnings'}: {told}.",)
+        text = "; ".join(f"{one.rstrip('.')} ({number} of {folds} fits)" for one, number in kinds.items())
+        sentences += (f"{name} gave {len(kinds)} {'warning' if len(kinds) == 1 else 'warnings'}: {text}.",)
     image = picture(found, (7.2, 1.4 + 0.34 * len(found.results)), f"Leaderboard, best first: {', '.join(found.order)}")
     view = table_of(
         f"Leaderboard: {called(plan.metric)}, {better} is better",
@@ -59,7 +59,7 @@ def board_part(study: Study, board: pd.DataFrame) -> Part:
         [names.index(chosen)],
     )
     caption = "Estimates and intervals; the dashed line is the baseline, which uses no features."
-    return Part("", words, image, caption, view, folded=True)
+    return Part("", sentences, image, caption, view, folded=True)
 
 
 def _three(metric: str, estimate: Any, lower: Any, upper: Any) -> tuple[str, str, str]:
@@ -85,17 +85,17 @@ def comparisons_part(study: Study) -> Part:
         for row in frame.to_dict("records")
     ]
     shown = int(found.rejected.sum())
-    words = [
+    sentences = [
         f"{plural(len(found.pairs), 'pair')}, {shown} with a significant difference. {sentence(found.why)}",
         f"Differences are first minus second, corrected for the number of pairs by {found.correction}"
         + (f"; their intervals hold simultaneously with {100 * found.level:g}% confidence" if found.together else "")
         + ". A difference is shown where its interval excludes 0; 'no difference shown' does not prove there is none.",
     ]
-    words += [sentence(one) for one in found.caveats]
+    sentences += [sentence(one) for one in found.caveats]
     if study.plan.group is not None:
-        words.append(GROUPED)
+        sentences.append(GROUPED)
     if len(frame) < len(found.pairs):
-        words.append(f"The first {len(frame)} pairs are listed.")
+        sentences.append(f"The first {len(frame)} pairs are listed.")
     image = picture(
         found,
         (8.0, 1.7 + 0.3 * min(60, len(found.pairs))),
@@ -106,29 +106,29 @@ def comparisons_part(study: Study) -> Part:
         ("first", "second", f"difference{unit}", "lower", "upper", "adjusted p", "verdict"),
         rows,
     )
-    return Part("", tuple(words), image, "Differences with simultaneous intervals.", view, folded=True, wide=True)
+    return Part("", tuple(sentences), image, "Differences with simultaneous intervals.", view, folded=True, wide=True)
 
 
 def selection_part(study: Study) -> Part:
     chosen = study.select()
-    words = [f"Selected: {chosen.name}. {sentence(chosen.why)}"]
+    sentences = [f"Selected: {chosen.name}. {sentence(chosen.why)}"]
     if study.readable is not None and chosen.rule != "readable":
-        words.append(f"Readable alternative: {study.readable}")
-    words += filter(None, [threshold(study.model, study.plan)])
+        sentences.append(f"Readable alternative: {study.readable}")
+    sentences += filter(None, [threshold(study.model, study.plan)])
     if study.beats_baseline(chosen.name):
-        words.append(
+        sentences.append(
             "In cross-validation it is shown to beat the baseline, which uses no features, at a confidence level that "
             "holds over all pairs."
         )
     elif chosen.name != BASELINE:
         planned = "the one planned test is that of the " + ("test set" if study.has_test_set else "outer folds")
-        words.append(
+        sentences.append(
             "In cross-validation it is not shown to beat the baseline, which uses no features, at a confidence level "
             f"that holds over all pairs; {planned}."
         )
     settings = {str(k): say(v) for k, v in _settings(study).items()}
     if settings:
-        words.append(
+        sentences.append(
             "Settings chosen on all training rows: " + ", ".join(f"{k} = {v}" for k, v in settings.items()) + "."
         )
     table = chosen.table
@@ -146,7 +146,7 @@ def selection_part(study: Study) -> Part:
     size = (7.2, 1.5 + 0.3 * min(30, len(table)))
     image = picture(chosen, size, f"Standard errors of the learners; the best is {chosen.best}, selected {chosen.name}")
     caption = "Selected against best: figures with one standard error, readable learners on top."
-    return Part("Selected against best", tuple(words), image, caption, view, folded=True)
+    return Part("Selected against best", tuple(sentences), image, caption, view, folded=True)
 
 
 def _settings(study: Study) -> dict[str, Any]:
@@ -164,20 +164,20 @@ def test_parts(study: Study) -> list[Part]:
     """The figures that were planned, and the one test against the baseline; the test rows are not explored."""
     opened = study.opened
     if opened is None:
-        words: tuple[str, ...] = (
+        sentences: tuple[str, ...] = (
             f"The test set is still sealed: none of its {study.n_test:,} rows has been looked at.",
             f"Once everything is decided, open it with: assay open {study.name}",
         )
         left = study.unanswered()
         if left:
             codes = " ".join(f"--despite {check.code}" for check in left)
-            words = (
-                words[0],
+            sentences = (
+                sentences[0],
                 f"It stays sealed because of a serious check ({'; '.join(check.title for check in left)}): problems "
                 "of the table should be resolved before the one look, not after it.",
                 f"To open it anyway, which is recorded in the ledger, run: assay open {study.name} {codes}",
             )
-        return [Part(words=words)]
+        return [Part(words=sentences)]
     parts = attempt("Figures", lambda: _figures(study))
     if opened.against_baseline is not None and opened.release is None:
         parts += attempt("Against the baseline", lambda: _baseline_picture(study))
@@ -197,15 +197,15 @@ def _baseline_picture(study: Study) -> Part:
 def _figures(study: Study) -> Part:
     opened = study.opened
     assert opened is not None
-    words = [sentence(str(opened.look).splitlines()[0]), *(sentence(note) for note in opened.notes)]
+    sentences = [sentence(str(opened.look).splitlines()[0]), *(sentence(note) for note in opened.notes)]
     if opened.release is not None:
-        return Part("", (*words, sentence(roughly(opened.release))))
+        return Part("", (*sentences, sentence(roughly(opened.release))))
     view = figures_table(f"Scores on the test rows, for {study.plan.population}", opened, study.wishes.unit)
-    words.append(
+    sentences.append(
         "The main metric was fixed beforehand, and its interval has the stated confidence; the intervals of the others "
         "hold one at a time, not all at once. The baseline uses no features and was fitted to the same training rows."
     )
-    return Part("", tuple(words), view=view, wide=True)
+    return Part("", tuple(sentences), view=view, wide=True)
 
 
 def figures_table(caption: str, found: Opened | Outer, unit: str | None) -> View:

@@ -40,8 +40,8 @@ def _posterior(result: Conjugate, ax: Axes | None = None) -> Axes:
         word = "prior" if prior is None else "posterior"
         axes.plot(x, y, color=ACCENT, linewidth=2, label=f"{word} {_short(result.law)}")
         inside = (x >= shown.lower) & (x <= shown.upper)
-        words = f"95% credible [{fmt(shown.lower, 3)}, {fmt(shown.upper, 3)}]"
-        axes.fill_between(x[inside], y[inside], color=ACCENT, alpha=0.15, linewidth=0, label=words)
+        text = f"95% credible [{fmt(shown.lower, 3)}, {fmt(shown.upper, 3)}]"
+        axes.fill_between(x[inside], y[inside], color=ACCENT, alpha=0.15, linewidth=0, label=text)
         axes.axvline(shown.estimate, color=INK, linewidth=1, linestyle=":", label=f"mean {fmt(shown.estimate, 3)}")
         axes.set(xlabel=result.quantity, ylabel="density", title=f"{type(result).__name__}, n = {result.n:g}")
         axes.set_ylim(0, 1.12 * _tallest(result.law, y, None if prior is None else _heights(prior, x)))

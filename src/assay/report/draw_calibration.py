@@ -28,9 +28,9 @@ def _reliability(result: Reliability, ax: Axes | None = None) -> Axes:
             axes.plot(curve.prob_pred, curve.prob_true, color=colour, linewidth=1.3, label=label)
             size = 14 + LARGEST_DOT * curve.rows / curve.rows.sum()
             axes.scatter(curve.prob_pred, curve.prob_true, s=size, color=colour, zorder=3)
-        words = f"{100 * result.before.level:g}% Wilson intervals, dots grow with their rows (n = {result.n})"
+        text = f"{100 * result.before.level:g}% Wilson intervals, dots grow with their rows (n = {result.n})"
         axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.22))
-        axes.set(xlabel=f"predicted probability\n{words}", ylabel="observed share")
+        axes.set(xlabel=f"predicted probability\n{text}", ylabel="observed share")
         axes.set_title(f"{result.subject}, {result.method} calibration")
         axes.legend(loc="upper left")
         return axes

@@ -158,8 +158,8 @@ def _choice(result: KChoice, ax: Any = None) -> np.ndarray:
         else:
             panels = np.ravel(ax)
         if len(panels) != 4:
-            what = f"the choice of k needs four panels, but ax has {len(panels)} axes"
-            raise ParameterError(what, remedy="pass the axes of plt.subplots(2, 2)")
+            message = f"the choice of k needs four panels, but ax has {len(panels)} axes"
+            raise ParameterError(message, remedy="pass the axes of plt.subplots(2, 2)")
         ks = result.ks
         panels[0].errorbar(ks, result.gap, yerr=result.gap_error, fmt="o-", color=ACCENT, ecolor=MUTED, markersize=4)
         panels[0].set(ylabel="gap and its error", title="Gap statistic")

@@ -136,8 +136,8 @@ def _bias_variance(result: BiasVariance, ax: Axes | None = None) -> Axes:
     """Along a parameter the U-shaped picture, for one learner one bar per component; whiskers at the level."""
     reach = float(special.ndtri(0.5 + 0.5 * result.level))
     names = [*result.adds_up, "total"]
-    words = f"{result.n_datasets} training sets, whiskers {100 * result.level:g}%"
-    title = f"Bias and variance, {result.loss} loss ({words})"
+    text = f"{result.n_datasets} training sets, whiskers {100 * result.level:g}%"
+    title = f"Bias and variance, {result.loss} loss ({text})"
     if len(result.values) == 1:
         return _bars(result, ax, names, reach, title)
     with canvas(ax) as axes:

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from assay.bayes.decision import LikelihoodRatioTest
 from assay.inference.bootstrap import Bootstrap
 from assay.inference.heavy_tails import TailDiagnosis
+from assay.inference.multiple import TITLES
 from assay.inference.permutation import PermutationTest
 from assay.inference.sequential import ConfidenceSequence, EProcess, Peeking, SpendingPlan
 from assay.numbers import fmt
@@ -42,8 +43,8 @@ def _tail(result: TailDiagnosis, ax: Axes | None = None) -> Axes:
             axes.annotate(f"{100 * share:.3g}%", (100 * share, at), (4, 0), textcoords="offset points", va="center")
         axes.set_yticks([1, 0], ["of the rows", "of the loss"])
         axes.grid(axis="y", visible=False)
-        words = "a long tail" if result.heavy else "no sign of a heavy tail"
-        axes.set(xlim=(0, 110), xlabel="percent", title=f"The {result.rows:,} largest of {result.n:,} losses: {words}")
+        text = "a long tail" if result.heavy else "no sign of a heavy tail"
+        axes.set(xlim=(0, 110), xlabel="percent", title=f"The {result.rows:,} largest of {result.n:,} losses: {text}")
         return axes
 
 
@@ -92,26 +93,27 @@ def _adjustment(result: Adjustment, ax: Axes | None = None) -> Axes:
     shown = np.unique(np.linspace(0, top - 1, min(top, SHOWN)).astype(int))
     with canvas(ax) as axes:
         below = ranks[shown] <= found
+        code = next(code for code, title in TITLES.items() if title == result.method)
         style: Any = {"s": 14, "linewidths": 0, "zorder": 3}
         axes.scatter(ranks[shown][~below], values[shown][~below], color=MUTED, label="not rejected", **style)
         axes.scatter(ranks[shown][below], values[shown][below], color=ACCENT, label=f"rejected ({found})", **style)
-        line = _line(result.method, ranks, m, result.alpha)
+        line = _line(code, ranks, m, result.alpha)
         axes.plot(ranks, line, color=WARM, linewidth=1.4, label=f"{result.method} line, alpha = {result.alpha:g}")
         axes.set_ylim(0.0, max(1e-300, min(1.0, 1.1 * max(float(values.max()), float(line[-1])))))
-        words = f"smallest {top} of {m}" if top < m else f"{m}"
-        axes.set(xlabel=f"rank ({words})", ylabel="p-value", title=f"Sorted p-values and the {result.method} line")
+        text = f"smallest {top} of {m}" if top < m else f"{m}"
+        axes.set(xlabel=f"rank ({text})", ylabel="p-value", title=f"Sorted p-values and the {result.method} line")
         axes.legend(loc="upper left")
         return axes
 
 
 def _line(method: str, rank: np.ndarray, m: int, alpha: float) -> np.ndarray:
     """What the p-value of each rank is compared with."""
-    if method.startswith("Benjamini"):
-        constant = float(np.sum(1.0 / np.arange(1, m + 1))) if method.endswith("Yekutieli") else 1.0
+    if method in ("bh", "by"):
+        constant = float(np.sum(1.0 / np.arange(1, m + 1))) if method == "by" else 1.0
         return rank * alpha / (m * constant)
-    if method in ("Holm", "Hochberg"):
+    if method in ("holm", "hochberg"):
         return alpha / (m - rank + 1)
-    level = alpha / m if method == "Bonferroni" else -np.expm1(np.log1p(-alpha) / m)
+    level = alpha / m if method == "bonferroni" else -np.expm1(np.log1p(-alpha) / m)
     return np.full(rank.size, level)
 
 
@@ -180,9 +182,9 @@ def _sequence(result: ConfidenceSequence, ax: Axes | None = None) -> Axes:
     """The running mean inside its ever tighter limits."""
     with canvas(ax) as axes:
         at = _thinned(result.n)
-        words = f"{100 * result.level:g}% {result.method} sequence, valid for all n at once"
+        text = f"{100 * result.level:g}% {result.method} sequence, valid for all n at once"
         axes.fill_between(
-            at, result.lower[at - 1], result.upper[at - 1], color=ACCENT, alpha=0.18, linewidth=0, label=words
+            at, result.lower[at - 1], result.upper[at - 1], color=ACCENT, alpha=0.18, linewidth=0, label=text
         )
         axes.plot(at, result.estimate[at - 1], color=ACCENT, linewidth=1.4, label="running mean")
         _stretch(axes, result.n)
@@ -255,8 +257,8 @@ def _ratio_test(result: LikelihoodRatioTest, ax: Axes | None = None) -> Axes:
     with canvas(ax, (5.0, 4.8)) as axes:
         axes.plot(curve.x, curve.estimate, color=ACCENT, linewidth=1.6, label="likelihood-ratio tests")
         axes.plot([0, 1], [0, 1], color=MUTED, linewidth=1, linestyle=":")
-        words = f"{result.method}: size {fmt(result.size, 3)}, power {fmt(result.power, 3)}"
-        axes.plot([result.size], [result.power], "o", color=WARM, label=words)
+        text = f"{result.method}: size {fmt(result.size, 3)}, power {fmt(result.power, 3)}"
+        axes.plot([result.size], [result.power], "o", color=WARM, label=text)
         axes.set(xlabel=curve.x_name, ylabel=curve.y_name, title=f"{result.method} test")
         axes.legend(loc="lower right")
         return axes

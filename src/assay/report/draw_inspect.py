@@ -187,8 +187,8 @@ def _coverage(result: Coverage, ax: Axes | None = None) -> Axes:
         axes.set_yticks(at, names)
         axes.set_ylim(-0.6, len(frame) - 0.4)
         size = f"{result.size.estimand} {fmt(result.size.estimate)}"
-        words = f"coverage, {100 * result.coverage.level:g}% exact interval (dashed: nominal {result.nominal:g})"
-        axes.set(xlabel=words, title=f"Measured coverage, {size}")
+        text = f"coverage, {100 * result.coverage.level:g}% exact interval (dashed: nominal {result.nominal:g})"
+        axes.set(xlabel=text, title=f"Measured coverage, {size}")
         return axes
 
 

@@ -131,8 +131,8 @@ def _explained(result: ExplainedVariance, ax: Axes | None = None) -> Axes:
         )
         total = result.variance[0] / result.share[0] if result.share[0] > 0 else 1.0
         if not np.isnan(result.independent).all():
-            words = f"unrelated columns, {100 * result.level:g}% limit"
-            axes.plot(at, result.independent[:k] / total, "--", color=WARM, linewidth=1.2, label=words)
+            text = f"unrelated columns, {100 * result.level:g}% limit"
+            axes.plot(at, result.independent[:k] / total, "--", color=WARM, linewidth=1.2, label=text)
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_ylim(bottom=0.0)

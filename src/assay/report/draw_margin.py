@@ -132,8 +132,10 @@ def draw_line(model: Any, X: Any, y: Any, *, ax: Axes | None = None) -> Axes:
     """
     points = np.asarray(X, dtype=np.float64)
     if not hasattr(model, "coef_") or np.shape(model.coef_) != (1, 2):
-        what = f"{type(model).__name__} has no line in a plane"
-        raise ParameterError(what, remedy="fit a linear classifier to two columns and two classes, or use draw_regions")
+        message = f"{type(model).__name__} has no line in a plane"
+        raise ParameterError(
+            message, remedy="fit a linear classifier to two columns and two classes, or use draw_regions"
+        )
     if points.ndim != 2 or points.shape[1] != 2 or not np.isfinite(points).all():
         raise DataError(f"X has shape {points.shape}", remedy="pass the two columns the model was fitted to")
     labels, classes = class_labels(y, len(points)), np.asarray(model.classes_)
@@ -163,10 +165,10 @@ def draw_line(model: Any, X: Any, y: Any, *, ax: Axes | None = None) -> Axes:
         axes.set(xlim=(low[0] - room[0], high[0] + room[0]), ylim=(low[1] - room[1], high[1] + room[1]))
         axes.set_aspect("equal", adjustable="box")  # a margin is a distance
         wrong = int((distance <= 0).sum())
-        said = (
+        text = (
             f"half-width {fmt(distance.min(), 4)}" if wrong == 0 else f"{wrong} of {len(points)} rows on the wrong side"
         )
         names = _axis_names(X, None)
-        axes.set(xlabel=names[0], ylabel=names[1], title=f"{type(model).__name__}: {said}")
+        axes.set(xlabel=names[0], ylabel=names[1], title=f"{type(model).__name__}: {text}")
         axes.legend(handles=_legend(classes)[: 2 if wrong == 0 else 3], loc="best")
         return axes

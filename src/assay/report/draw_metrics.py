@@ -51,17 +51,17 @@ def _unit_square(axes: Axes) -> None:
 def _roc(result: RocCurve, ax: Axes | None = None) -> Axes:
     """The curve over its band, beside the diagonal of guessing."""
     at = _thin(result.tpr.size)
-    words = f"{100 * result.level:g}% {result.band} band"
+    text = f"{100 * result.level:g}% {result.band} band"
     with canvas(ax, (5.2, 4.8)) as axes:
         if result.band == "pointwise":
             axes.fill_between(
-                result.fpr[at], result.tpr_lower[at], result.tpr_upper[at], color=ACCENT, alpha=0.18, lw=0, label=words
+                result.fpr[at], result.tpr_lower[at], result.tpr_upper[at], color=ACCENT, alpha=0.18, lw=0, label=text
             )
         else:
             # Every point may move both ways: the band lies between its upper left and its lower right corners.
             x = np.concatenate([[0.0], result.fpr_lower[at], [1.0], result.fpr_upper[at][::-1], [0.0]])
             y = np.concatenate([[0.0], result.tpr_upper[at], [1.0], result.tpr_lower[at][::-1], [0.0]])
-            axes.fill(x, y, color=ACCENT, alpha=0.18, linewidth=0, label=words)
+            axes.fill(x, y, color=ACCENT, alpha=0.18, linewidth=0, label=text)
         area = result.auc
         label = f"AUC {area.estimate:.3f} [{area.lower:.3f}, {area.upper:.3f}]"
         axes.plot(result.fpr[at], result.tpr[at], color=ACCENT, linewidth=1.6, label=label)
@@ -78,9 +78,9 @@ def _precision_recall(result: PrecisionRecallCurve, ax: Axes | None = None) -> A
     at = _thin(result.recall.size)
     with canvas(ax, (5.2, 4.8)) as axes:
         x = result.recall[at]
-        words = f"{100 * result.level:g}% {result.band} band"
+        text = f"{100 * result.level:g}% {result.band} band"
         low, high = result.precision_lower[at], result.precision_upper[at]
-        axes.fill_between(x, low, high, color=ACCENT, alpha=0.18, linewidth=0, label=words)
+        axes.fill_between(x, low, high, color=ACCENT, alpha=0.18, linewidth=0, label=text)
         area = result.average_precision
         label = f"AP {area.estimate:.3f} [{area.lower:.3f}, {area.upper:.3f}]"
         axes.step(x, result.precision[at], where="post", color=ACCENT, linewidth=1.6, label=label)
@@ -97,8 +97,8 @@ def _calibration(result: CalibrationCurve, ax: Axes | None = None) -> Axes:
     """Observed shares with their intervals over predicted ones, beside the diagonal of calibration."""
     with canvas(ax, (5.2, 4.8)) as axes:
         axes.plot([0, 1], [0, 1], color=MUTED, linewidth=1, linestyle="--", label="calibrated")
-        words = f"{100 * result.level:g}% {result.band} intervals"
-        axes.vlines(result.prob_pred, result.lower, result.upper, color=ACCENT, linewidth=2, alpha=0.6, label=words)
+        text = f"{100 * result.level:g}% {result.band} intervals"
+        axes.vlines(result.prob_pred, result.lower, result.upper, color=ACCENT, linewidth=2, alpha=0.6, label=text)
         axes.plot(result.prob_pred, result.prob_true, "o-", color=ACCENT, markersize=5, linewidth=1.2)
         for x, y, rows in zip(result.prob_pred, result.lower, result.rows, strict=True):
             axes.annotate(f"{rows}", (x, y), (0, -3), textcoords="offset points", ha="center", va="top", fontsize=8)

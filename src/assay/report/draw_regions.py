@@ -57,13 +57,13 @@ def draw_regions(models: Any, X: Any, y: Any, *, columns: Sequence[str] | None =
     named = _named(models)
     points = np.asarray(X, dtype=np.float64)
     if points.ndim != 2 or points.shape[1] != 2 or not np.isfinite(points).all():
-        what = f"decision regions are drawn over two columns of finite numbers, but X has shape {points.shape}"
-        raise DataError(what, remedy="fit the classifiers to two columns, and pass these")
+        message = f"decision regions are drawn over two columns of finite numbers, but X has shape {points.shape}"
+        raise DataError(message, remedy="fit the classifiers to two columns, and pass these")
     labels = class_labels(y, len(points))
     classes = np.unique(np.concatenate([labels, *(np.asarray(model.classes_) for model in named.values())]))
     if len(classes) > len(COLOURS):
-        what = f"there are {len(classes)} classes, but only {len(COLOURS)} distinguishable colours"
-        raise DataError(what, remedy="draw fewer classes at a time")
+        message = f"there are {len(classes)} classes, but only {len(COLOURS)} distinguishable colours"
+        raise DataError(message, remedy="draw fewer classes at a time")
     names = _axis_names(X, columns)
     width = 2 if len(named) == 4 else min(len(named), ACROSS)
     lines = -(-len(named) // width)
@@ -108,8 +108,8 @@ def _named(models: Any) -> dict[str, Any]:
         if not hasattr(model, "predict") or not hasattr(model, "classes_"):
             raise ParameterError(f"{title!r} is not a fitted classifier", remedy="fit it to two columns first")
         if getattr(model, "n_features_in_", 2) != 2:
-            what = f"{title!r} was fitted to {model.n_features_in_} columns"
-            raise ParameterError(what, remedy="fit it to the two columns that are drawn")
+            message = f"{title!r} was fitted to {model.n_features_in_} columns"
+            raise ParameterError(message, remedy="fit it to the two columns that are drawn")
     return named
 
 

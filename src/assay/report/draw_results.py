@@ -26,8 +26,8 @@ def _curve(result: Curve, ax: Axes | None = None) -> Axes:
         if result.points is not None:
             axes.scatter(*result.points, s=10, color=MUTED, alpha=0.5, linewidths=0, label="data", zorder=1)
         if result.lower is not None and result.upper is not None:
-            words = "band" if result.level is None else f"{100 * result.level:g}% band, pointwise"
-            axes.fill_between(result.x, result.lower, result.upper, color=ACCENT, alpha=0.18, linewidth=0, label=words)
+            text = "band" if result.level is None else f"{100 * result.level:g}% band, pointwise"
+            axes.fill_between(result.x, result.lower, result.upper, color=ACCENT, alpha=0.18, linewidth=0, label=text)
         if result.std_error is not None and result.lower is None:
             axes.errorbar(
                 result.x,

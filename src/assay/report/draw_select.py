@@ -184,8 +184,8 @@ def _map(
             else:
                 axes.plot([left], [low], "o", markersize=14, markerfacecolor="none", markeredgewidth=2, color=colour)
         axes.figure.colorbar(picture, ax=axes).set_label(f"{result.metric.name}{written}")
-        said = "yellow: chosen and best" if chosen.name == chosen.best else "yellow: chosen, red: best"
-        axes.set(xlabel=f"{names[0]}\n{result.scheme}; {said}", ylabel=names[1], title=f"Chosen: {chosen.name}")
+        text = "yellow: chosen and best" if chosen.name == chosen.best else "yellow: chosen, red: best"
+        axes.set(xlabel=f"{names[0]}\n{result.scheme}; {text}", ylabel=names[1], title=f"Chosen: {chosen.name}")
         return axes
 
 

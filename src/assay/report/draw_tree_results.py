@@ -33,14 +33,14 @@ def _cp_table(result: CPTable, ax: Axes | None = None) -> Axes:
     x = np.arange(result.cp.size) if few else result.leaves
     with canvas(ax, (7.4, 4.6)) as axes:
         axes.plot(x, result.rel_error, color=MUTED, linewidth=1.2, linestyle="-.", label="in training")
-        words = "cross-validated, one standard error"
+        text = "cross-validated, one standard error"
         if few:
             bars: dict[str, Any] = {"ecolor": MUTED, "elinewidth": 1.0, "capsize": 2.5}
-            axes.errorbar(x, result.xerror, result.xstd, fmt="o-", markersize=4, color=ACCENT, label=words, **bars)
+            axes.errorbar(x, result.xerror, result.xstd, fmt="o-", markersize=4, color=ACCENT, label=text, **bars)
         else:
             low, high = result.xerror - result.xstd, result.xerror + result.xstd
             axes.fill_between(x, low, high, color=ACCENT, alpha=0.18, linewidth=0)
-            axes.plot(x, result.xerror, color=ACCENT, linewidth=1.6, label=words)
+            axes.plot(x, result.xerror, color=ACCENT, linewidth=1.6, label=text)
             axes.set_xscale("log")
         axes.axhline(result.threshold, color=WARM, linewidth=1, linestyle="--", label="one-standard-error line")
         chosen = result.chosen

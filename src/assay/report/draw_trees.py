@@ -128,8 +128,8 @@ def _parts(
     """Nodes of one tree, and the words for its columns and classes."""
     nodes = tree if isinstance(tree, Nodes) else getattr(tree, "nodes_", None)
     if not isinstance(nodes, Nodes):
-        what = f"a {type(tree).__name__} has no nodes to draw"
-        raise ParameterError(what, remedy="pass a fitted tree of assay.trees")
+        message = f"a {type(tree).__name__} has no nodes to draw"
+        raise ParameterError(message, remedy="pass a fitted tree of assay.trees")
     if tree is not nodes:
         names = tree._feature_names() if names is None else names
         levels = getattr(tree, "_level_words", lambda: tree.levels_)() if levels is None else levels
@@ -141,8 +141,8 @@ def _parts(
     levels = [None] * columns if levels is None else levels
     if index is not None:
         if isinstance(index, bool) or not isinstance(index, Integral) or not 0 <= int(index) < nodes.trees:
-            what = f"index is {index!r}, but there are {nodes.trees} trees"
-            raise ParameterError(what, remedy=f"pass a whole number from 0 to {nodes.trees - 1}")
+            message = f"index is {index!r}, but there are {nodes.trees} trees"
+            raise ParameterError(message, remedy=f"pass a whole number from 0 to {nodes.trees - 1}")
         nodes = nodes.tree(int(index))
     elif nodes.trees != 1:
         raise ParameterError(f"there are {nodes.trees} trees", remedy="choose one with index=0, 1, ...")

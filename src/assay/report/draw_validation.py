@@ -23,8 +23,8 @@ def _validation(result: Validation, ax: Axes | None = None) -> Axes:
     found = result.interval()
     scores = result.fold_scores[np.isfinite(result.fold_scores)]
     with canvas(ax, (7.0, 2.6)) as axes:
-        words = f"{100 * found.level:g}% interval ({found.method})"
-        axes.axvspan(found.lower, found.upper, color=ACCENT, alpha=0.18, linewidth=0, label=words)
+        text = f"{100 * found.level:g}% interval ({found.method})"
+        axes.axvspan(found.lower, found.upper, color=ACCENT, alpha=0.18, linewidth=0, label=text)
         axes.axvline(found.estimate, color=ACCENT, linewidth=1.6, label=f"all rows {fmt(found.estimate)}")
         if scores.size > 1 and result.scheme.kind != "leave-one-out":
             shown = scores[np.unique(np.linspace(0, scores.size - 1, min(SHOWN, scores.size)).astype(int))]

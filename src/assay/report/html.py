@@ -92,7 +92,7 @@ def render(study: Study) -> str:
     told = study.summary()
     board = study.leaderboard.to_frame().reset_index()
     held = HeldOut.of(study)
-    model = learned(study)
+    model = learned(study, held)
     sections = [
         ("leaderboard", "Leaderboard", _leaderboard(study, board)),
         ("comparisons", "Comparisons", attempt("Comparisons", lambda: comparisons_part(study))),

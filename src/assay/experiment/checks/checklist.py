@@ -202,8 +202,8 @@ def check_table(
         raise DataError(f"the target {target!r} is missing in every row", remedy="choose another target")
     rows = frame if absent == 0 else frame.loc[known]
     if task == "regression" and not pd.api.types.is_numeric_dtype(rows[target].dtype):
-        what = f"the target {target!r} is not numeric"
-        raise DataError(what, remedy="use task='classification', or convert it")
+        message = f"the target {target!r} is not numeric"
+        raise DataError(message, remedy="use task='classification', or convert it")
     leave = frozenset(name for name in (target, group) if name is not None)
     facts = Facts(
         columns=columns_of(rows, {name: kind for name, kind in kinds.items() if name not in set(drop)}, leave),

@@ -22,5 +22,5 @@ def unfinished(study: str, left: Mapping[str, str]) -> Check:
     """
     if not left:
         return passed(CODE, TITLE, "serious", "no learner ran out of time")
-    said = "; ".join(f"{name}: {why}" for name, why in left.items())
-    return Check(CODE, TITLE, "found", "serious", said, (), f"finish them with: assay resume {study}")
+    text = "; ".join(f"{name}: {why}" for name, why in left.items())
+    return Check(CODE, TITLE, "found", "serious", text, (), f"finish them with: assay resume {study}")

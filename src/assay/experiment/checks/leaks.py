@@ -35,15 +35,15 @@ def leak(facts: Facts) -> Check:
     found = {column.name: words for column in facts.used if (words := _leakage(column, facts.target))}
     together = _identity(facts) if not found else ()
     if together:
-        said = f"{listed(together)} together determine the target exactly, as a weighted sum"
+        text = f"{listed(together)} together determine the target exactly, as a weighted sum"
         remedy = "the target is computed from these columns; drop those that are not known before the target"
-        return Check(code, title, "found", "serious", said, together, remedy, ("drop", together))
+        return Check(code, title, "found", "serious", text, together, remedy, ("drop", together))
     if not found:
         best = "rank correlation 0.99 or R2 0.98" if facts.target.task == "regression" else "AUC 0.995 or skill 0.98"
         return passed(code, title, "serious", f"no column alone reaches {best}")
-    said = "; ".join(f"{name!r} alone reaches {words}" for name, words in list(found.items())[:5])
+    text = "; ".join(f"{name!r} alone reaches {words}" for name, words in list(found.items())[:5])
     remedy = "check when each value becomes known; drop columns that are recorded after the target"
-    return Check(code, title, "found", "serious", said, tuple(found), remedy, ("drop", tuple(found)))
+    return Check(code, title, "found", "serious", text, tuple(found), remedy, ("drop", tuple(found)))
 
 
 def _leakage(column: Column, target: Target) -> str:
@@ -104,11 +104,11 @@ def leak_missing(facts: Facts) -> Check:
     found = {column.name: size for column in gappy if (size := _missing_power(column, facts.target)) >= 0.9}
     if not found:
         return passed(code, title, "serious", f"{plural(len(gappy), 'column')} with missing values checked")
-    said = "; ".join(
+    text = "; ".join(
         f"missing values of {name!r} explain {size:.0%} of the target" for name, size in list(found.items())[:5]
     )
     remedy = "a value that is recorded only after the outcome is known leaks it; drop the column"
-    return Check(code, title, "found", "serious", said, tuple(found), remedy, ("drop", tuple(found)))
+    return Check(code, title, "found", "serious", text, tuple(found), remedy, ("drop", tuple(found)))
 
 
 def _missing_power(column: Column, target: Target) -> float:
@@ -142,9 +142,9 @@ def missing_target(facts: Facts) -> Check:
         return passed(
             code, title, "info", f"{plural(len(gappy), 'column')} with missing values tested, Holm at {ALPHA:g}"
         )
-    said = f"missing values are associated with the target in {listed(found)} (Holm-corrected p <= {ALPHA:g})"
+    text = f"missing values are associated with the target in {listed(found)} (Holm-corrected p <= {ALPHA:g})"
     remedy = "learners get a missing-value indicator; check that new rows will have missing values for the same reasons"
-    return Check(code, title, "found", "info", said, tuple(found), remedy)
+    return Check(code, title, "found", "info", text, tuple(found), remedy)
 
 
 def _association(flag: Array, target: Target) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""What the checks need to know of a table, worked out once: codes, ranks, gaps, and how well one column tells another.
+"""Facts that the checks share, computed once: codes, ranks, missing values, how well one column predicts another.
 
 Every column becomes whole codes (equal cells have equal codes, -1 is a gap; codes of numbers and dates follow their
 order) from which distinct values, repeats, ranks and hashes follow without touching the cells again. Predictive power

@@ -53,22 +53,22 @@ def ids(facts: Facts) -> Check:
         return passed(code, title, "warning", "no column has a different value in nearly every row")
     if not like:
         why = {name: facts.reasons[name] for name in known[:3] if name in facts.reasons}
-        said = f"{listed(known)} {verb(known, 'looks like an identifier', 'look like identifiers')} and was left out"
-        said += "".join(f"; {name!r}: {reason}" for name, reason in why.items())
+        text = f"{listed(known)} {verb(known, 'looks like an identifier', 'look like identifiers')} and was left out"
+        text += "".join(f"; {name!r}: {reason}" for name, reason in why.items())
         return Check(
             code,
             title,
             "found",
             "info",
-            said,
+            text,
             tuple(known),
             "if it is a measurement, set its kind",
             ("kind", tuple(f"{name}={_measure(facts, name)}" for name in known[:1])),
         )
     how = verb(like, "differs in nearly every row but is", "differ in nearly every row but are")
-    said = f"{listed(like)} {how} used as {_kinds(facts, like)}"
+    text = f"{listed(like)} {how} used as {_kinds(facts, like)}"
     remedy = "a learner can only memorise such a column; drop it"
-    return Check(code, title, "found", "warning", said, (*like, *known), remedy, ("drop", tuple(like)))
+    return Check(code, title, "found", "warning", text, (*like, *known), remedy, ("drop", tuple(like)))
 
 
 def _measure(facts: Facts, name: str) -> str:
@@ -103,8 +103,8 @@ def constant(facts: Facts) -> Check:
     if not same and not empty:
         return passed(code, title, "info", "every column varies")
     parts = [(same, "a single value"), (empty, "no values")]
-    said = "; ".join(f"{listed(names)} {verb(names, 'has', 'have')} {what}" for names, what in parts if names)
-    return Check(code, title, "found", "info", said, (*same, *empty), "nothing needs to be done: they are left out")
+    text = "; ".join(f"{listed(names)} {verb(names, 'has', 'have')} {what}" for names, what in parts if names)
+    return Check(code, title, "found", "info", text, (*same, *empty), "nothing needs to be done: they are left out")
 
 
 def near_constant(facts: Facts) -> Check:
@@ -115,9 +115,9 @@ def near_constant(facts: Facts) -> Check:
     found = [c.name for c in facts.used if c.counts.max() >= 0.99 * c.n]
     if not found:
         return passed(code, title, "info", "no value fills 99% of a column")
-    said = f"one value fills 99% or more of {listed(found)}"
+    text = f"one value fills 99% or more of {listed(found)}"
     remedy = "some folds may have no other value; expect little from these columns"
-    return Check(code, title, "found", "info", said, tuple(found), remedy)
+    return Check(code, title, "found", "info", text, tuple(found), remedy)
 
 
 def duplicate_columns(facts: Facts) -> Check:
@@ -131,10 +131,10 @@ def duplicate_columns(facts: Facts) -> Check:
     sets = [names for names in copies.values() if len(names) > 1]
     if not sets:
         return passed(code, title, "warning", "no two columns are copies, relabellings or changes of unit")
-    said = "; ".join(listed(names) for names in sets[:4]) + " have the same information"
+    text = "; ".join(listed(names) for names in sets[:4]) + " have the same information"
     remedy = "keep one of each: coefficients and importances are split among copies"
     every, copied = (tuple(name for names in sets for name in names[k:]) for k in (0, 1))
-    return Check(code, title, "found", "warning", said, every, remedy, ("drop", copied))
+    return Check(code, title, "found", "warning", text, every, remedy, ("drop", copied))
 
 
 # Rows.
@@ -150,12 +150,12 @@ def duplicate_rows(facts: Facts) -> Check:
     if extra == 0:
         return passed(code, title, "warning", "every row is different")
     repeat = verb(extra, "repeats", "repeat")
-    said = f"{plural(extra, 'row')} ({extra / facts.n:.1%}) {repeat} another row, target included"
+    text = f"{plural(extra, 'row')} ({extra / facts.n:.1%}) {repeat} another row, target included"
     remedy = "remove the copies from the table, or pass the column that they share as group"
     if _combinations(facts) < 100 * facts.n:
-        return Check(code, title, "found", "info", said + ", as expected with so few distinct values")
+        return Check(code, title, "found", "info", text + ", as expected with so few distinct values")
     severity = "warning" if extra >= 0.01 * facts.n else "info"
-    return Check(code, title, "found", severity, said, (), remedy)
+    return Check(code, title, "found", severity, text, (), remedy)
 
 
 def contradictions(facts: Facts) -> Check:
@@ -172,10 +172,10 @@ def contradictions(facts: Facts) -> Check:
     rows = int(size[differs].sum())
     if rows == 0:
         return passed(code, title, "info", "rows with equal features have equal targets")
-    said = f"{plural(rows, 'row')} ({rows / facts.n:.1%}) share their features with a row that has another target"
+    text = f"{plural(rows, 'row')} ({rows / facts.n:.1%}) share their features with a row that has another target"
     remedy = "no learner can predict all of them; this sets a floor for the error"
     heavy = rows >= 0.05 * facts.n and _combinations(facts) >= 100 * facts.n
-    return Check(code, title, "found", "warning" if heavy else "info", said, (), remedy)
+    return Check(code, title, "found", "warning" if heavy else "info", text, (), remedy)
 
 
 def _row_keys(facts: Facts, *, target: bool) -> Array:
@@ -222,9 +222,9 @@ def groups(facts: Facts) -> Check:
     if not found:
         return passed(code, title, "serious", "no column looks like a group label")
     first, why = next(iter(found.items()))
-    said = f"{listed(found)}: {why}"
+    text = f"{listed(found)}: {why}"
     remedy = f"if rows with the same {first!r} are alike, pass --group {first}; otherwise scores are too optimistic"
-    return Check(code, title, "found", "serious", said, tuple(found), remedy, ("group", (first,)))
+    return Check(code, title, "found", "serious", text, tuple(found), remedy, ("group", (first,)))
 
 
 def _may_label(column: Column, facts: Facts) -> bool:

@@ -1,4 +1,4 @@
-"""Training and test rows side by side, after the seal is open: where gaps or values differ, column by column.
+"""Covariate shift between training and test rows, after the seal is open: missing values and distributions by column.
 
 All p-values of a table are corrected together (Holm), so that 1 - level is the chance of any false alarm. Cost: a sort
 per column. Smirnov (1948), Annals of Mathematical Statistics 19, 279-281; Holm (1979).
@@ -170,8 +170,8 @@ def _part_check(table: pd.DataFrame, what: str) -> Check:
     names = tuple(str(name) for name in hits["column"])
     largest = float(hits["distance"].iloc[0])
     severity = "warning" if largest >= MATTERS else "info"
-    said = f"{listed(names)} (largest distance {largest:.2f})"
+    text = f"{listed(names)} (largest distance {largest:.2f})"
     remedy = (
         "the test score is for rows like the test rows; check what changed, and which of the two new rows will resemble"
     )
-    return Check(code, title, "found", severity, said, names, remedy)
+    return Check(code, title, "found", severity, text, names, remedy)

@@ -34,12 +34,12 @@ def error_tail(metric: Metric, learner: str, tail: TailDiagnosis | None, test_se
         return idle(
             CODE, "a few rows that dominate the error", "warning", f"{metric.name} is not a mean of unbounded losses"
         )
-    said = f"out of fold, {tail.carried(loss_words(metric))} of {learner}"
+    text = f"out of fold, {tail.carried(loss_words(metric))} of {learner}"
     if not tail.heavy:
-        return passed(CODE, title, "warning", said)
+        return passed(CODE, title, "warning", text)
     milder = MILDER.get(metric.name)
     remedy = "look at these rows: are they data errors, or what matters most?"
     if milder is not None:
         remedy = f"consider --metric {milder}, which depends less on them"
         remedy += WHEN[test_set]
-    return Check(CODE, title, "found", "warning", said, (), remedy)
+    return Check(CODE, title, "found", "warning", text, (), remedy)

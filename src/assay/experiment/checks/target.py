@@ -34,10 +34,10 @@ def rare_class(facts: Facts) -> Check:
         return passed(code, title, "serious", f"the rarest class has {int(counts.min()):,} rows")
     few.sort()
     rarest, label = few[0]
-    said = f"{listed(name for _, name in few)}: {plural(rarest, 'row')} of {label!r} for {facts.n_folds} folds"
+    text = f"{listed(name for _, name in few)}: {plural(rarest, 'row')} of {label!r} for {facts.n_folds} folds"
     serious = rarest < facts.n_folds
     remedy = "merge rare classes, collect more rows, or use fewer folds"
-    return Check(code, title, "found", "serious" if serious else "warning", said, (facts.target.name,), remedy)
+    return Check(code, title, "found", "serious" if serious else "warning", text, (facts.target.name,), remedy)
 
 
 def rare_levels(facts: Facts) -> Check:
@@ -49,8 +49,8 @@ def rare_levels(facts: Facts) -> Check:
     found = [c.name for c in categories if c.counts[c.counts < 5].sum() > 0.05 * (c.n - c.missing)]
     if not found:
         return passed(code, title, "info", f"{plural(len(categories), 'categorical column')} checked")
-    said = f"more than 5% of the rows have a level of {listed(found)} that occurs fewer than five times"
-    return Check(code, title, "found", "info", said, tuple(found), "rare levels are pooled; merge them by meaning")
+    text = f"more than 5% of the rows have a level of {listed(found)} that occurs fewer than five times"
+    return Check(code, title, "found", "info", text, tuple(found), "rare levels are pooled; merge them by meaning")
 
 
 def wide(facts: Facts) -> Check:
@@ -59,9 +59,9 @@ def wide(facts: Facts) -> Check:
     p = len(facts.used)
     if p < facts.n:
         return passed(code, title, "warning", f"{plural(p, 'column')} for {plural(facts.n, 'row')}")
-    said = f"{plural(p, 'column')} that vary, but only {plural(facts.n, 'row')}"
+    text = f"{plural(p, 'column')} that vary, but only {plural(facts.n, 'row')}"
     remedy = "use penalised learners (lasso, ridge), and rely on cross-validated scores rather than coefficients"
-    return Check(code, title, "found", "warning", said, (), remedy)
+    return Check(code, title, "found", "warning", text, (), remedy)
 
 
 def few_rows(facts: Facts) -> Check:
@@ -70,8 +70,8 @@ def few_rows(facts: Facts) -> Check:
     need = 2 * facts.n_folds
     if facts.n >= need:
         return passed(code, title, "serious", f"{plural(facts.n, 'row')} for {facts.n_folds} folds")
-    said = f"{plural(facts.n, 'row')} for {facts.n_folds} folds"
-    return Check(code, title, "found", "serious", said, (), "use fewer folds or more rows")
+    text = f"{plural(facts.n, 'row')} for {facts.n_folds} folds"
+    return Check(code, title, "found", "serious", text, (), "use fewer folds or more rows")
 
 
 # The target.
@@ -84,10 +84,10 @@ def target_missing(facts: Facts) -> Check:
         return passed(code, title, "warning", "every row has a target")
     total = facts.absent + facts.n
     have = verb(facts.absent, "has no target and is", "have no target and are")
-    said = f"{plural(facts.absent, 'row')} of {total:,} ({facts.absent / total:.1%}) {have} left out"
+    text = f"{plural(facts.absent, 'row')} of {total:,} ({facts.absent / total:.1%}) {have} left out"
     remedy = "check why they are missing: the results hold only for rows whose target is known"
     severity = "warning" if facts.absent >= 0.05 * total else "info"
-    return Check(code, title, "found", severity, said, (facts.target.name,), remedy)
+    return Check(code, title, "found", severity, text, (facts.target.name,), remedy)
 
 
 def target_values(facts: Facts) -> Check:
@@ -99,17 +99,17 @@ def target_values(facts: Facts) -> Check:
         return Check(code, title, "found", "serious", "the target is the same in every row", (target.name,), remedy)
     if target.task == "classification":
         if kinds > 0.5 * target.n or (kinds > 100 and target.n / kinds < 10):
-            said = f"{kinds:,} classes in {plural(target.n, 'row')}"
+            text = f"{kinds:,} classes in {plural(target.n, 'row')}"
             remedy = (
                 "for a numeric target use --task regression; free text and identifiers cannot be predicted as classes"
             )
-            return Check(code, title, "found", "serious", said, (target.name,), remedy)
+            return Check(code, title, "found", "serious", text, (target.name,), remedy)
         return passed(code, title, "warning", f"{kinds} classes")
     assert target.values is not None
     if kinds <= 10 and target.n >= 50 and (target.values == np.round(target.values)).all():
-        said = f"only {kinds} distinct whole numbers"
+        text = f"only {kinds} distinct whole numbers"
         remedy = "if they are labels or grades, predict classes"
-        return Check(code, title, "found", "warning", said, (target.name,), remedy, ("task", ("classification",)))
+        return Check(code, title, "found", "warning", text, (target.name,), remedy, ("task", ("classification",)))
     return passed(code, title, "warning", f"{kinds:,} distinct values")
 
 
@@ -123,9 +123,9 @@ def target_tail(facts: Facts) -> Check:
     tilt, heavy = float(skew(values / unit)), float(kurtosis(values / unit))
     if abs(tilt) <= 2 and heavy <= 10:
         return passed(code, title, "info", f"skewness {tilt:.2f}, excess kurtosis {heavy:.2f}")
-    said = f"skewness {tilt:.2f}, excess kurtosis {heavy:.2f}: a few rows dominate every squared error"
+    text = f"skewness {tilt:.2f}, excess kurtosis {heavy:.2f}: a few rows dominate every squared error"
     remedy = "consider the logarithm of a positive target, or --metric mae"
-    return Check(code, title, "found", "info", said, (facts.target.name,), remedy, ("metric", ("mae",)))
+    return Check(code, title, "found", "info", text, (facts.target.name,), remedy, ("metric", ("mae",)))
 
 
 def target_balance(facts: Facts) -> Check:
@@ -137,8 +137,8 @@ def target_balance(facts: Facts) -> Check:
     label = str(facts.target.labels[int(facts.target.counts.argmax())])
     if share < 0.9 or len(facts.target.labels) < 2:
         return passed(code, title, "warning", f"the largest class, {label[:40]!r}, has {share:.0%} of the rows")
-    said = f"{share:.1%} of the rows are {label[:40]!r}, so always predicting it is right that often"
+    text = f"{share:.1%} of the rows are {label[:40]!r}, so always predicting it is right that often"
     if facts.metric is not None and facts.metric not in ("error", "accuracy"):
-        return passed(code, title, "warning", f"{said}; this study is judged by {facts.metric}")
+        return passed(code, title, "warning", f"{text}; this study is judged by {facts.metric}")
     remedy = "judge by --metric balanced_accuracy or, of two classes, --metric auc, not by the error rate"
-    return Check(code, title, "found", "warning", said, (facts.target.name,), remedy)
+    return Check(code, title, "found", "warning", text, (facts.target.name,), remedy)

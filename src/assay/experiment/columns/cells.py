@@ -82,8 +82,8 @@ def as_frame(X: Any, names: Array) -> pd.DataFrame:
         return as_frame(X.to_pandas(), names)
     array = np.asarray(X)
     if array.ndim != 2 or array.shape[1] != names.size:
-        what = f"X has shape {array.shape}, and its columns have no names"
-        raise DataTypeError(what, remedy=f"pass a data frame, or an array of {names.size} columns in their order")
+        message = f"X has shape {array.shape}, and its columns have no names"
+        raise DataTypeError(message, remedy=f"pass a data frame, or an array of {names.size} columns in their order")
     return pd.DataFrame({name: array[:, j] for j, name in enumerate(names)})
 
 

@@ -172,8 +172,8 @@ class Columns(Stateful, TransformerMixin, BaseEstimator):
         told = set(self.sources_)
         for name, kind in self._kinds().items():
             if name not in told:
-                gone = kind != "id" and cells.all_missing(name)
-                why = "missing in every training row" if gone else "constant in the training rows"
+                missing = kind != "id" and cells.all_missing(name)
+                why = "missing in every training row" if missing else "constant in the training rows"
                 self.dropped_[name] = "an identifier" if kind == "id" else why
         if not self._names:
             raise DataError("no column varies in the training rows", remedy="pass at least one column that varies")

@@ -148,7 +148,7 @@ def _members(path: Path, file: io.BufferedReader, limit: int | None) -> dict[str
         file.seek(packed - 22)
         ends = file.read(4) == b"PK\x05\x06" and not archive.comment
         if not ends or min(entry.header_offset for entry in entries) != 0:
-            raise refuse(path, "holds bytes that belong to no member")
+            raise refuse(path, "contains bytes outside its members")
         return {entry.filename: _unpacked(archive, entry) for entry in entries}
 
 
@@ -219,8 +219,8 @@ def _check_sizes(path: Any, entries: list[zipfile.ZipInfo], limit: int | None, p
         size = sum(entry.file_size for entry in entries if entry.filename.endswith(kind))
         if size > ratio * packed + spare:
             command = f"assay convert {shlex.quote(str(path))} NEW.assay --limit {total}"
-            what = f"unpacks its .{kind} members to {size / packed:.4g} times its size, like a zip bomb"
-            raise refuse(path, what, f"if you trust its source, write it anew with: {command}")
+            message = f"unpacks its .{kind} members to {size / packed:.4g} times its size, like a zip bomb"
+            raise refuse(path, message, f"if you trust its source, write it anew with: {command}")
 
 
 def _shown(name: str) -> str:
@@ -231,8 +231,8 @@ def _check_manifest(path: Any, members: dict[str, bytes]) -> int:
     manifest = parse(path, MANIFEST, members.pop(MANIFEST))
     version = manifest.get("version")
     if manifest.get("format") != FORMAT or type(version) is not int or version not in READ:
-        what = f"is of format {str(manifest.get('format'))[:40]!r}, version {str(version)[:20]!r}"
-        raise refuse(path, what, f"this version of assay reads {FORMAT!r}, versions {READ[0]} to {READ[-1]}")
+        message = f"is of format {str(manifest.get('format'))[:40]!r}, version {str(version)[:20]!r}"
+        raise refuse(path, message, f"this version of assay reads {FORMAT!r}, versions {READ[0]} to {READ[-1]}")
     listed = manifest.get("members")
     if not isinstance(listed, dict) or set(listed) != set(members):
         raise refuse(path, "does not have the members listed in its manifest")

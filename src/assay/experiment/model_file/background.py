@@ -60,9 +60,9 @@ def background_rows(parts: dict[str, Any], features: list[str]) -> pd.DataFrame:
     try:
         train = _training_rows(str(study))
     except (AssayError, OSError, IndexError, KeyError) as error:
-        what = f"the model file has no background rows, and its study {str(study)!r} is not on this machine"
+        message = f"the model file has no background rows, and its study {str(study)!r} is not on this machine"
         remedy = f"write the model again where the study is: assay report {study} --background {ROWS}"
-        raise StoreError(what, remedy=remedy) from error
+        raise StoreError(message, remedy=remedy) from error
     return _drawn(train[features], ROWS)
 
 

@@ -241,8 +241,8 @@ def _dump(objects: Mapping[str, Any], trusted: frozenset[str]) -> dict[str, byte
     try:
         tree, arrays = to_state(dict(objects), guests.write)
     except StateError as error:
-        what = f"the model cannot be stored: {error}"
-        raise DataTypeError(what, remedy="fit it again, and do not change its fitted attributes") from error
+        message = f"the model cannot be stored: {error}"
+        raise DataTypeError(message, remedy="fit it again, and do not change its fitted attributes") from error
     members = {SCHEMA: json.dumps(tree, separators=(",", ":")).encode()}
     members |= {f"model/{at:06d}.npy": as_npy(one) for at, one in enumerate(arrays)}
     return members | {f"model/{at:06d}.bin": one for at, one in enumerate(guests.members)}

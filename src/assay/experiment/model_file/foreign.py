@@ -69,8 +69,10 @@ class Foreign:
             self.members.append(import_module("skops.io").dumps(value))
         except Exception as error:
             words = str(error).splitlines()[0].rstrip(". ") if str(error) else type(error).__name__
-            what = f"the model contains something that cannot be saved ({words})"
-            raise DataTypeError(what, remedy="use a learner whose attributes are numbers, text and arrays") from error
+            message = f"the model contains something that cannot be saved ({words})"
+            raise DataTypeError(
+                message, remedy="use a learner whose attributes are numbers, text and arrays"
+            ) from error
         return {"foreign": name, "member": len(self.members) - 1}
 
     def build(self, node: Any) -> Any:

@@ -137,8 +137,10 @@ def predict_parts(
     """The same for the parts of a model file, which `name` stands for in messages."""
     known = isinstance(parts["schema"], dict) and "features" in parts["schema"] and parts["kinds"] is not None
     if not known or (parts["task"] == "classification" and parts["classes"] is None):
-        what = f"the model file {name!r} does not say which columns and classes it was fitted to"
-        raise StoreError(what, remedy="use the model file of a study, or load_model(...)['pipeline'].predict in Python")
+        message = f"the model file {name!r} does not say which columns and classes it was fitted to"
+        raise StoreError(
+            message, remedy="use the model file of a study, or load_model(...)['pipeline'].predict in Python"
+        )
     features = list(parts["schema"]["features"])
     found = _read(table, dict(parts["kinds"]), features, parts["schema"].get("gaps", {}))
     frame, pipeline = found.frame[features], parts["pipeline"]
@@ -164,8 +166,8 @@ def _leading(out: pd.DataFrame, parts: dict[str, Any], top: int) -> tuple[np.nda
     if parts["task"] == "classification":
         labels = [f"probability of {label}" for label in parts["classes"]]
         if labels[0] not in out:
-            what = "the rows cannot be ranked, because the model has no probabilities"
-            raise ParameterError(what, remedy="leave --top out")
+            message = "the rows cannot be ranked, because the model has no probabilities"
+            raise ParameterError(message, remedy="leave --top out")
         positive = getattr(parts["pipeline"], "positive_", parts["classes"][-1])
         if len(labels) == 2:
             called = f"probability of {positive}"
@@ -176,12 +178,10 @@ def _leading(out: pd.DataFrame, parts: dict[str, Any], top: int) -> tuple[np.nda
     rows = np.argsort(-values, kind="stable")[:top]
     threshold = float(values[rows[-1]])
     same = int((values == threshold).sum() - (values[rows] == threshold).sum())
-    words = (
-        f"the {plural(len(rows), 'row')} of {len(out)} with the highest {called}, which is at least {fmt(threshold)}"
-    )
+    text = f"the {plural(len(rows), 'row')} of {len(out)} with the highest {called}, which is at least {fmt(threshold)}"
     if same:
-        words += f"; {plural(same, 'further row')} with exactly this value {'are' if same > 1 else 'is'} left out"
-    return rows, threshold, words
+        text += f"; {plural(same, 'further row')} with exactly this value {'are' if same > 1 else 'is'} left out"
+    return rows, threshold, text
 
 
 def _add_reasons(out: pd.DataFrame, explained: ShapleyValues, parts: dict[str, Any], most: int) -> str:
@@ -196,13 +196,13 @@ def _add_reasons(out: pd.DataFrame, explained: ShapleyValues, parts: dict[str, A
         cells = [f"{one[k][0]} = {_cell(one[k][1])} ({one[k][2]:+.3g})" if k < len(one) else "" for one in lists]
         out[f"reason_{k + 1}"] = cells
     of = "the predicted class" if several else explained.outputs[0] or parts["target"]
-    words = f"the columns reason_1 to reason_{most} give the largest contributions to the {explained.scale} of {of}"
+    text = f"the columns reason_1 to reason_{most} give the largest contributions to the {explained.scale} of {of}"
     if not several:
-        words += f", relative to a mean of {fmt(float(explained.base))}"
-    words += f" over {explained.n_background} training rows"
+        text += f", relative to a mean of {fmt(float(explained.base))}"
+    text += f" over {explained.n_background} training rows"
     if explained.std_error is not None:
-        words += f"; they are sampled, with a standard error of at most {fmt(float(explained.std_error.max()), 2)}"
-    return words
+        text += f"; they are sampled, with a standard error of at most {fmt(float(explained.std_error.max()), 2)}"
+    return text
 
 
 def _cell(value: Any) -> str:
@@ -254,15 +254,15 @@ def _read(table: Any, kinds: dict[str, str], features: list[str], gaps: Mapping[
     """The table as the study read it: every column with the kind it had, the same texts read as missing."""
     usual = {EVERY: MISSING}
     found = read_table(table, missing=usual)
-    gone = [name for name in features if name not in found.frame.columns]
-    if gone:
-        more = "" if len(gone) == 1 else f" and {len(gone) - 1} more ({listed(gone[1:], SHOWN)})"
-        verb, it = ("is", "it") if len(gone) == 1 else ("are", "them")
-        what = f"column {gone[0]!r}{more} {verb} missing from {found.name}"
+    missing = [name for name in features if name not in found.frame.columns]
+    if missing:
+        more = "" if len(missing) == 1 else f" and {len(missing) - 1} more ({listed(missing[1:], SHOWN)})"
+        verb, it = ("is", "it") if len(missing) == 1 else ("are", "them")
+        message = f"column {missing[0]!r}{more} {verb} missing from {found.name}"
         low = {str(name).lower().strip(): name for name in found.frame.columns if name not in features}
-        near = get_close_matches(gone[0].lower().strip(), list(low), 1, 0.8)
+        near = get_close_matches(missing[0].lower().strip(), list(low), 1, 0.8)
         remedy = f"add {it}; cells may be empty where the value is unknown"
-        raise DataError(what, remedy=f"rename {low[near[0]]!r} if it is the same column" if near else remedy)
+        raise DataError(message, remedy=f"rename {low[near[0]]!r} if it is the same column" if near else remedy)
     wrong = {name: kind for name, kind in kinds.items() if found.kinds[name] != kind}
     try:
         return read_table(table, kinds=wrong, missing={**usual, **gaps}) if wrong or gaps else found
@@ -301,8 +301,8 @@ def _unseen(pipeline: Any, frame: pd.DataFrame) -> list[Alert]:
         if new:
             rows = int(np.isin(codes, [at for at, label in enumerate(names) if label not in seen]).sum())
             where = f"in {plural(rows, 'row')} that do not occur in the training rows ({listed(new, SHOWN)})"
-            words = f"column {name!r} has values {where}; predictions for those rows are less reliable"
-            found.append(Alert("unseen-level", name, rows, words))
+            text = f"column {name!r} has values {where}; predictions for those rows are less reliable"
+            found.append(Alert("unseen-level", name, rows, text))
     return found
 
 

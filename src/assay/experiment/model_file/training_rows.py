@@ -144,9 +144,9 @@ def alerts_of(training: Mapping[str, Any], frame: pd.DataFrame) -> list[Alert]:
     for (name, _), p_value, fired in zip(tests, adjusted.adjusted, adjusted.rejected, strict=True):
         if fired:
             change = _change(training["columns"][name], frame[name], training["n"])
-            words = f"column {name!r} is not distributed as in the training rows ({change}; p = {format_p(p_value)}, "
-            words += f"corrected for {plural(len(tests), 'column')})"
-            found.append(Alert("drift", name, len(frame), words))
+            text = f"column {name!r} is not distributed as in the training rows ({change}; p = {format_p(p_value)}, "
+            text += f"corrected for {plural(len(tests), 'column')})"
+            found.append(Alert("drift", name, len(frame), text))
     return found
 
 
@@ -160,8 +160,8 @@ def _outside(name: str, counts: Mapping[str, Any], column: pd.Series) -> list[Al
         rows = int(beyond.sum())
         if rows:
             known, most = (_shown(value, column) for value in (limit, float(far(values))))
-            words = f"column {name!r} is {side} training value ({known}) in {plural(rows, 'row')}, {way} to {most}"
-            found.append(Alert("outside-range", name, rows, f"{words}; the model extrapolates there"))
+            text = f"column {name!r} is {side} training value ({known}) in {plural(rows, 'row')}, {way} to {most}"
+            found.append(Alert("outside-range", name, rows, f"{text}; the model extrapolates there"))
     return found
 
 

@@ -1,4 +1,4 @@
-"""The losses of the first folds, from which learners that cannot win are told (`assay.evaluation.stopping`).
+"""Which learners of a panel are stopped after the first folds, from their row losses (`assay.evaluation.stopping`).
 
 Used where the first folds are like the others and the metric is a mean over rows, or a function of one (rmse, r2):
 k-fold cross-validation of at least `FEWEST` folds, once or repeated. Folds in the order of time train on more and more
@@ -33,7 +33,7 @@ FEWEST = 5
 
 @dataclass(frozen=True, eq=False)
 class EarlyLosses:
-    """How the row losses of a panel are told from the outcomes of its folds."""
+    """The row losses of a panel, computed from the outcomes of its folds."""
 
     data: TrainingData
     metric: Metric

@@ -20,7 +20,7 @@ from sklearn.base import clone
 from assay.errors import AssayError, DataError, LearnerError, LedgerError
 from assay.evaluation import Ensemble, ThresholdClassifier
 from assay.evaluation.figures import undefined_over
-from assay.evaluation.learner import Rows, blame, fit_fold, fit_rows, needs_of, rows_of, run
+from assay.evaluation.learner import Rows, blame, fit_fold, fit_rows, needs_of, predictions, rows_of, run
 from assay.evaluation.stopping import FIRST, Behind
 from assay.evaluation.validation import Validation, validation_of
 from assay.experiment.calibrated import CalibratedIfBetter
@@ -46,6 +46,7 @@ __all__ = [
     "evaluate",
     "evaluate_on",
     "portable",
+    "predictions_for",
     "refit",
     "shares_of",
     "subset",
@@ -61,6 +62,8 @@ WORTH = 2e11
 """Multiply-adds of a panel from which worker processes win: each takes seconds to start and to load its kernels."""
 MEMORY = 4 << 30
 """Bytes that the worker processes of all folds may take for their rows, and that one fit may take beyond its rows."""
+THREADED = 50_000
+"""Rows from which the threads of our learners do as well as worker processes, in a fraction of the memory."""
 LATE = "late"
 """Where the journal keeps which learners a clock left unfinished."""
 COPIES = 5
@@ -100,12 +103,13 @@ def shares_of(plan: Plan, data: TrainingData, n_jobs: int | None) -> tuple[int, 
     """Worker processes for the folds, and threads for the learner in each: together as many as `n_jobs` asks for.
 
     None asks for all cores, as threads of this process if the panel's declared cost does not outweigh the start of
-    worker processes; each holds rows of its own, so large tables get fewer. Whatever the shares, the numbers are the
-    same.
+    worker processes; each holds rows and a model of its own, so large tables get fewer. Whatever the shares, the
+    numbers are the same.
     """
     total = workers(-1 if n_jobs is None else n_jobs)
     shape = (data.rows.n, len(plan.features))
-    if n_jobs is None and work_of(plan, data) < WORTH:
+    threaded = shape[0] >= THREADED and all(learner.own for learner in data.learners)
+    if threaded or (n_jobs is None and work_of(plan, data) < WORTH):
         return 1, total
     room = int(MEMORY / (COPIES * 8 * shape[0] * max(1, shape[1])))
     processes = max(1, min(total, len(data.splits), room))
@@ -144,8 +148,8 @@ def training_data(plan: Plan, parted: Parted) -> TrainingData:
     metrics = tuple(plan.measure(name) for name in (plan.metric, *plan.also))
     why = undefined_over(metrics[0], rows, splits, scheme_of(splits, rows.n))
     if why is not None:
-        what = f"{plan.metric} is not defined on these {len(splits)} folds: {why.what}"
-        raise DataError(what, remedy="use fewer folds, or another metric")
+        message = f"{plan.metric} is not defined on these {len(splits)} folds: {why.what}"
+        raise DataError(message, remedy="use fewer folds, or another metric")
     return TrainingData(train, rows, splits, metrics, learners)
 
 
@@ -167,9 +171,9 @@ def _refuse_idle(plan: Plan, train: pd.DataFrame, splits: Sequence[tuple[Array, 
     for k, (part, _) in enumerate([(np.arange(len(train)), None), *splits]):
         if not any(train[name].iloc[part].nunique(dropna=False) > 1 for name in names):
             where = "the training rows" if k == 0 else f"the training rows of fold {k - 1}"
-            what = f"no column varies in {where}"
+            message = f"no column varies in {where}"
             remedy = "add a column that varies" + ("" if k == 0 else ", or use fewer folds")
-            raise DataError(what, remedy=remedy)
+            raise DataError(message, remedy=remedy)
 
 
 def evaluate(state: StudyState, context: Context) -> StudyState:
@@ -198,7 +202,8 @@ def _board(plan: Plan, data: TrainingData, journal: Journal, context: Context) -
 
     The numbers do not depend on the order in which learners are taken, nor on what an earlier run left in the journal.
     """
-    if context.hold and (journal.get(LATE) or {}).get("learners"):
+    late = (journal.get(LATE) or {}).get("learners", [])
+    if context.hold and late:
         context = replace(context, deadline=context.started)  # what is in the journal, and no more
     running = _Running(plan, data, journal, context)
     early = EarlyLosses.of(plan, data)
@@ -211,7 +216,8 @@ def _board(plan: Plan, data: TrainingData, journal: Journal, context: Context) -
         if not needed:
             break
         running.advance(needed, len(data.splits))
-    journal.put(LATE, {"learners": list(running.unfinished)})
+    if list(running.unfinished) != late:  # reading a finished study writes nothing
+        journal.put(LATE, {"learners": list(running.unfinished)})
     return running.board({} if early is None else {name: early.reason(one) for name, one in stopped.items()})
 
 
@@ -292,8 +298,8 @@ def _refuse_large(learner: Learner, columns: int, classes: Array | None) -> None
     needed = learner.memory(columns, 0 if classes is None else len(classes))
     if needed > MEMORY:
         size, limit = f"{needed / 2**30:.3g} GiB", f"{MEMORY / 2**30:.3g} GiB"
-        what = f"one fit of {columns:,} columns would need {size} of memory, more than the limit of {limit}"
-        raise DataError(what, remedy="use fewer columns, or other learners")
+        message = f"one fit of {columns:,} columns would need {size} of memory, more than the limit of {limit}"
+        raise DataError(message, remedy="use fewer columns, or other learners")
 
 
 def _in_order(names: Sequence[str], found: dict[str, Any]) -> dict[str, Any]:
@@ -386,6 +392,17 @@ def refit(plan: Plan, data: TrainingData, name: str, n_jobs: int | None = None) 
     if learner.own:
         _share(made, None)  # the cores of this machine are no part of the model
     return made
+
+
+def predictions_for(plan: Plan, data: TrainingData, model: Any, frame: pd.DataFrame) -> dict[str, Array]:
+    """What the metrics need, by what it is; probabilities that only secondary metrics want may be absent."""
+    X = frame[plan.features]
+    predicted: dict[str, Array] = {}
+    for metric in data.metrics:
+        wanted = metric.name == plan.metric or metric.needs != "probabilities" or hasattr(model, "predict_proba")
+        if wanted and metric.needs not in predicted:
+            predicted[metric.needs] = predictions(model, X, metric, data.rows.classes)
+    return predicted
 
 
 def _settled(model: Any) -> Any:

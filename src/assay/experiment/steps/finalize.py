@@ -89,11 +89,11 @@ def finalize(state: StudyState, context: Context, folder: Path) -> Final:
     parted, fitted, opened = made(state.parted), made(state.fitted), state.opened
     name = fitted.selection.name
     if not parted.has_test_set:
-        what = f"study {parted.name} has no test set, so its model is fitted to all rows already"
-        raise SealError(what, remedy=f"use its model.assay; write it again with: assay report {parted.name}")
+        message = f"study {parted.name} has no test set, so its model is fitted to all rows already"
+        raise SealError(message, remedy=f"use its model.assay; write it again with: assay report {parted.name}")
     if opened is None:
-        what = f"study {parted.name} has not been opened, and a model fitted to its test rows leaves nothing to open"
-        raise SealError(what, remedy=f"open the test set first: assay open {parted.name}")
+        message = f"study {parted.name} has not been opened; a model fitted to its test rows as well cannot be tested"
+        raise SealError(message, remedy=f"open the test set first: assay open {parted.name}")
     context.emit(StepBegan("finalize", f"fitting {name} to all rows"))
     make_folder(folder)
     test = Vault(parted.name).read(parted.vault)

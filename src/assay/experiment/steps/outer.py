@@ -28,8 +28,7 @@ from assay.experiment.panel import BASELINE
 from assay.experiment.plan import Plan
 from assay.experiment.protocol import OUTER, outer_splits
 from assay.experiment.state import Context, StudyState, TrainingData, made
-from assay.experiment.steps.evaluate import estimator_of, evaluate_on, portable, refit, subset, work_of
-from assay.experiment.steps.open import predictions_for
+from assay.experiment.steps.evaluate import estimator_of, evaluate_on, portable, predictions_for, refit, subset, work_of
 from assay.experiment.steps.select import select
 from assay.experiment.storage.journal import Journal
 from assay.experiment.test_set.against_baseline import BaselineTest
@@ -95,11 +94,11 @@ def _fold(state: StudyState, data: TrainingData, splits: Splits, k: int, context
     """What the procedure and the baseline predict for an outer fold, from the journal or computed now."""
     total = len(splits)
     context.emit(InOuterFold(k + 1, total))
-    found = _stored(state, data, splits, k)
-    if found is None:
-        found = _procedure(state, data, splits, k, context)
-        _journal(state).put(_key(data, splits, k), found)
-    return found
+    outcome = _stored(state, data, splits, k)
+    if outcome is None:
+        outcome = _procedure(state, data, splits, k, context)
+        _journal(state).put(_key(data, splits, k), outcome)
+    return outcome
 
 
 def _procedure(state: StudyState, data: TrainingData, splits: Splits, k: int, context: Context) -> dict[str, Any]:

@@ -39,9 +39,9 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
     y, kind = table.frame[target], table.kinds[target]
     task = infer_task(y, kind) if options.task == "auto" else options.task
     if task == "regression" and y.dtype.kind not in "biuf":
-        what = f"the target {target!r} has kind {kind}, not number"
+        message = f"the target {target!r} has kind {kind}, not number"
         remedy = f"if it contains numbers, set its kind (--kind {shlex.quote(target)}=number); else predict classes"
-        raise DataError(what, remedy=remedy, option=("task", "classification"))
+        raise DataError(message, remedy=remedy, option=("task", "classification"))
     primary, also = metrics_for(task, y, options.metric)
     labels, rare = None, task == "classification" and is_rare(y)
     weighed = weighs_classes(get_metric(primary))  # calibrating would undo what class weights are for
@@ -54,8 +54,8 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
     elif rare and options.metric is None:
         notes = [*notes, rare_note(y, primary)]
     elif weighed:
-        told = f"{called(primary, short=True)} does not count every row alike"
-        notes = [*notes, f"{told}, so class weights are part of the inner search of each learner that takes them"]
+        text = f"{called(primary, short=True)} does not count every row alike"
+        notes = [*notes, f"{text}, so class weights are part of the inner search of each learner that takes them"]
     plan = Plan(
         target=target,
         task=task,
@@ -82,5 +82,5 @@ def refuse_subgroups(by: Sequence[str], kinds: Mapping[str, str], target: str) -
             raise ParameterError(f"unknown column {name!r} in by", remedy=f"choose among {', '.join(kinds)}")
         if name == target or kinds[name] in ("id", "text"):
             reason = "it is the target" if name == target else f"it has kind {kinds[name]}"
-            what = f"column {name!r} in by has no subgroups: {reason}"
-            raise ParameterError(what, remedy="choose a column of numbers, categories or dates")
+            message = f"column {name!r} in by has no subgroups: {reason}"
+            raise ParameterError(message, remedy="choose a column of numbers, categories or dates")

@@ -61,9 +61,9 @@ def seal(state: StudyState, context: Context) -> StudyState:
     trained = len(train) * share if none else len(train)
     if trained < max(4, 2 * folds):
         verb = "is" if len(train) == 1 else "are"
-        what = f"{plural(len(train), 'training row')} {verb} too few for {plural(folds, 'fold')}"
-        what += " inside outer folds" if none and len(train) >= max(4, 2 * folds) else ""
-        raise DataError(what, remedy="use fewer folds or more rows")
+        message = f"{plural(len(train), 'training row')} {verb} too few for {plural(folds, 'fold')}"
+        message += " inside outer folds" if none and len(train) >= max(4, 2 * folds) else ""
+        raise DataError(message, remedy="use fewer folds or more rows")
     # In the order of their digests, so that a sum over shuffled rows ends in the same digit.
     test = test.iloc[np.argsort(row_digests(test, sealed.seal.columns), kind="stable")].reset_index(drop=True)
     if not none:
@@ -84,14 +84,14 @@ def _of_new_groups(plan: Plan, train: pd.DataFrame, test: pd.DataFrame) -> tuple
         return test, []
     known = test[plan.group].isin(train[plan.group]).to_numpy()
     if known.all():
-        what = f"every later row belongs to a {plan.group!r} that has earlier rows as well"
-        raise DataError(what, remedy="pass known_groups (--known-groups) to predict later rows of known groups")
+        message = f"every later row belongs to a {plan.group!r} that has earlier rows as well"
+        raise DataError(message, remedy="pass known_groups (--known-groups) to predict later rows of known groups")
     if not known.any():
         return test, []
     groups = test.loc[known, plan.group].nunique()
-    told = f"{plural(int(known.sum()), 'later row')} of {plural(groups, 'group')} with earlier rows "
-    told += f"{'is' if known.sum() == 1 else 'are'} left out: the question is about new groups in the future"
-    return test.loc[~known].reset_index(drop=True), [told]
+    text = f"{plural(int(known.sum()), 'later row')} of {plural(groups, 'group')} with earlier rows "
+    text += f"{'is' if known.sum() == 1 else 'are'} left out: the question is about new groups in the future"
+    return test.loc[~known].reset_index(drop=True), [text]
 
 
 def _hashes(rows: str, seal: Seal, vault: str) -> dict[str, str]:
@@ -158,10 +158,10 @@ def _refuse_unscorable(plan: Plan, train: pd.DataFrame, test: pd.DataFrame) -> N
         classes = np.array(sorted(set(train[plan.target].tolist())))
         unseen = sorted({str(value) for value in y.tolist()} - {str(value) for value in classes.tolist()})
         if unseen:
-            what = f"class {unseen[0]!r} occurs only in the test rows"
-            raise DataError(what, remedy="merge it with another class, leave its rows out, or collect more rows")
+            message = f"class {unseen[0]!r} occurs only in the test rows"
+            raise DataError(message, remedy="merge it with another class, leave its rows out, or collect more rows")
         y = np.array(y.tolist())
     why = undefined(plan.measure(plan.metric), y, Rows(None, y, None, classes))
     if why is not None:
-        what = f"{plan.metric} is not defined on the {len(test)} test rows: {why.what}"
-        raise DataError(what, remedy="use another metric, or more rows")
+        message = f"{plan.metric} is not defined on the {len(test)} test rows: {why.what}"
+        raise DataError(message, remedy="use another metric, or more rows")

@@ -16,6 +16,7 @@ from assay.experiment.panel import BASELINE
 from assay.experiment.state import Context, Fitted, StudyState, made
 from assay.experiment.steps.compare import compare
 from assay.experiment.steps.evaluate import refit
+from assay.experiment.steps.recorded import result_on_record
 from assay.experiment.warned import collected
 from assay.inference import diagnose_tail
 from assay.metrics.tails import loss_behind
@@ -32,6 +33,7 @@ def select(state: StudyState, context: Context) -> StudyState:
     while True:
         context.emit(StepBegan("select", "selecting"))
         chosen, readable = _choose(state)
+        chosen = _on_record(state, context, chosen)
         which = "all training rows" if state.plan.refit else "the rows outside the holdout"
         context.emit(StepBegan("select", f"fitting {chosen.name} to {which}"))
         try:
@@ -43,6 +45,16 @@ def select(state: StudyState, context: Context) -> StudyState:
             continue
         checks = made(state.checks).joined(_error_tail(state, context, chosen.name))
         return replace(state, checks=checks, fitted=Fitted(chosen, model, tuple(warned), readable))
+
+
+def _on_record(state: StudyState, context: Context, chosen: Selection) -> Selection:
+    """The selection with which the test set was opened, which fixed it; before that, this one."""
+    result = result_on_record(context.ledger, made(state.parted).name)
+    name = chosen.name if result is None else result["selected"]
+    if name == chosen.name or name not in made(state.leaderboard).results:
+        return chosen
+    why = f"It was selected when the test set was opened; this version would select {chosen.name}."
+    return replace(chosen, name=name, rule="recorded", why=why)
 
 
 def _error_tail(state: StudyState, context: Context, name: str) -> Check:

@@ -25,8 +25,8 @@ RECENT = 50
 
 def digest_of(row: Mapping[str, Any]) -> str:
     """The link of an entry to the one before it; `body` enters as the text that is stored."""
-    told = encode([row["seq"], row["kind"], row["study"], row["body"], row["created"], row["blob"]])
-    return hashlib.sha256(f"{row['previous']}|{told}".encode("utf-8", "surrogatepass")).hexdigest()
+    encoded = encode([row["seq"], row["kind"], row["study"], row["body"], row["created"], row["blob"]])
+    return hashlib.sha256(f"{row['previous']}|{encoded}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def altered(row: Mapping[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from assay.errors import DataError
 
-__all__ = ["make_folder", "write_beside"]
+__all__ = ["make_folder", "sync_folder", "write_beside"]
 
 
 def make_folder(folder: Path) -> None:
@@ -32,17 +32,18 @@ def write_beside(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     except BaseException as error:
         with suppress(OSError):  # a read-only disk refuses even this
             beside.unlink(missing_ok=True)
         if not isinstance(error, OSError):
             raise
-        what = f"cannot write {path} ({(error.strerror or str(error)).lower()})"
-        raise DataError(what, remedy="free some disk space, or choose a writable directory") from error
+        message = f"cannot write {path} ({(error.strerror or str(error)).lower()})"
+        raise DataError(message, remedy="free some disk space, or choose a writable directory") from error
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Write a directory's entries to the disk, so that a file that was renamed into it is there after a power cut."""
     if os.name != "nt":  # Windows cannot open a directory, and does not need to
         descriptor = os.open(folder, os.O_RDONLY)
         try:

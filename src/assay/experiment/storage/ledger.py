@@ -115,8 +115,8 @@ class Transaction:
         rows = [{**row} for row in self._connection.execute(query).mappings()]
         for row in rows:
             if chain.altered(row):
-                what = f"entry {row['seq']} ({row['kind']}) of the ledger was altered after it was written"
-                raise LedgerError(what, remedy=RESTORE)
+                message = f"entry {row['seq']} ({row['kind']}) of the ledger was altered after it was written"
+                raise LedgerError(message, remedy=RESTORE)
         return [_entry(row) for row in rows]
 
     def blob(self, entry: Entry) -> bytes:
@@ -126,8 +126,8 @@ class Transaction:
         query = select(schema.blobs.c.data).where(schema.blobs.c.digest == entry.blob)
         data = self._connection.scalar(query)
         if data is None or hashlib.sha256(data).hexdigest() != entry.blob:
-            what = f"the bytes of entry {entry.seq} ({entry.kind}) are {'missing' if data is None else 'altered'}"
-            raise LedgerError(what, remedy="list the damage with assay doctor, and restore the ledger from a backup")
+            message = f"the bytes of entry {entry.seq} ({entry.kind}) are {'missing' if data is None else 'altered'}"
+            raise LedgerError(message, remedy="list the damage with assay doctor, and restore the ledger from a backup")
         return bytes(data)
 
     def head(self) -> str:
@@ -290,8 +290,8 @@ def _sqlite(url: URL, timeout: float) -> Engine:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        what = f"cannot create the directory {folder} ({reason(error)})"
-        raise LedgerError(what, remedy="choose a writable directory") from error
+        message = f"cannot create the directory {folder} ({reason(error)})"
+        raise LedgerError(message, remedy="choose a writable directory") from error
     # A connection per operation: nothing is shared across a fork, and nobody holds a lock while idle.
     path = Path(url.database)
     more: dict[str, Any] = {"connect_args": {"timeout": timeout}}
@@ -336,11 +336,15 @@ def trusted_ledger(ledger: Any) -> Ledger:
     """The ledger asked for (one, a URL, or None for the user's own) if a quick look finds it whole and complete."""
     found = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     found.guard()
-    gone = forgotten(found)
-    if gone:
-        named = ", ".join(gone[:3]) + (" and others" if len(gone) > 3 else "")
-        what = f"the ledger {found.where} was truncated or replaced: it has no record of studies started here ({named})"
-        raise LedgerError(what, remedy=f"restore it from a backup, or move their folders out of {home() / 'studies'}")
+    missing = forgotten(found)
+    if missing:
+        named = ", ".join(missing[:3]) + (" and others" if len(missing) > 3 else "")
+        message = (
+            f"the ledger {found.where} was truncated or replaced: it has no record of studies started here ({named})"
+        )
+        raise LedgerError(
+            message, remedy=f"restore it from a backup, or move their folders out of {home() / 'studies'}"
+        )
     return found
 
 

@@ -107,8 +107,8 @@ def install(connection: Connection, where: str) -> None:
         raise LedgerError(f"{where} is a database, but not an assay ledger", remedy=remedy)
     version = connection.scalar(text("SELECT MAX(version) FROM versions"))
     if version is None or version > VERSION:
-        what = f"{where} was written by a newer version of assay (schema {version}, this one knows {VERSION})"
-        raise LedgerError(what, remedy="update assay; nothing was changed")
+        message = f"{where} was written by a newer version of assay (schema {version}, this one knows {VERSION})"
+        raise LedgerError(message, remedy="update assay; nothing was changed")
     if version < VERSION:
         _upgrade(connection, int(version), where)
 

@@ -48,8 +48,8 @@ def read_workbook(file: str, data: bytes, limit: int) -> tuple[pd.DataFrame, lis
         sheet = book.worksheets[0]
         rows = [row for row in sheet.iter_rows(values_only=True) if any(cell is not None for cell in row)]
     except Exception as error:  # whatever a damaged workbook makes the parser raise
-        what = f"{file} is not a valid Excel workbook ({type(error).__name__})"
-        raise DataError(what, remedy="save it again, or save the sheet as CSV") from error
+        message = f"{file} is not a valid Excel workbook ({type(error).__name__})"
+        raise DataError(message, remedy="save it again, or save the sheet as CSV") from error
     others = [one.title for one in book.worksheets[1:]]
     notes = [f"read the sheet {sheet.title!r}; {plural(len(others), 'other sheet')} ignored"] if others else []
     if not rows:
@@ -57,8 +57,8 @@ def read_workbook(file: str, data: bytes, limit: int) -> tuple[pd.DataFrame, lis
     used = [j for j in range(len(rows[0])) if any(j < len(row) and row[j] is not None for row in rows)]
     nameless = next((j for j in used if rows[0][j] is None), None)
     if nameless is not None:
-        what = f"column {nameless + 1} of the sheet {sheet.title!r} of {file} has no name"
-        raise DataError(what, remedy="put column names in the first row")
+        message = f"column {nameless + 1} of the sheet {sheet.title!r} of {file} has no name"
+        raise DataError(message, remedy="put column names in the first row")
     cells = {j: [row[j] if j < len(row) else None for row in rows[1:]] for j in used}
     frame = pd.DataFrame({j: pd.Series(column, dtype=object).infer_objects() for j, column in cells.items()})
     frame.columns = pd.Index([str(rows[0][j]) for j in used])

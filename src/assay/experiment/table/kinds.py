@@ -158,8 +158,8 @@ def _cells(column: Any, name: str, source: Raw, gaps: frozenset[str] | None = No
     elif pa.types.is_time(kind):
         cells.labels = encode(column.cast(pa.string()))[0]
     else:
-        what = f"{cells.at} contains {kind}, which are neither numbers, text nor dates"
-        raise DataTypeError(what, remedy="split it into separate columns, or drop the column")
+        message = f"{cells.at} contains {kind}, which are neither numbers, text nor dates"
+        raise DataTypeError(message, remedy="split it into separate columns, or drop the column")
     if cells.typed == "missing":
         cells.numbers = np.full(len(column), np.nan)
     return cells
@@ -333,10 +333,8 @@ def _mixed(cells: Cells, labels: Labels, counts: Array) -> str:
     if 2 * others > n:
         return ""
     row, value = labels.first(odd)
-    verb = "is" if others == 1 else "are"
-    return (
-        f"mixed: {plural(others, 'cell')} of {n} {verb} no number, first {_short(value)} in {cells.source.place(row)}"
-    )
+    verb = "is not a number" if others == 1 else "are not numbers"
+    return f"mixed: {plural(others, 'cell')} of {n} {verb}, first {_short(value)} in {cells.source.place(row)}"
 
 
 def _pointed(level: str, cells: Cells) -> str:
@@ -373,8 +371,8 @@ def _as_numbers(cells: Cells) -> Array:
     bad = [not is_number(level) for level in levels]
     if any(bad):
         row, value = labels.first(bad)
-        what = f"{cells.at} cannot be a number: {_short(value)} in {cells.source.place(row)} is not a finite number"
-        raise DataError(what, remedy="correct that cell, leave it empty, or keep the column a category")
+        message = f"{cells.at} cannot be a number: {_short(value)} in {cells.source.place(row)} is not a finite number"
+        raise DataError(message, remedy="correct that cell, leave it empty, or keep the column a category")
     return labels.spread(np.array([float(level) for level in levels]), np.nan)
 
 
@@ -389,8 +387,8 @@ def _as_dates(cells: Cells) -> Array:
     if cells.doubt:
         raise DataError(f"{cells.at} contains {cells.doubt}", remedy=remedy)
     row, value = cells.labels.first([not ISO.fullmatch(level) for level in cells.labels.levels])
-    what = f"{cells.at} cannot be a date: {_short(value)} in {cells.source.place(row)} is not a date"
-    raise DataError(what, remedy=remedy)
+    message = f"{cells.at} cannot be a date: {_short(value)} in {cells.source.place(row)} is not a date"
+    raise DataError(message, remedy=remedy)
 
 
 def _as_words(cells: Cells) -> Array:

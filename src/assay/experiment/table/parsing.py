@@ -93,8 +93,8 @@ def _decode(data: bytes, file: str) -> tuple[bytes, list[str]]:
     data = data.removeprefix(b"\xef\xbb\xbf")
     if (at := data.find(b"\x00")) >= 0:
         line = data.count(b"\n", 0, at) + 1
-        what = f"{file} has a NUL byte in line {line}, so it is not plain text"
-        raise DataError(what, remedy="save it as UTF-8 text, or correct that line")
+        message = f"{file} has a NUL byte in line {line}, so it is not plain text"
+        raise DataError(message, remedy="save it as UTF-8 text, or correct that line")
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -196,8 +196,8 @@ def _ragged(file: str, data: bytes, separator: str, width: int, bad: list[Any]) 
     line, fields = None, bad[0][1]
     before, text = 0, data.decode("utf-8")
     if text.count('"') % 2:
-        what = f"{file} has a quote that is opened and never closed"
-        return DataError(what, remedy='close it, or write a quote inside a cell as ""')
+        message = f"{file} has a quote that is opened and never closed"
+        return DataError(message, remedy='close it, or write a quote inside a cell as ""')
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     try:
         for record in reader:
@@ -208,9 +208,9 @@ def _ragged(file: str, data: bytes, separator: str, width: int, bad: list[Any]) 
     except csv.Error:
         line = None
     where = f"line {line}" if line else f"the line {bad[0][2][:40]!r}"
-    what = f"{file} has {fields} {'field' if fields == 1 else 'fields'} in {where} but {width} column names"
+    message = f"{file} has {fields} {'field' if fields == 1 else 'fields'} in {where} but {width} column names"
     remedy = "correct that line, and put cells that contain the separator in quotes"
-    return DataError(what, remedy=remedy)
+    return DataError(message, remedy=remedy)
 
 
 def first_line(error: BaseException) -> str:

@@ -68,10 +68,10 @@ def _only_columns(
         named = f"{', '.join(repr(name) for name in numbers)} {looks}"
         notes.append(f"{named}, but no other column varies, so it is used as a number")
         return dict.fromkeys(numbers, "number")
-    what = f"no columns are left to learn from: {ids[0]!r} looks like an identifier ({table.reasons[ids[0]]})"
+    message = f"no columns are left to learn from: {ids[0]!r} looks like an identifier ({table.reasons[ids[0]]})"
     kind = "number" if table.frame[ids[0]].dtype.kind in "iuf" else "category"
     option = ("kind", f"{ids[0]}={kind}")
-    raise DataError(what, remedy="if it is a measurement, set its kind", option=option)
+    raise DataError(message, remedy="if it is a measurement, set its kind", option=option)
 
 
 def _with_target(table: Table, target: str, notes: list[str]) -> Table:
@@ -84,9 +84,9 @@ def _with_target(table: Table, target: str, notes: list[str]) -> Table:
     if not there.any():
         raise DataError(f"the target {target!r} is missing in every row", remedy="choose another target")
     missing = int((~there).sum())
-    words = f"{plural(missing, 'row')} without a target {'was' if missing == 1 else 'were'} left out"
-    if words not in notes:
-        notes.append(words)
+    text = f"{plural(missing, 'row')} without a target {'was' if missing == 1 else 'were'} left out"
+    if text not in notes:
+        notes.append(text)
     frame = table.frame.loc[there].reset_index(drop=True)
     return replace(table, frame=frame)
 
@@ -106,11 +106,13 @@ def _refuse_columns(table: Table, test: Table | None, group: str | None, time: s
         if name is not None and name not in table.frame.columns:
             raise DataError(f"unknown column {name!r} for {role}", remedy="check its name")
     if test is None and len(table.frame) < 2:
-        what = f"{table.name} has {plural(len(table.frame), 'row')} with a target, too few to set test rows aside"
-        raise DataError(what, remedy="give it more rows, or the test rows in a file of their own")
+        message = f"{table.name} has {plural(len(table.frame), 'row')} with a target, too few to set test rows aside"
+        raise DataError(message, remedy="add rows, or pass the test rows as a separate file")
     if len(table.frame.columns) < 2:
         raise DataError("the table has no column besides the target", remedy="add columns to predict it from")
     if test is not None:
-        gone = [name for name in table.frame.columns if name not in test.frame.columns]
-        if gone:
-            raise DataError(f"the test file has no column {gone[0]!r}", remedy="give it the same columns as the table")
+        missing = [name for name in table.frame.columns if name not in test.frame.columns]
+        if missing:
+            raise DataError(
+                f"the test file has no column {missing[0]!r}", remedy="give it the same columns as the table"
+            )

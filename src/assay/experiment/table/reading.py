@@ -91,8 +91,8 @@ def _as_arrow(source: Any) -> Any:
             return pa.interchange.from_dataframe(source)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise DataError(f"the {type(source).__name__} cannot be read: {first_line(error)}") from error
-    what = f"expected a table, got a {type(source).__name__}"
-    raise DataTypeError(what, remedy="pass a path, or a pandas, polars or pyarrow table with named columns")
+    message = f"expected a table, got a {type(source).__name__}"
+    raise DataTypeError(message, remedy="pass a path, or a pandas, polars or pyarrow table with named columns")
 
 
 # Frames.
@@ -137,15 +137,15 @@ def _as_words(column: pd.Series, label: str) -> Any:
         missing = np.zeros(len(values), dtype=bool)
     for row, value in enumerate(values):
         if isinstance(value, list | tuple | dict | set | np.ndarray):
-            what = f"column {label!r} contains a {type(value).__name__} in row {row}"
-            raise DataTypeError(what, remedy="split it into separate columns, or drop the column")
+            message = f"column {label!r} contains a {type(value).__name__} in row {row}"
+            raise DataTypeError(message, remedy="split it into separate columns, or drop the column")
     words = [None if gap else str(value) for value, gap in zip(values, missing, strict=True)]
     try:
         return pa.array(words, type=pa.string())
     except (pa.ArrowException, UnicodeError) as error:
         row = next((i for i, word in enumerate(words) if word is not None and not _encodes(word)), 0)
-        what = f"column {label!r} contains text that is not valid Unicode in row {row}"
-        raise DataError(what, remedy="correct that cell") from error
+        message = f"column {label!r} contains text that is not valid Unicode in row {row}"
+        raise DataError(message, remedy="correct that cell") from error
 
 
 def _encodes(word: str) -> bool:
@@ -174,8 +174,8 @@ def _read_path(path: Path) -> Raw:
     if data[:6] == b"ARROW1" or data[:4] == b"FEA1" or ending in ARROW_ENDINGS:
         return _from_table(path.name, "Arrow", data)
     if ending not in TEXT_ENDINGS:
-        what = f"{path.name}: unknown format {ending!r}" if ending else f"{path.name}: no file extension"
-        raise DataError(f"{what}", remedy=f"save the table as {FORMATS}")
+        message = f"{path.name}: unknown format {ending!r}" if ending else f"{path.name}: no file extension"
+        raise DataError(f"{message}", remedy=f"save the table as {FORMATS}")
     parsed = parse_text(path.name, data, TEXT_ENDINGS[ending])
     return Raw(path.name, text=True, **vars(parsed))
 
@@ -185,8 +185,8 @@ def _bytes_of(path: Path) -> bytes:
         if not path.exists():
             raise DataError(f"no such file: {str(path)!r}", remedy=_nearest(path))
         if not path.is_file():
-            what = "a directory" if path.is_dir() else "not a regular file"
-            raise DataError(f"{str(path)!r} is {what}", remedy="pass the path of a table")
+            message = "a directory" if path.is_dir() else "not a regular file"
+            raise DataError(f"{str(path)!r} is {message}", remedy="pass the path of a table")
         return path.read_bytes()
     except (OSError, ValueError) as error:
         if isinstance(error, DataError):
@@ -259,8 +259,8 @@ def _bounded(stream: Any, packed: int, file: str) -> bytes:
     while piece := stream.read(1 << 24):
         size += len(piece)
         if size > limit:
-            what = f"{file} decompresses to more than {fmt(limit / 2**30, 3)} GiB"
-            raise DataError(what, remedy="decompress it yourself and pass the table")
+            message = f"{file} decompresses to more than {fmt(limit / 2**30, 3)} GiB"
+            raise DataError(message, remedy="decompress it yourself and pass the table")
         pieces.append(piece)
     return b"".join(pieces)
 
@@ -278,6 +278,6 @@ def _from_table(file: str, kind: str, data: bytes) -> Raw:
             table = arrow_ipc.open_stream(buffer).read_all()
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
-        what = f"{file} is not a valid {kind} file: {first_line(error)}"
-        raise DataError(what, remedy="write it again") from error
+        message = f"{file} is not a valid {kind} file: {first_line(error)}"
+        raise DataError(message, remedy="write it again") from error
     return Raw(file, [str(label) for label in table.column_names], table.columns, table.num_rows)

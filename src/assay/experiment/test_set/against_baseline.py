@@ -95,8 +95,8 @@ class BaselineTest(Result):
     @property
     def interval(self) -> Interval:
         """The difference with its limits."""
-        what = f"difference in {self.metric}, {self.selected} minus baseline"
-        return Interval(self.difference, self.lower, self.upper, self.level, self.method, self.n, what)
+        estimand = f"difference in {self.metric}, {self.selected} minus baseline"
+        return Interval(self.difference, self.lower, self.upper, self.level, self.method, self.n, estimand)
 
     def to_frame(self) -> pd.DataFrame:
         """One row: difference, lower, upper, level, p_value, method, n, finding."""
@@ -174,9 +174,9 @@ def _settled(first: Array, second: Array) -> Array:
 
 def _right_or_wrong(first: Array, second: Array, level: float) -> Found:
     b, c, n = int(np.sum(first > second)), int(np.sum(first < second)), first.size
-    found = mcnemar_test(b, c, n=n)
-    limits = found.interval(level)
-    lower, upper, p_value = float(limits.lower), float(limits.upper), float(found.p_value)
+    test = mcnemar_test(b, c, n=n)
+    limits = test.interval(level)
+    lower, upper, p_value = float(limits.lower), float(limits.upper), float(test.p_value)
     if p_value >= 1 - level:
         lower, upper = min(lower, 0.0), max(upper, 0.0)
     return (b - c) / n, (lower, upper), p_value, "exact McNemar test, Tango score limits", n
@@ -189,12 +189,12 @@ def _paired_t(gaps: Array, level: float, method: str) -> Found:
     return _student(unit * float(scaled.mean()), error, gaps.size - 1.0, level, gaps.size, method)
 
 
-def _of_costs(found: CostDifference, level: float) -> Found:
-    lower, upper = found.limits(float(-special.ndtri((1 - level) / 2)))
-    p_value = found.p_value()
+def _of_costs(costs: CostDifference, level: float) -> Found:
+    lower, upper = costs.limits(float(-special.ndtri((1 - level) / 2)))
+    p_value = costs.p_value()
     if p_value >= 1 - level:
         lower, upper = min(lower, 0.0), max(upper, 0.0)
-    return found.estimate, (lower, upper), p_value, "Wilson limits of the shares of errors, by cost", found.n
+    return costs.estimate, (lower, upper), p_value, "Wilson limits of the shares of errors, by cost", costs.n
 
 
 def _student(
@@ -274,8 +274,8 @@ def _resampled(
         times = np.bincount(chosen, minlength=count)
         counts += (times, times * one)
     if len(drawn) < DEFINED * total:
-        what = f"{metric.name} is defined on only {len(drawn)} of {total} resamples of the test rows"
-        raise DataError(what, remedy="use another metric, or more rows")
+        message = f"{metric.name} is defined on only {len(drawn)} of {total} resamples of the test rows"
+        raise DataError(message, remedy="use another metric, or more rows")
     values = np.array(drawn)
     influence = counts[1] / values.size - values.mean() * counts[0] / values.size
     strata = np.zeros(count, dtype=int)

@@ -118,9 +118,9 @@ def _places(pairs: list[Pair]) -> tuple[Places, Places]:
 
 def _filled(places: Array, rng: np.random.Generator) -> Array:
     """Missing cells somewhere at random, as rows that have nothing to do with each other are."""
-    gone = np.isnan(places[0])
-    if gone.any():
-        places[:, gone] = rng.choice(places[:, ~gone], int(gone.sum()), axis=1)
+    missing = np.isnan(places[0])
+    if missing.any():
+        places[:, missing] = rng.choice(places[:, ~missing], int(missing.sum()), axis=1)
     return places
 
 

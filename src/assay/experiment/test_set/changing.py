@@ -7,8 +7,8 @@ A seal may be changed
     without a reason  while no earlier seal has been opened, if no new test row has been scored
     as advised        if all that changes is that a group or a time is declared, and no earlier seal has been opened
 
-and with a reason else. Groups of rows that were never scored are taken as test groups first, and what cannot be avoided
-is counted. Cost: a few passes over arrays.
+and otherwise with a reason. Groups of rows that were never scored are taken as test groups first, and what cannot be
+avoided is counted. Cost: a few passes over arrays.
 """
 
 from __future__ import annotations

@@ -188,8 +188,8 @@ def column_of(frame: Any, name: str, places: Mapping[str, int] | None = None) ->
     known = names_of(frame) if places is None or name not in places else None
     at = [places[name]] if known is None and places else [j for j, other in enumerate(known or ()) if other == name]
     if len(at) != 1:
-        what = f"column {name!r} is {'missing' if not at else 'there more than once'}"
-        raise DataError(what, remedy=f"there are {', '.join(map(repr, names_of(frame)[:10]))}")
+        message = f"column {name!r} is {'missing' if not at else 'there more than once'}"
+        raise DataError(message, remedy=f"choose from {', '.join(map(repr, names_of(frame)[:10]))}")
     if isinstance(frame, pa.Table):
         return frame.column(at[0])
     if isinstance(frame, pd.DataFrame):
@@ -327,8 +327,8 @@ def _cell(value: Any, name: str) -> tuple[int, int]:
 
 
 def _odd(value: Any, name: str) -> DataTypeError:
-    what = f"column {name!r} holds a {type(value).__name__}, whose content cannot be fixed"
-    return DataTypeError(what, remedy="turn it into text or numbers, or leave the column out")
+    message = f"column {name!r} contains a {type(value).__name__}, which cannot be hashed"
+    return DataTypeError(message, remedy="turn it into text or numbers, or leave the column out")
 
 
 def _only(cells: Cells) -> tuple[int, int]:
@@ -380,8 +380,8 @@ def _digest_of(words: str) -> int:
 def _key(salt: str, names: Iterable[str]) -> bytes:
     words = [b"assay seal", salt.encode("utf-8"), *(unicodedata.normalize("NFC", name).encode() for name in names)]
     # Each word is preceded by its length, so that no two lists of words read the same.
-    told = b"".join(len(word).to_bytes(8, "little") + word for word in words)
-    return hashlib.blake2b(told, digest_size=32).digest()
+    text = b"".join(len(word).to_bytes(8, "little") + word for word in words)
+    return hashlib.blake2b(text, digest_size=32).digest()
 
 
 def _interleave(cells: list[Cells], start: int, end: int, p: int) -> Array:

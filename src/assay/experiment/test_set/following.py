@@ -69,18 +69,18 @@ def sentences(ledger: Ledger | Transaction, entry: Entry) -> list[str]:
     looks = ledger.entries(kind="look") if pairs else []
     made = []
     if entry.body.get("scored"):
-        words = f"{entry.body['scored']:,} of the {entry.body['n_test']:,} test rows were training rows before, under "
-        made.append(words + "an earlier seal of these rows, so figures of those folds may have been seen")
+        text = f"{entry.body['scored']:,} of the {entry.body['n_test']:,} test rows were training rows before, under "
+        made.append(text + "an earlier seal of these rows, so figures of those folds may have been seen")
     for one, (columns, _, then) in zip(reversed(entry.body.get("recognised", ())), pairs, strict=True):
         seen = [
             np.frombuffer(ledger.blob(look), dtype="<u8") for look in looks if look.body["columns"] == list(columns)
         ]
         count = sum(bool(np.isin(then, rows).any()) for rows in seen)
-        words = f"{one['rows']:,} of {entry.body['n']:,} rows are those of study {one['study']}, though columns or "
-        words += f"values were changed; {one['test']:,} of them were test rows there"
-        words += ", and stay test rows" if entry.body["reason"] is None else ", and are parted anew"
-        again = f"; the same predictions for them are a replay, and any others look {count + 1}"
-        made.append(words + (again if count else ""))
+        text = f"{one['rows']:,} of {entry.body['n']:,} rows are those of study {one['study']}, though columns or "
+        text += f"values were changed; {one['test']:,} of them were test rows there"
+        text += ", and stay test rows" if entry.body["reason"] is None else ", and are split anew"
+        again = f"; the same predictions for them are a replay, any others are look {count + 1}"
+        made.append(text + (again if count else ""))
     return made[::-1]
 
 
@@ -89,5 +89,5 @@ def alike(digests: Array) -> list[str]:
     values, counts = np.unique(digests, return_counts=True)
     if counts[counts > 1].sum() <= TWINS * digests.size:
         return []
-    words = f"only {values.size:,} of {digests.size:,} rows differ from each other"
-    return [f"{words}: if they come back with other values or columns, they cannot be recognised"]
+    text = f"only {values.size:,} of {digests.size:,} rows differ from each other"
+    return [f"{text}: if they come back with other values or columns, they cannot be recognised"]

@@ -80,10 +80,10 @@ def grouped_interval(
     except AssayError:
         without = np.array([theta])
     sizes = np.bincount(blocks).astype(float)
-    found = _jackknife(metric, theta, without, float(sizes.sum() ** 2 / (sizes**2).sum() - 1), level)
-    if found is None:
+    limits = _jackknife(metric, theta, without, float(sizes.sum() ** 2 / (sizes**2).sum() - 1), level)
+    if limits is None:
         return _stretched(metric, y, predicted, count, level, options)
-    lower, upper = found
+    lower, upper = limits
     upper = max(upper, _tail_upper(metric, theta, without, level))
     name = "jackknife over groups" if blocks.max() + 1 == count else f"jackknife over {most} blocks of groups"
     return Interval(theta, lower, upper, level, name, count, metric.name)
@@ -168,8 +168,8 @@ def _stretched(
     metric: Metric, y: Array, predicted: Array, count: int, level: float, options: dict[str, Any]
 ) -> Interval:
     """The interval of independent rows, as wide as that of `count` rows: no group can tell less than one row."""
-    found = metric.interval(y, predicted, level=level, **options)
+    interval = metric.interval(y, predicted, level=level, **options)
     more, (low, high) = float(np.sqrt(len(y) / count)), metric.range
-    lower = max(low, found.estimate - more * (found.estimate - found.lower))
-    upper = min(high, found.estimate + more * (found.upper - found.estimate))
-    return replace(found, lower=lower, upper=upper, method=f"{found.method}, each group as one row", n=count)
+    lower = max(low, interval.estimate - more * (interval.estimate - interval.lower))
+    upper = min(high, interval.estimate + more * (interval.upper - interval.estimate))
+    return replace(interval, lower=lower, upper=upper, method=f"{interval.method}, each group as one row", n=count)

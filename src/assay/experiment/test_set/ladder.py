@@ -151,10 +151,10 @@ class Ladder:
 
     def release(self, losses: Any) -> Release:
         """What may be said about a submission with these `losses`, which becomes the best if it is better."""
-        told = ladder_release(losses, self._best, self._value, step=self.step, loss=self.loss)
-        if told.improved:
-            self._best, self._value = checked_losses(losses, "losses"), told.value
-        return told
+        answer = ladder_release(losses, self._best, self._value, step=self.step, loss=self.loss)
+        if answer.improved:
+            self._best, self._value = checked_losses(losses, "losses"), answer.value
+        return answer
 
 
 def checked_losses(losses: Any, name: str) -> Array:

@@ -36,7 +36,16 @@ from assay.experiment.test_set.seal import Seal
 from assay.experiment.test_set.used_rows import used_rows, used_up
 from assay.results import Result
 
-__all__ = ["EarlierLook", "Look", "looks_at", "opened_rows", "opened_rows_in", "plan_level", "record_look"]
+__all__ = [
+    "EarlierLook",
+    "Look",
+    "looks_at",
+    "opened_rows",
+    "opened_rows_in",
+    "other_look",
+    "plan_level",
+    "record_look",
+]
 
 Array = np.ndarray
 
@@ -124,14 +133,14 @@ class Look(Result):
         return pd.DataFrame([row], index=pd.Index([self.entry.seq], name="seq"))
 
     def __str__(self) -> str:
-        said = f"look {self.number} of {self.planned} planned at these test rows"
+        text = f"look {self.number} of {self.planned} planned at these test rows"
         if self.replay:
-            said += ", a replay (not counted)"
+            text += ", a replay (not counted)"
         if self.level is None:
-            said += f", beyond the plan ({self.reason})"
+            text += f", beyond the plan ({self.reason})"
         else:
-            said += f", with a {100 * self.level:.6g}% interval"
-        return "\n".join([said, *(f"  {note}" for note in self.notes)])
+            text += f", with a {100 * self.level:.6g}% interval"
+        return "\n".join([text, *(f"  {note}" for note in self.notes)])
 
 
 def known_rows(ledger: Ledger | Transaction, frame: Any, seal: Seal | None = None) -> KnownRows:
@@ -225,7 +234,7 @@ def record_look(
     digests = rows.rows.on(seal.columns)
     if not digests.size:
         raise SealError("there are no test rows to look at", remedy="use a table with more rows")
-    told = predictions_digest(digests, predictions)
+    digest = predictions_digest(digests, predictions)
     known = _known(ledger, rows, test, predictions, study)
     if known is not None:
         return known
@@ -242,7 +251,7 @@ def record_look(
         if despite:
             body["despite"] = list(despite)
             body["notes"] += [f"opened despite a serious check: {title} ({code})" for code, title in despite.items()]
-        body |= {"seal": seal.id, "columns": list(seal.columns), "n": len(digests), "predictions": told}
+        body |= {"seal": seal.id, "columns": list(seal.columns), "n": len(digests), "predictions": digest}
         body["near"] = near_digests(digests, predictions)
         blob = np.unique(digests).astype("<u8").tobytes()
         return _told(writer.append("look", body, study, blob), False, earlier)
@@ -254,6 +263,24 @@ def _known(ledger: Ledger, rows: KnownRows, test: Any, predictions: Any, study: 
         return None
     earlier = tuple(looks_at(ledger, test, predictions, among=rows))
     return next((_told(look.entry, True, earlier) for look in earlier if look.replay), None)
+
+
+def other_look(ledger: Ledger, seal: Seal, test: Any, predictions: Any, study: str) -> Look | None:
+    """The look that a study took with other predictions than these; None if it took none, or took it with these.
+
+    | parameter   | range               | meaning                                     |
+    |-------------|---------------------|---------------------------------------------|
+    | ledger      | a Ledger            | where looks are recorded                    |
+    | seal        | a Seal              | the seal of the test rows                   |
+    | test        | a Table, a frame    | the test rows                               |
+    | predictions | one per row         | what would be scored now                    |
+    | study       | text                | the study that looked                       |
+    """
+    again = {entry.body["look"] for entry in ledger.entries("replay", study)}
+    own = [entry for entry in ledger.entries(kind="look") if entry.study == study or entry.seq in again]
+    if not own or _known(ledger, known_rows(ledger, test, seal), test, predictions, study) is not None:
+        return None
+    return _told(own[-1], True, ())
 
 
 def _plan(earlier: Sequence[EarlierLook], looks: int, level: float, reason: str | None) -> dict[str, Any]:
@@ -277,8 +304,8 @@ def _plan(earlier: Sequence[EarlierLook], looks: int, level: float, reason: str 
         if not (reason and reason.strip()):
             plan = f"{planned} {'was' if planned == 1 else 'were'} planned ({earlier[-1]})"
             remedy = "give a reason, or score new rows"
-            what = f"this would be look {count} at these test rows, and {plan}"
-            raise SealError(what, remedy=remedy, option=("reason", "the reason"))
+            message = f"this would be look {count} at these test rows, and {plan}"
+            raise SealError(message, remedy=remedy, option=("reason", "the reason"))
         own = None
         notes.append(
             "this look was not planned: its score is reported in steps, only if it is the best so far, without interval"
@@ -338,8 +365,8 @@ def predictions_digest(digests: Array, predictions: Any) -> str:
     """
     columns = pd.DataFrame(predictions)
     if len(columns) != len(digests):
-        what = f"expected {len(digests)} predictions, one per test row, got {len(columns)}"
-        raise DataError(what, remedy="pass one prediction per row")
+        message = f"expected {len(digests)} predictions, one per test row, got {len(columns)}"
+        raise DataError(message, remedy="pass one prediction per row")
     cells = [canonical(columns.iloc[:, j], "predictions") for j in range(columns.shape[1])]
     parts = [digests, *(part for bits, tags in cells for part in (bits, tags.astype(np.uint64)))]
     table = np.column_stack([part.astype("<u8") for part in parts])

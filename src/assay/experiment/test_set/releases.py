@@ -54,8 +54,8 @@ def release(
     mine = checked_losses(losses, "losses")
     rows = KnownRows(ledger, Digests(getattr(test, "frame", test)))
     if len(rows.rows) != mine.size or len(rows.rows) != look.entry.body["n"]:
-        what = f"there are {mine.size} losses for {len(rows.rows)} rows, and the look saw {look.entry.body['n']}"
-        raise DataError(what, remedy="pass the rows of the look, with one loss per row")
+        message = f"there are {mine.size} losses for {len(rows.rows)} rows, and the look saw {look.entry.body['n']}"
+        raise DataError(message, remedy="pass the rows of the look, with one loss per row")
     known = next((entry for entry in ledger.entries("release") if _answers(entry, look, loss)), None)
     if known is not None:  # read without a lock: what is written stays
         return _answer(known)
@@ -64,15 +64,15 @@ def release(
         for entry in past:
             if _answers(entry, look, loss):
                 return _answer(entry)
-        told = _climb(writer, past, rows, mine, loss, step) if look.beyond else _exact(mine, loss)
-        body = {"look": look.entry.seq, "columns": look.entry.body["columns"], "loss": loss, "method": told.method}
-        body |= {"value": told.value, "improved": told.improved, "step": told.step, "n": told.n}
+        answer = _climb(writer, past, rows, mine, loss, step) if look.beyond else _exact(mine, loss)
+        body = {"look": look.entry.seq, "columns": look.entry.body["columns"], "loss": loss, "method": answer.method}
+        body |= {"value": answer.value, "improved": answer.improved, "step": answer.step, "n": answer.n}
         digests = rows.on(look.entry.body["columns"])[0]  # a replay may know its rows by their old digests alone
         order = np.argsort(digests, kind="stable")
         kept = digests[order].astype("<u8").tobytes() + mine[order].astype("<f8").tobytes()
         # Losses of a submission that was not better are nobody's business: only the best is compared with.
-        writer.append("release", body, look.entry.study, kept if told.improved else None)
-        return told
+        writer.append("release", body, look.entry.study, kept if answer.improved else None)
+        return answer
 
 
 def _exact(losses: Array, loss: str) -> Release:

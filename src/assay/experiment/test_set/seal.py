@@ -92,19 +92,19 @@ class Seal(Result):
 
     def state(self) -> dict[str, Any]:
         """Everything but the digests, in JSON types."""
-        told = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in ARRAYS}
+        values = {item.name: getattr(self, item.name) for item in fields(self) if item.name not in ARRAYS}
         if self.follows is None:
-            del told["follows"]
-        return {**told, "columns": list(self.columns), "thresholds": dict(self.thresholds)}
+            del values["follows"]
+        return {**values, "columns": list(self.columns), "thresholds": dict(self.thresholds)}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], digests: Array, kept: Array | None = None) -> Seal:
         """The seal that `state` and the digests describe."""
         known = {item.name for item in fields(cls)} - ARRAYS
-        told = {name: value for name, value in state.items() if name in known}
+        values = {name: value for name, value in state.items() if name in known}
         arrays = {"digests": digests, "kept": () if kept is None else kept}
         made = {name: freeze(np.array(array, np.uint64)) for name, array in arrays.items()}
-        return cls(**{**told, "columns": tuple(told["columns"]), **made})
+        return cls(**{**values, "columns": tuple(values["columns"]), **made})
 
     @classmethod
     def from_ledger(cls, ledger: Ledger | Transaction, entry: Entry) -> Seal:
@@ -213,8 +213,8 @@ class Sealed(Result):
 
     def __str__(self) -> str:
         since = f" (shared since {self.entry.created[:10]})" if self.shared else ""
-        words = f"{self.seal}{since}; {len(self.train):,} training and {len(self.test):,} test rows"
-        return "\n".join([words, *(f"  {note}" for note in self.notes)])
+        text = f"{self.seal}{since}; {len(self.train):,} training and {len(self.test):,} test rows"
+        return "\n".join([text, *(f"  {note}" for note in self.notes)])
 
 
 def known_seals(ledger: Ledger | Transaction, frame: Any) -> list[tuple[Seal, Entry, int]]:
@@ -348,9 +348,11 @@ def _follow(
     if seal.by == NONE and (old["by"] == NONE or not is_opened(ledger, [one.entry.body["id"] for one in found])):
         return seal, np.arange(len(content)), np.arange(0)
     if old["by"] != seal.by or share not in ("auto", old["share"]):
-        what = f"{int(latest.rows.sum())} of these rows, recognised though columns or values were changed, were sealed "
-        what += f"on {latest.entry.created[:10]} in another way (by {old['by']}, {old['share']:.4g})"
-        raise SealError(what, remedy=ANOTHER_WAY, option=("reseal", "the reason"))
+        message = (
+            f"{int(latest.rows.sum())} of these rows, recognised though columns or values were changed, were sealed "
+        )
+        message += f"on {latest.entry.created[:10]} in a different way (by {old['by']}, {old['share']:.4g})"
+        raise SealError(message, remedy=ANOTHER_WAY, option=("reseal", "the reason"))
     rows, test = old_sides(found)
     digests, chosen = content.on(seal.columns), _side(seal, content)
     if seal.by == "time" and (rows & ~test).any():
@@ -393,7 +395,7 @@ def _frame(table: Any) -> Any:
 def _way(group: str | None, time: str | None, test: Any, share: float | str) -> tuple[str, str | None]:
     """What decides a row's side, and the column that holds it."""
     if test is not None and share == NONE:
-        raise SealError("a test file is given, and no test set is asked for", remedy="leave out one of them")
+        raise SealError("a test file was passed, but no test set was requested", remedy="leave out one of them")
     if test is not None and (group is not None or time is not None):
         raise SealError("a test file excludes group and time: each determines the test rows", remedy="pass one of them")
     if test is not None:
@@ -408,7 +410,7 @@ def _size(
     for name in (target, *(() if group is None else (group,))):
         column_of(content.frame, name)  # a sentence if it is missing
     if share == NONE:
-        return Size(0.0, "no test set was asked for, so all rows are trained on")
+        return Size(0.0, "no test set was requested, so all rows are training rows")
     if share != "auto":
         return Size(fraction(share, "test_size"), "")
     if by == "file" or len(content) < 2:
@@ -438,9 +440,7 @@ def _make(
         return _by_file(digests, given.on(named), blank)
     n = len(digests)
     if n < 2:
-        raise SealError(
-            f"a table with {n} row{'' if n == 1 else 's'} cannot be split", remedy="give it at least two rows"
-        )
+        raise SealError(f"a table with {n} row{'' if n == 1 else 's'} cannot be split", remedy="pass at least two rows")
     seal = Seal(**{**blank, "share": size.share, "n": n})
     if not size.share:
         _refuse_unusable(content, by, key)
@@ -450,7 +450,7 @@ def _make(
         seal = replace(seal, cut=cut(content.frame, str(key), seal.share))
     else:
         seal = replace(seal, stratum=target if task == "classification" and by == "content" else None)
-        counted = by == "group" and bool(size.why)
+        counted = by == "group" and size.chosen
         seal = replace(seal, thresholds=_group_threshold(seal, content) if counted else _thresholds(seal, content))
     chosen = _side(seal, content)
     _refuse_one_sided(chosen, seal)
@@ -462,8 +462,8 @@ def _refuse_unusable(content: Digests, by: str, key: str | None) -> None:
     if by == "time":
         cut(content.frame, str(key), 0.5)
     elif by == "group" and np.unique(labels(column_of(content.frame, str(key)), str(key))).size < 2:
-        what = f"all rows belong to one group of {key!r}, and groups are never split"
-        raise SealError(what, remedy="leave the group out, or collect rows of other groups")
+        message = f"all rows belong to one group of {key!r}, and groups are never split"
+        raise SealError(message, remedy="leave the group out, or collect rows of other groups")
 
 
 def _side(seal: Seal, content: Digests) -> Array:
@@ -560,8 +560,8 @@ def _reason_to_change(
             return f"{seal.key!r} was declared as {seal.by} before any look"
     old, entry, shared = earlier[-1]
     role = "training" if old.by == NONE else "test"
-    what = f"{shared} of these rows were sealed as {role} rows on {entry.created[:10]} in a different way ({old})"
-    raise SealError(what, remedy=ANOTHER_WAY, option=("reseal", "the reason"))
+    message = f"{shared} of these rows were sealed as {role} rows on {entry.created[:10]} in a different way ({old})"
+    raise SealError(message, remedy=ANOTHER_WAY, option=("reseal", "the reason"))
 
 
 def _shared(
@@ -617,8 +617,8 @@ def _finish(seal: Seal, digests: Array, chosen: Array) -> Seal:
     sealed = freeze(np.unique(digests[chosen]))
     rows = _digest_of_rows(digests if seal.by == NONE else digests[chosen])
     seal = replace(seal, n_test=int(np.count_nonzero(chosen)), rows=rows, digests=sealed)
-    told = encode(seal.state()).encode("utf-8", "surrogatepass")
-    return replace(seal, id=hashlib.blake2b(told, digest_size=8).hexdigest())
+    encoded = encode(seal.state()).encode("utf-8", "surrogatepass")
+    return replace(seal, id=hashlib.blake2b(encoded, digest_size=8).hexdigest())
 
 
 def _digest_of_rows(digests: Array) -> str:

@@ -78,10 +78,13 @@ USUAL = Precision()
 
 @dataclass(frozen=True)
 class Size:
-    """The share of units to test (0: no test set), and the sentence that says what was done and why."""
+    """The share of units to test (0: no test set), the sentence that says what was done and why, and whether the share
+    was chosen from the number of units.
+    """
 
     share: float
     why: str
+    chosen: bool = False
 
 
 def choose_size(classes: Any, task: str, precision: Precision, members: Any = None) -> Size:
@@ -95,32 +98,32 @@ def choose_size(classes: Any, task: str, precision: Precision, members: Any = No
     | members   | None    | one label per row                | the group of each row; None: each row is a unit |
 
     >>> choose_size(np.zeros(5000), "regression", Precision()).why
-    'enough to know a figure to about +-10% of its value, which is the precision asked for'
+    'enough to know a figure to about +-10% of its value, which is the requested precision'
     >>> choose_size(np.zeros(400), "regression", Precision()).why
     'a quarter of 400 rows is the most that is set aside, and gives a figure to about +-22% of its value'
     >>> choose_size(np.zeros(90), "regression", Precision()).share
     0.0
     """
     units, rarest, label = _count(np.asarray(classes), task, precision, members)
-    what = "rows" if members is None else "groups"
+    noun = "rows" if members is None else "groups"
     most, wanted = max(1, int(MOST * units)), precision.units(task)
     floor = LEAST if rarest is None else max(LEAST, math.ceil(RAREST * units / rarest))
     taken = min(most, max(wanted, floor))
     figure = "a figure" if task == "regression" else "a rate"
     known = f"{figure} to about {precision.reached(task, taken)}"
-    held = f"{LEAST} {what}" if floor == LEAST else f"{RAREST} {what} of class {label!r}"
+    held = f"{LEAST} {noun}" if floor == LEAST else f"{RAREST} {noun} of class {label!r}"
     if floor > most or units < SMALL:
-        why = f"a quarter of {units:,} {what}, the most that is set aside, cannot hold {held}"
+        why = f"a quarter of {units:,} {noun}, the most that is set aside, cannot hold {held}"
         if floor <= most:
-            why = f"of fewer than {SMALL} {what} a test set costs more than it tells, and there are {units:,}"
-        return Size(0.0, f"{why}, so there is no test set and all rows are trained on")
+            why = f"there are {units:,} {noun}, and with fewer than {SMALL} a test set costs more than it is worth"
+        return Size(0.0, f"{why}, so there is no test set and all rows are training rows")
     if taken == most < wanted:
-        why = f"a quarter of {units:,} {what} is the most that is set aside, and gives {known}"
+        why = f"a quarter of {units:,} {noun} is the most that is set aside, and gives {known}"
     elif taken > wanted:
         why = f"the test set must hold {held} at least, and gives {known}"
     else:
-        why = f"enough to know {known}, which is the precision asked for"
-    return Size(taken / units, why)
+        why = f"enough to know {known}, which is the requested precision"
+    return Size(taken / units, why, chosen=True)
 
 
 def _by_class(metric: Metric) -> bool:

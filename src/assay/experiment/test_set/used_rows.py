@@ -52,5 +52,5 @@ def used_rows(ledger: Ledger | Transaction, rows: KnownRows, found: Iterable[Rel
 def used_up(count: int, studies: list[str], what: str) -> SealError:
     """The refusal of rows as test rows."""
     name = studies[0] if studies else "an earlier study"
-    words = f"{count:,} {what} were used to fit the final model of study {name} and cannot be test rows again"
-    return SealError(words, remedy=f"add new rows; the study is still there: assay show {name}")
+    message = f"{count:,} {what} were used to fit the final model of study {name} and cannot be test rows again"
+    return SealError(message, remedy=f"add new rows; the study is still there: assay show {name}")

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from assay.errors import DataTypeError, SealError
 from assay.experiment.storage import home
+from assay.experiment.storage.files import sync_folder
 
 __all__ = ["Vault"]
 
@@ -54,12 +55,12 @@ class Vault:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _write_synced(beside, data)
             os.replace(beside, self.path)
-            _sync_folder(self.path.parent)
+            sync_folder(self.path.parent)
         except OSError as error:
             with suppress(OSError):  # a read-only disk refuses even this
                 beside.unlink(missing_ok=True)
-            what = f"cannot write the {self.holds} to {self.path} ({(error.strerror or str(error)).lower()})"
-            raise SealError(what, remedy="free some disk space, or make the directory writable") from error
+            message = f"cannot write the {self.holds} to {self.path} ({(error.strerror or str(error)).lower()})"
+            raise SealError(message, remedy="free some disk space, or make the directory writable") from error
         return hashlib.sha256(data).hexdigest()
 
     def read(self, sha256: str) -> pd.DataFrame:
@@ -67,14 +68,14 @@ class Vault:
         try:
             data = self.path.read_bytes()
         except FileNotFoundError as error:
-            what = f"the file of the {self.holds} is missing: {self.path}"
-            raise SealError(what, remedy="restore the file, or seal the table again with a reason") from error
+            message = f"the file of the {self.holds} is missing: {self.path}"
+            raise SealError(message, remedy="restore the file, or seal the table again with a reason") from error
         except OSError as error:
-            what = f"the {self.holds} in {self.path} cannot be read ({(error.strerror or str(error)).lower()})"
-            raise SealError(what, remedy="restore the file, or seal the table again with a reason") from error
+            message = f"the {self.holds} in {self.path} cannot be read ({(error.strerror or str(error)).lower()})"
+            raise SealError(message, remedy="restore the file, or seal the table again with a reason") from error
         if hashlib.sha256(data).hexdigest() != sha256:
-            what = f"the {self.holds} in {self.path} are not the ones that were sealed"
-            raise SealError(what, remedy="restore the file, or seal the table again with a reason")
+            message = f"the {self.holds} in {self.path} are not the ones that were sealed"
+            raise SealError(message, remedy="restore the file, or seal the table again with a reason")
         return _unpack(data)
 
     def remove(self) -> None:
@@ -88,9 +89,9 @@ def _pack(frame: pd.DataFrame) -> bytes:
     try:
         table = pa.Table.from_pandas(frame)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        words = " ".join(str(part) for part in error.args)
+        message = " ".join(str(part) for part in error.args)
         raise DataTypeError(
-            f"the test rows cannot be stored ({words})", remedy="use one data type per column"
+            f"the test rows cannot be stored ({message})", remedy="use one data type per column"
         ) from error
     table = table.replace_schema_metadata({**(table.schema.metadata or {}), KINDS: json.dumps(kinds).encode()})
     sink = pa.BufferOutputStream()
@@ -115,12 +116,3 @@ def _write_synced(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name != "nt":  # Windows cannot open a directory, and does not need to
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
