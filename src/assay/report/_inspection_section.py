@@ -17,6 +17,7 @@ from assay.evaluation import Dependence, Importance, partial_dependence, permuta
 from assay.evaluation.learner import fit_rows
 from assay.experiment.panel import pipeline_of
 from assay.experiment.protocol import number_of_splits
+from assay.experiment.steps.evaluate import shape_of
 from assay.numbers import with_limits
 from assay.report._embed import Part, picture, table_of
 from assay.report.draw import draw
@@ -109,7 +110,7 @@ def _measured(study: Study, names: list[str]) -> tuple[Importance, str]:
     data, plan = study.data, study.plan
     learner = next(one for one in data.learners if one.name == study.select().name)
     parts = _parts_of(study)
-    if ":" in learner.name or float(learner.cost(data.rows.n, len(plan.features))) > REFITS:
+    if ":" in learner.name or learner.work(*shape_of(plan, data)) > REFITS:
         parts = parts[-1:]
     asked = _rows_asked(study, len(names))
     found = []
