@@ -293,9 +293,10 @@ def test_show_tells_the_study_again(world):
 
 
 def test_report_is_written_again(world):
-    done = call("report", world.name, "--out", "again", "--json")
+    done = call("report", world.name, "--out", "again", "--unit", "bushels", "--json")
     assert json.loads(done.stdout)["report"].endswith("report.html")
     assert (world.root / "again" / "report.html").is_file()
+    assert "unknown column 'nowhere' in by" in call("report", world.name, "--by", "nowhere").output
 
 
 def test_verify_finds_nothing_and_then_a_changed_vault(world):

@@ -36,5 +36,5 @@ def outer_part(study: Study) -> Part:
         )
     if not found.intervals:
         return Part("", (*sentences, found.studied))
-    caption = f"Scores of the outer folds, for {study.plan.population}; trained on the rows outside each fold"
+    caption = f"Scores of the outer folds, for {study.plan.population}"
     return Part("", (*sentences, found.studied), view=figures_table(caption, found, study.wishes.unit), wide=True)

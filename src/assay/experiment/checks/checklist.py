@@ -39,6 +39,8 @@ __all__ = ["Check", "Checks", "check_table"]
 TASKS = ("regression", "classification")
 MARGIN = 0.05
 """The margin that the sample sizes are given for."""
+CLOSE = 0.95
+"""So large a share of the wanted rows is enough: the margin is the same to two digits."""
 TOLD_BY_THE_INTERVAL = ("sample-size",)
 """Serious, but no reason to keep a test set sealed: few test rows make a wide interval, and that is what it says."""
 
@@ -235,7 +237,7 @@ def _sample_size(facts: Facts) -> Check:
         f"{known} at {100 * facts.level:.4g}% confidence; the mean of any loss between 0 and 1 to +-{MARGIN:g} takes "
         f"{sure:,} (Hoeffding), telling 55% from 50% with power 0.8 {detect:,}"
     )
-    if n >= wanted:
+    if n >= CLOSE * wanted:
         return Check(code, title, "passed", "warning", f"{n:,} {which} rows; {needs}")
     if n == 0:
         return Check(code, title, "not applicable", "warning", f"no {which} rows; {needs}")
