@@ -271,7 +271,7 @@ def test_the_order_of_rows_in_the_file_changes_nothing(monkeypatch, tmp_path):
 @pytest.mark.parametrize("metric", ["rmse", "r2"])
 def test_a_rescaled_column_changes_neither_the_resamples_nor_the_words(metric):
     """The same predictions for recognised rows: a replay from the first note to the last, with the same limits."""
-    frame = line()
+    frame = line(160)
     first = run(frame, "y", metric=metric, learners=["least squares"])
     again = run(frame.assign(a=2.54 * frame["a"])[["c", "a", "b", "y"]], "y", metric=metric, learners=["least squares"])
     assert again.opened.look.replay
