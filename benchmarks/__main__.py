@@ -1,6 +1,7 @@
 """`python -m benchmarks [family|all] [--only substring [--renew]] [--repeats N] [--no-write]`.
 
-`python -m benchmarks picks --data DIR` compares picks, not times; see `benchmarks.picks`.
+`python -m benchmarks picks --data DIR` compares picks, not times; see `benchmarks.picks`. `python -m benchmarks growth`
+runs whole studies on more and more rows, `python -m benchmarks costs` compares the panel's declared costs with times.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from importlib import import_module
 
 from benchmarks import runner, table
 
@@ -16,10 +18,8 @@ from benchmarks import runner, table
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run, print and write; 1 when an answer of ours is worse than a peer's, or missing."""
     given = sys.argv[1:] if arguments is None else list(arguments)
-    if given[:1] == ["picks"]:
-        from benchmarks import picks
-
-        return picks.main(given[1:])
+    if given[:1] in (["picks"], ["growth"], ["costs"]):
+        return int(import_module(f"benchmarks.{given[0]}").main(given[1:]))
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Time assay beside its peers.")
     parser.add_argument("family", nargs="?", default="all", choices=["all", *runner.families()])
     parser.add_argument("--only", default="", metavar="SUBSTRING", help="only cases named so; nothing is written")

@@ -263,7 +263,8 @@ def run_all(folder: Path, chosen: Sequence[Problem], names: Sequence[str], split
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # peers warn of what an expert would wave through
                     found = every[name](train, test, problem.target, metric, k)
-                row = {"table": problem.name, "split": k, "who": name, "metric": metric, "rows": len(train), "tested": len(test)}
+                row = {"table": problem.name, "split": k, "who": name, "metric": metric}
+                row |= {"rows": len(train), "tested": len(test)}
                 row |= found if isinstance(found, dict) else {"loss": found}
                 row["seconds"] = round(time.perf_counter() - began, 2)
                 with KEPT.open("a") as file:

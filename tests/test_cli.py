@@ -189,7 +189,7 @@ def test_kinds_and_wide_tables(world, tmp_path):
     frame["z"] += rng.integers(0, 3, 80)
     frame.to_csv(tmp_path / "wide.csv", index=False)
     args = ["run", str(tmp_path / "wide.csv"), "-t", "y", "--learner", "tree", "--kind", "z=category", "--no-open"]
-    told = call(*args, "--cv", "3", "--out", str(tmp_path / "o")).stdout
+    told = call(*args, "--test-size", "0.25", "--cv", "3", "--out", str(tmp_path / "o")).stdout
     assert re.search(r"z +category", told)
     assert "and 20 more columns (20 number)" in told
     assert "Test set: still sealed" in told

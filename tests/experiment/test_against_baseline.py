@@ -271,9 +271,10 @@ def test_the_order_of_rows_in_the_file_changes_nothing(monkeypatch, tmp_path):
 @pytest.mark.parametrize("metric", ["rmse", "r2"])
 def test_a_rescaled_column_changes_neither_the_resamples_nor_the_words(metric):
     """The same predictions for recognised rows: a replay from the first note to the last, with the same limits."""
-    frame = line(160)
-    first = run(frame, "y", metric=metric, learners=["least squares"])
-    again = run(frame.assign(a=2.54 * frame["a"])[["c", "a", "b", "y"]], "y", metric=metric, learners=["least squares"])
+    frame = line()
+    asked = {"metric": metric, "test_size": 0.25, "learners": ["least squares"]}
+    first = run(frame, "y", **asked)
+    again = run(frame.assign(a=2.54 * frame["a"])[["c", "a", "b", "y"]], "y", **asked)
     assert again.opened.look.replay
     (note,) = (note for note in again.notes if "rows are those of study" in note)
     assert note.endswith("the same predictions for them are a replay, any others are look 2")

@@ -334,16 +334,20 @@ def test_wide_tables_and_few_rows():
 def test_sample_sizes_are_the_known_ones():
     frame = clean(rng_of())
     detail = run(frame, n_test=100)["sample-size"].detail
-    enough = run(frame, n_test=382)["sample-size"]
+    enough = run(frame, n_test=481)["sample-size"]
     assert "738" in enough.detail  # log(2 / .05) / (2 * .05^2) = 737.8
-    # Wilson at 1/2: z / (2 sqrt(n + z^2)) <= .05, that is n >= 384.15 - 3.84 = 380.3, and even.
-    assert "382" in detail
-    assert "+-9.6 points" in detail  # 1.96 / (2 sqrt(103.84))
+    # rmse with double exponential errors: 1.25 (1.96 / .1)^2 = 480.2
+    assert detail == "to know a figure to about +-10% of its value takes 481 test rows; there are 100"
     assert enough.status == "passed"
-    assert run(frame, n_test=381)["sample-size"].status == "found"
+    assert run(frame, n_test=480)["sample-size"].status == "found"
+    # Wilson at 1/2: z / (2 sqrt(n + z^2)) <= .05, that is n >= 384.15 - 3.84 = 380.3: what --test-size auto takes too.
+    classes = clean(rng_of(), task="classification")
+    rates = [run(classes, "classification", n_test=n)["sample-size"] for n in (380, 381)]
+    assert [one.status for one in rates] == ["found", "passed"]
+    assert "+-5 percentage points takes 381 test rows; there are 380" in rates[0].detail
     assert run(frame, n_test=20)["sample-size"].severity == "serious"
     assert run(frame)["sample-size"].detail.startswith("600 training rows")
-    assert "1,060" in run(frame, n_test=700, level=0.99)["sample-size"].detail  # log(2 / .01) / .005 = 1059.7
+    assert "1,060" in run(frame, n_test=900, level=0.99)["sample-size"].detail  # log(2 / .01) / .005 = 1059.7
 
 
 # Clean tables.

@@ -61,6 +61,27 @@ def test_a_large_table_gets_fewer_worker_processes():
     assert shares(2**29) == (1, 12)
 
 
+def test_many_rows_are_left_to_the_threads_of_our_learners():
+    plan = SimpleNamespace(features=range(3), tuned=False, exchangeable=True)
+
+    def shares(n, own=True):
+        learner = SimpleNamespace(own=own, fits=lambda *_: 1, cost=lambda *_: 1.0)
+        data = SimpleNamespace(rows=SimpleNamespace(n=n), splits=range(10), learners=[learner])
+        return shares_of(plan, data, 4)
+
+    assert shares(49_999) == (4, 1)
+    assert shares(50_000) == (1, 4)
+    assert shares(50_000, own=False) == (4, 1)
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_a_forest_on_many_rows_has_larger_leaves_and_draws_a_part_of_them(task):
+    forest = next(one for one in learners(task) if one.name == "random forest")
+    assert forest.sized(19_999, "") == {}
+    assert forest.sized(20_000, "") == forest.sized(50_000, "") == {"min_samples_leaf": 5}
+    assert forest.sized(1_000_000, "") == {"min_samples_leaf": 5, "max_samples": 0.05}
+
+
 def test_a_learner_whose_matrices_would_not_fit_is_left_out_with_a_reason():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(40, 8_000))).add_prefix("x").assign(y=["a", "b"] * 20)

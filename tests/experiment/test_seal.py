@@ -263,7 +263,9 @@ def test_the_size_follows_from_the_precision_asked_for():
     st.integers(2, 20_000),
     st.floats(0.01, 0.9),
     st.floats(0.002, 0.5),
-    st.sampled_from([("regression", None), ("classification", "error"), ("classification", "auc")]),
+    st.sampled_from(
+        [("regression", None), ("classification", "error"), ("classification", "auc"), ("classification", "risk")]
+    ),
 )
 def test_the_size_is_at_most_a_quarter_and_enough_unless_it_says_otherwise(n, margin, rare, question):
     task, metric = question
@@ -271,7 +273,7 @@ def test_the_size_is_at_most_a_quarter_and_enough_unless_it_says_otherwise(n, ma
     size = choose_size(y, task, Precision(margin, metric=metric))
     taken = round(size.share * n)
     assert 0 <= taken <= n // 4
-    smallest = 30 if metric != "auc" else max(30, int(np.ceil(15 * n / min(y.sum(), n - y.sum() or n))))
+    smallest = 30 if metric not in ("auc", "risk") else max(30, int(np.ceil(15 * n / min(y.sum(), n - y.sum() or n))))
     assert (taken > 0) == (n >= SMALL and smallest <= n // 4)
     assert ("there is no test set" in size.why) == (taken == 0)
     if taken:
@@ -292,7 +294,7 @@ def test_groups_count_once_however_many_rows_they_have():
 
 def test_the_reason_for_the_size_is_recorded(ledger):
     first = seal_rows(ledger, table(), "y", "classification")
-    assert first.why.startswith("a quarter of 300 rows is the most that is set aside: 75 test rows give a rate to")
+    assert first.why.startswith("a quarter of 300 rows is the most that is set aside, and gives a rate to")
     assert seal_rows(ledger, table(), "y", "classification").why == first.why
     assert seal_rows(ledger, table(seed=9), "y", "classification", share=0.3).why == ""
 

@@ -86,6 +86,9 @@ def test_metrics_without_a_tail_have_no_such_check():
     assert study.opened.tail is None
     heavy = diagnose_tail(np.r_[np.zeros(99), 1.0])
     assert "--metric median_absolute_error" in error_tail(get_metric("mae"), "ridge", heavy).remedy
+    assert "before the test set is opened" in error_tail(get_metric("mae"), "ridge", heavy, "sealed").remedy
+    for test_set in ("opening", "none"):  # too late, or nothing to open
+        assert "before the test set is opened" not in error_tail(get_metric("mae"), "ridge", heavy, test_set).remedy
     assert "--metric" not in error_tail(get_metric("poisson_deviance"), "ridge", heavy).remedy
 
 
@@ -95,7 +98,8 @@ def test_secondary_figures_with_a_few_dominant_rows_are_warned_of_too():
     assert diagnose_tail(errors**2).heavy
     carried = diagnose_tail(errors**2).carried("squared error")
     assert any(note.startswith(carried) for note in study.opened.notes)
-    few = run(table(n=100, df=None, seed=4), "y", metric="median_absolute_error", learners=["least squares"])
+    small = {"metric": "median_absolute_error", "learners": ["least squares"], "test_size": 0.25}
+    few = run(table(n=100, df=None, seed=4), "y", **small)
     assert any("too few to show the tail of the errors" in note for note in few.opened.notes)
 
 

@@ -26,8 +26,8 @@ from assay.cli import app
 from assay.experiment.storage import Ledger, files
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="mounts, rights and limits differ there")
-RUN = ["run", "houses.csv", "-t", "price", "--learner", "least squares", "--cv", "3"]
-OTHER = ["run", "houses.csv", "-t", "price", "--learner", "ridge", "--cv", "3", "--no-open"]
+RUN = ["run", "houses.csv", "-t", "price", "--test-size", "0.25", "--learner", "least squares", "--cv", "3"]
+OTHER = ["run", "houses.csv", "-t", "price", "--test-size", "0.25", "--learner", "ridge", "--cv", "3", "--no-open"]
 
 
 def call(*args: str):
@@ -316,7 +316,7 @@ def test_an_entry_altered_long_ago_is_noticed_when_it_is_read(place):
     tamper(place / "home" / "ledger.db", CHANGES["an altered entry"], keep=True)
     assert Ledger().glance() == []
     for args in (["history"], ["show", study_of(place / "home")], [*RUN, "--out", "out"]):
-        refused(call(*args), "entry 3 (look) of the ledger was altered", codes=(1,))
+        refused(call(*args), "entry 4 (look) of the ledger was altered", codes=(1,))
 
 
 def test_a_ledger_put_back_to_an_older_copy_is_noticed(place):

@@ -49,7 +49,7 @@ def whole(
     if study.compiling is not None and study.compiling.busy:
         live.announce_compiling(shown.console, quiet)
     if not quiet:
-        tell.columns(study.table, target, explain)
+        tell.columns(study.table, study.plan, explain)
     with shown:
         try:
             study.seal()

@@ -153,13 +153,13 @@ def show(name: Id, json_: Json = False, explain: Explain = False) -> None:
         tell.verdict(study)
 
 
-@takes("out", "trust", "background")
+@takes("out", "unit", "by", "trust", "background")
 def report(ctx: typer.Context, name: Id, *, json_: Json = False, **given: Any) -> None:
     """Write the report and the model of a study again."""
     options = options_of(ctx, given)
     with live.heard(json_):
         refuse_unwritable(options.get("out"))
-        asked = {key: value for key, value in options.items() if key == "background"}
+        asked = {key: value for key, value in options.items() if key in ("unit", "by", "background")}
         study = recall(name, live.Live(json_), **asked)
         folder = options.get("out") or study.wishes.out or Path("out") / study.name
         files = study.publish(folder, trust=options.get("trust", ()))

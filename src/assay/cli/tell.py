@@ -89,16 +89,23 @@ def _sentence(words: str) -> str:
     return f"{words[:1].upper()}{words[1:]}."
 
 
-def columns(table: Any, target: str, explain: bool = False) -> None:
-    """The kind of each column."""
+def columns(table: Any, plan: Any, explain: bool = False) -> None:
+    """The kind of each column, and which are not among the features."""
+    target = plan.target
+    role = {plan.group: "; groups the rows", plan.time: "; orders the rows", **dict.fromkeys(plan.drop, "; left out")}
     height, width = table.frame.shape
     out.heading(f"{table.name}: {out.count(height, 'row')}, {out.count(width, 'column')}, target {target!r}")
     kinds = table.kinds
     few = explain or width <= SHOWN
-    shown = [name for name in kinds if few or name == target or kinds[name] != "number"][: 60 if explain else SHOWN]
+    shown = [name for name in kinds if few or name == target or name in role or kinds[name] != "number"][
+        : 60 if explain else SHOWN
+    ]
     gaps = table.missing
     titles = {"column": "left", "kind": "left", **({"missing": "right"} if gaps else {}), "reason": "left"}
-    rows = [(name, kinds[name], *([missing_cells(gaps, name)] if gaps else []), table.reasons[name]) for name in shown]
+    rows = [
+        (name, kinds[name], *([missing_cells(gaps, name)] if gaps else []), table.reasons[name] + role.get(name, ""))
+        for name in shown
+    ]
     out.table(titles, rows, cut=60)
     if len(shown) < width:
         rest = Counter(kinds[name] for name in kinds if name not in set(shown))

@@ -178,6 +178,7 @@ class Opened(Result):
     | tail       | whether a few rows carry the primary figure; None where no loss can grow without end |
     | baseline   | metric -> the baseline's figure on the same rows; empty beyond the plan            |
     | against_baseline | the selected learner tested against it; None beyond the plan, or with it selected |
+    | recorded   | whether the figures are those of the ledger, as a refit now gives another model    |
     """
 
     study: str
@@ -193,6 +194,7 @@ class Opened(Result):
     tail: TailDiagnosis | None = None
     baseline: Mapping[str, float] = field(default_factory=dict)
     against_baseline: BaselineTest | None = None
+    recorded: bool = False
 
     def to_frame(self) -> pd.DataFrame:
         """One row per metric: estimate, lower, upper, level, method, n, role, baseline."""

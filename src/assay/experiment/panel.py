@@ -162,9 +162,21 @@ def _boosted(n: int, order: str) -> dict[str, Any]:
     return {"early_stopping": "cv", "cv": cv, **size}
 
 
+LARGE = 20_000
+"""Rows from which a forest's leaves hold five rows, not one: no less accurate there, with a quarter of the memory."""
+DRAWN = 50_000
+"""Rows that each tree of a forest draws at most."""
+
+
 def _grown(n: int, order: str) -> dict[str, Any]:
-    """How a forest of regression trees is grown on few rows."""
-    return {"max_features": 1.0, "min_samples_leaf": 3} if n < SMALL else {}
+    """How a forest is grown on many rows."""
+    leaf = {"min_samples_leaf": 5} if n >= LARGE else {}
+    return {**leaf, "max_samples": DRAWN / n} if n > DRAWN else leaf
+
+
+def _grown_regression(n: int, order: str) -> dict[str, Any]:
+    """How a forest of regression trees is grown, on few rows as well."""
+    return {"max_features": 1.0, "min_samples_leaf": 3} if n < SMALL else _grown(n, order)
 
 
 def _in_order(n: int, order: str) -> dict[str, Any]:
@@ -336,7 +348,7 @@ _REGRESSION = (
         "native",
         scale=False,
         judged="oob",
-        sized=_grown,
+        sized=_grown_regression,
     ),
     Learner(
         "support vectors",
@@ -433,6 +445,7 @@ _CLASSIFICATION = (
         "native",
         scale=False,
         judged="oob",
+        sized=_grown,
     ),
     Learner(
         "support vectors",

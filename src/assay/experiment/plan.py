@@ -107,15 +107,15 @@ class Plan:
 
     @property
     def population(self) -> str:
-        """The rows that the figure of the test set is about: its estimand.
+        """The rows that the figure of the test set, or of the outer folds, is about: its estimand.
 
         >>> Plan("y", "regression", {}, "quick", (), "rmse", (), group="patient", time="day").population
         "later rows (by 'day') of new groups (by 'patient')"
         """
         if self.group is None:
-            return "new rows like the test rows" if self.time is None else f"later rows (by {self.time!r})"
+            return "new rows like these" if self.time is None else f"later rows (by {self.time!r})"
         if self.time is None:
-            return f"rows of new groups like the test groups (by {self.group})"
+            return f"rows of new groups (by {self.group!r}) like these"
         which = "known and new groups" if self.known_groups else "new groups"
         return f"later rows (by {self.time!r}) of {which} (by {self.group!r})"
 

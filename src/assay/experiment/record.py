@@ -126,7 +126,7 @@ def _evidence(state: StudyState) -> str:
         gap, ends = apart(metric, found.difference, found.lower, found.upper)
         guess = figure(metric, opened.baseline[metric], test.lower, test.upper)
         text += f" and that of the baseline {guess}, a difference of {gap} ({ends})"
-    text += ", for rows like these."
+    text += f", for {state.plan.population}."
     if opened.tail is not None and opened.tail.heavy:
         text += f" But {tail_notes(get_metric(metric), opened.tail)[0].split(';')[0]}."
     return text
@@ -149,7 +149,7 @@ def _outer_evidence(state: StudyState) -> str:
         gap, ends = apart(metric, one.difference, one.lower, one.upper)
         guess = figure(metric, outer.baseline[metric], found.lower, found.upper)
         text += f" and that of the baseline {guess}, a difference of {gap} ({ends})"
-    return f"{text}, for rows like these."
+    return f"{text}, for {state.plan.population}."
 
 
 def _where(columns: tuple[str, ...]) -> str:

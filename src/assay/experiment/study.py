@@ -32,6 +32,7 @@ from assay.experiment.plan import Plan
 from assay.experiment.state import Context, Parted, StudyState, TrainingData, made
 from assay.experiment.steps.finalize import Final, finalize
 from assay.experiment.steps.publish import fitted_parts, save
+from assay.experiment.steps.read import refuse_subgroups
 from assay.experiment.steps.seal import stored_wishes
 from assay.experiment.storage.files import make_folder
 from assay.experiment.storage.ledger import Ledger, trusted_ledger
@@ -89,7 +90,9 @@ class Study:
         was left; else its unfinished learners go on.
         """
         context = replace(_context(Options(**{**stored_wishes(name), **options}), ledger, listener), hold=hold)
-        return cls.of(steps.load(name, context), context)
+        state = steps.load(name, context)
+        refuse_subgroups(context.by, state.plan.kinds, state.plan.target)
+        return cls.of(state, context)
 
     @classmethod
     def of(cls, state: StudyState, context: Context) -> Self:

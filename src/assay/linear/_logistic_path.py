@@ -30,8 +30,9 @@ import numpy as np
 
 from assay.errors import ParameterError
 from assay.linear._logistic_path_columns import columns_of
+from assay.linear._logistic_path_curvature import free_curvature, pseudo_inverse
 from assay.linear._logistic_path_loss import Loss, penalty_along, violation
-from assay.linear._logistic_path_model import ColumnModel, Model, free_curvature, pseudo_inverse
+from assay.linear._logistic_path_model import ColumnModel, Model
 from assay.numerics.threads import one_blas_thread
 from assay.resampling import take
 

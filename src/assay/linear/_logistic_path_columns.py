@@ -1,10 +1,11 @@
 # mypy: disable-error-code="no-untyped-def"
 # Kernels are typed by Numba, from the arrays they are called with.
-"""The columns of a table as the logistic paths see them: standardised, and asked for four products only.
+"""The columns of a table as the logistic paths see them: standardised, and asked for a few products only.
 
     dots      z_j' v           for some or all columns and a few vectors v
     combine   sum_j c_j z_j    over some columns
     cross     z_i' H z_j       H diagonal, by BLAS
+    joint     z_i' H z_j       H diagonal with w p_k p_m for coefficients of the classes k and m, by BLAS
 
 Dense columns are centred (weighted mean zero, if there is an intercept), divided by their weighted root mean square
 and kept one after another in memory; sparse columns are divided only, and the intercept is projected out of the
@@ -234,6 +235,20 @@ class PathColumns:
         """z_i' diag(h) z_j for i in a, j in b (None: b = a and h >= 0); in single precision unless `precise`."""
         raise NotImplementedError
 
+    def joint(self, new: Array, every: Array, P: Array, w: Array, precise: bool) -> Array:
+        """z_i' diag(w p_k p_m) z_j for coefficients i of class k and j of class m, numbered class * p + column.
+
+        Pairs of one class may be left out: their curvature is another.
+        """
+        out = np.zeros((new.size, every.size))
+        places = [(np.flatnonzero(new // self.p == k), np.flatnonzero(every // self.p == k)) for k in range(len(P))]
+        for k, (left, _) in enumerate(places):
+            for m, (_, right) in enumerate(places):
+                if m != k and left.size and right.size:
+                    h = w * P[k] * P[m]
+                    out[np.ix_(left, right)] = self.cross(new[left] - k * self.p, h, every[right] - m * self.p, precise)
+        return out
+
     def descend(self, columns: Array, state: tuple[Any, ...]) -> float:
         """Coordinate descent on a model without its matrix: see `dense_descent`; returns the move of the intercept."""
         raise NotImplementedError
@@ -292,6 +307,22 @@ class DenseColumns(PathColumns):
             A *= h[rows]
             out += A @ (A if b is None else Z[:, rows] if every else Z[b, rows]).T
         return out[:, b] if every else out
+
+    def joint(self, new: Array, every: Array, P: Array, w: Array, precise: bool) -> Array:
+        """One product of the columns times the probabilities of their classes, a block of rows at a time."""
+        if not precise and self.single is None:
+            self.single = self.Z.astype(np.float32)
+        Z = self.Z if precise or self.single is None else self.single
+        root, whole = np.sqrt(w), new.size == every.size
+        out = np.zeros((new.size, every.size))
+        step = max(256, BLOCK_CELLS // (8 * max(1, new.size + every.size)))
+        for start in range(0, self.n, step):
+            rows = slice(start, start + step)
+            Q = (P[:, rows] * root[rows]).astype(Z.dtype)
+            B = Z[every % self.p, rows]
+            B *= Q[every // self.p]
+            out += (B if whole else B[-new.size :]) @ B.T
+        return out
 
     def descend(self, columns: Array, state: tuple[Any, ...]) -> float:
         """Coordinate descent on a model without its matrix."""

@@ -21,10 +21,11 @@ from scipy import linalg
 
 from assay.linear._coordinate import ACTIVE_SWEEPS, follow_support, gradient, newton_on_face, sweep
 from assay.linear._logistic_path_columns import PathColumns
+from assay.linear._logistic_path_curvature import between, free_curvature, pseudo_inverse, with_free
 from assay.linear._logistic_path_loss import Loss, curvature
 from assay.numerics.jit import kernel
 
-__all__ = ["ColumnModel", "Model", "free_curvature", "pseudo_inverse"]
+__all__ = ["ColumnModel", "Model"]
 
 Array = np.ndarray
 
@@ -125,36 +126,16 @@ class Model:
 
     def _fill(self, m: int, total: int) -> None:
         new, every = self.members[m:total], self.members[:total]
-        self.C[:, m:total] = self._with_free(new)
+        self.C[:, m:total] = with_free(self.table, self.shape, self.loss.w, self.U, new)
         self.T[:, m:total] = self.inverse @ self.C[:, m:total]
         block = self._products(new, every) - self.C[:, m:total].T @ self.T[:, :total]
         self.G[m:total, :total] = block
         self.G[:m, m:total] = block[:, :m].T
 
-    def _with_free(self, new: Array) -> Array:
-        """U'HZ for the new members."""
-        rows, nu, p, w = self.loss.rows, len(self.U), self.table.p, self.loss.w
-        out = np.zeros((rows * nu, new.size))
-        for m in range(rows if nu else 0):
-            at = np.flatnonzero(new // p == m)
-            V = np.concatenate([self.U * curvature(self.shape, w, k, m) for k in range(rows)])
-            out[:, at] = self.table.dots(V, new[at] - m * p)
-        return out
-
     def _products(self, new: Array, every: Array) -> Array:
         """Z'HZ between new members and all."""
-        p, w, whole = self.table.p, self.loss.w, new.size == every.size
         precise = self.precise or self.table.n * float(new.size) * every.size < SINGLE
-        out = np.empty((new.size, every.size))
-        places = [(np.flatnonzero(new // p == k), np.flatnonzero(every // p == k)) for k in range(self.loss.rows)]
-        for k, (left, _) in enumerate(places):
-            for m, (_, right) in enumerate(places):
-                if whole and m < k:
-                    out[np.ix_(left, right)] = out[np.ix_(right, left)].T
-                elif left.size and right.size:
-                    h = curvature(self.shape, w, k, m)
-                    others = None if whole and k == m else every[right] - m * p
-                    out[np.ix_(left, right)] = self.table.cross(new[left] - k * p, h, others, precise)
+        out = between(self.table, self.shape, self.loss.w, new, every, precise)
         if not precise:
             at = np.arange(new.size)
             out[at, at + every.size - new.size] *= 1 + PROXIMAL
@@ -331,32 +312,3 @@ class ColumnModel:
         """H times a step of the linear predictors."""
         P = self.loss.shape
         return P * eta if len(P) == 1 else self.loss.w * (P * (eta - (P * eta).sum(axis=0)))
-
-
-def free_curvature(shape: Array, w: Array, U: Array) -> Array:
-    """U'HU, class by class."""
-    rows, nu = len(shape), len(U)
-    if rows == nu == 1:
-        return np.array([[shape[0] @ np.square(U[0])]])
-    S = np.empty((rows, nu, rows, nu))
-    for k in range(rows):
-        for m in range(rows):
-            # Not by BLAS: a single row would wake its threads for nothing.
-            S[k, :, m] = (
-                np.einsum("ui,i,vi->uv", U, curvature(shape, w, k, m), U)
-                if nu < 4
-                else ((U * curvature(shape, w, k, m)) @ U.T)
-            )
-    return S.reshape(rows * nu, rows * nu)
-
-
-def pseudo_inverse(S: Array) -> Array:
-    """The pseudo-inverse of a symmetric non-negative matrix, blind to the scale of its rows."""
-    if len(S) == 1:
-        return 1.0 / S if S[0, 0] > 0 else np.zeros((1, 1))
-    size = np.sqrt(np.maximum(np.diag(S), 0.0))
-    size = np.where(size > 0, size, 1.0)
-    values, V = np.linalg.eigh(S / size / size[:, None])
-    keep = values > 1e-12 * max(1, len(S))
-    V = V[:, keep] / size[:, None]
-    return (V / values[keep]) @ V.T

@@ -55,6 +55,10 @@ ABOUT = {
         "With more columns than rows many models fit the training rows perfectly by chance; only penalised or very "
         "simple ones can be trusted."
     ),
+    "unfinished": (
+        "Learners that the time limit left unfinished might have been better, and a look cannot be taken back. "
+        "assay resume finishes them."
+    ),
     "few-rows": ("With few rows every estimate is uncertain, and folds are too small to distinguish learners."),
     "target-values": (
         "A target with few distinct values, or with as many classes as rows, may have been given the wrong task "
@@ -73,8 +77,8 @@ ABOUT = {
         "little. The area under the ROC curve and the precision-recall curve say more."
     ),
     "sample-size": (
-        "How many rows an estimate needs: the binomial interval for a share, and Hoeffding's bound for the mean of any "
-        "loss between 0 and 1."
+        "How many rows an estimate needs: 5 points of a rate, or a tenth of the figure of a regression, as where the "
+        "size of the test set is chosen; and Hoeffding's bound for the mean of any loss between 0 and 1."
     ),
     "missing-differs": (
         "If missing values are more frequent on one side, the two parts were not collected in the same way, and the "
@@ -83,10 +87,6 @@ ABOUT = {
     "parts-differ": (
         "If columns are distributed differently in the training and the test rows, the test score is for rows like "
         "the test rows. Expected when splitting by time, suspicious otherwise."
-    ),
-    "unfinished": (
-        "A learner that ran out of time has no figure, so the selected one is the best of the others only; a look at "
-        "the test set would serve another plan than the one that was fixed."
     ),
 }
 """Code -> why it matters; a code that is not here is explained by its title."""

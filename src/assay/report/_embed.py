@@ -225,7 +225,7 @@ def decimal(text: Any) -> str:
     """A sentence whose numbers are written out: readers of the page are not asked to know powers of ten.
 
     >>> decimal("p = 9.06e-05"), decimal("1.5e+15 rows"), decimal("id 3e10")
-    ('p = 0.0000906', '1,500,000,000,000,000 rows', 'id 3e10')
+    ('p < 0.0001', '1,500,000,000,000,000 rows', 'id 3e10')
     >>> decimal("p = 9.06e-14")
     'p < 0.0001'
     """

@@ -40,13 +40,13 @@ SLICES = 12
 
 def error_parts(held: HeldOut) -> list[Part]:
     """The parts on errors, for numbers or for classes."""
-    intro = Part(
-        words=(
-            f"Everything in this section and the next is about {held.n:,} training rows, each predicted by a model "
-            "that had not seen it (out of fold). The test set is not searched: it gives the planned figures, once.",
-        ),
-        wide=True,
+    about = (
+        f"Everything in this section and the next is about {held.n:,} training rows, each predicted by a model that "
+        "had not seen it (out of fold)."
     )
+    if held.study.has_test_set:
+        about += " The test set is not searched: it gives the planned figures, once."
+    intro = Part(words=(about,), wide=True)
     return [intro, *(_numbers(held) if held.classes is None else _classes(held))]
 
 
@@ -166,7 +166,7 @@ def _each_class(held: HeldOut) -> Part:
         "Recognised: the share of the rows of a class that are predicted to be of it (recall). Rightly: the share of "
         "the rows predicted to be of the class that are of it (precision). Intervals hold for each class alone.",
     )
-    return Part("Each class", sentences, view=table_of("Classes with recall and precision", heads, rows))
+    return Part("Each class", sentences, view=table_of("Classes with recall and precision", heads, rows), wide=True)
 
 
 def _figure(found: Interval) -> str:
@@ -264,11 +264,8 @@ def _thresholds(held: HeldOut) -> Part | None:
                 plan.cost["missed"] * (hit & ~positive_calls).sum() + plan.cost["false"] * (positive_calls & ~hit).sum()
             )
             cells.append(fmt(cost / hit.size))
-        for number, of in (
-            ((hit & positive_calls).sum(), positive_calls.sum()),
-            ((hit & positive_calls).sum(), hit.sum()),
-        ):
-            cells.append(_share(int(number), int(of), plan.level))
+        for among in (positive_calls, hit):
+            cells.append(_figure(held.share(hit & positive_calls, among)) if among.any() else say(None))
         if used is not None and cut == used:
             marked.append(len(rows))
         rows.append(tuple(cells))
@@ -277,10 +274,15 @@ def _thresholds(held: HeldOut) -> Part | None:
     sentences = [
         f"A row is called {positive} where its probability reaches the threshold. Precision: the share of such calls "
         f"that are right. Recall: the share of the rows of {positive} that are called so. {100 * plan.level:g}% "
-        "intervals for each threshold alone.",
+        "intervals for each threshold alone" + ("." if held.groups is None else ", with groups counted, not rows."),
         "Whoever chooses a threshold in this table should measure it on new rows; --cost or --rate let the study "
         "choose it inside the folds.",
     ]
+    if used is not None:
+        sentences.append(
+            "The marked threshold is that of the model. Each fold decided by one of its own, chosen without its rows, "
+            "so the table of each class above and the leaderboard differ from that line, and are the fairer figures."
+        )
     view = table_of("Thresholds on held-out rows", heads, rows, marked)
     return Part("Thresholds", tuple(sentences), view=view, wide=True)
 
@@ -297,12 +299,6 @@ def _cuts(shares: Array, prevalence: float, used: float | None) -> list[float]:
 
 def _cut(value: float) -> str:
     return fmt(value, 3) if value >= 1e-4 else f"{value:.6f}"
-
-
-def _share(number: int, of: int, level: float) -> str:
-    if of == 0:
-        return say(None)
-    return _figure(proportion_interval(number, of, level=level))
 
 
 CAPTIONS = {

@@ -19,6 +19,7 @@ from assay.report._held_out import HeldOut
 from assay.report.draw_experiment import plain
 
 if TYPE_CHECKING:
+    from assay.experiment.outcome import Opened, Outer
     from assay.experiment.study import Study
 
 __all__ = ["Answer", "Bar", "how_far_off", "what_drives_it", "what_to_do", "where_it_fails"]
@@ -114,7 +115,7 @@ def how_far_off(study: Study) -> Answer:
         other, _ = amount(metric, guess, interval.lower, interval.upper, unit)
         sentences.append(_against(metric, float(interval.estimate), float(guess), other, study))
         bars = _pair(metric, (chosen, figure, float(interval.estimate)), ("today's guess", other, float(guess)))
-    sentences += _spread(study)
+    sentences += _spread(study.opened if opened is not None else study.outer, unit)
     link, more = ("test", "The test set") if study.n_test else ("outer", "The outer folds")
     return Answer("far", "How far off is it?", lead, (*sentences, source), bars, link=link, more=more)
 
@@ -153,17 +154,14 @@ def _pair(metric: str, *found: tuple[str, str, float]) -> tuple[Bar, ...]:
     )
 
 
-def _spread(study: Study) -> list[str]:
+def _spread(found: Opened | Outer | None, unit: str | None) -> list[str]:
     """Within what half, and nine tenths, of the errors lie."""
-    opened, unit = study.opened, study.wishes.unit
-    if opened is None or opened.release is not None:
-        return []
     names = ("median_absolute_error", "p90_absolute_error")
-    if opened.primary in names or not all(name in opened.intervals for name in names):
+    if found is None or found.primary in names or not all(name in found.intervals for name in names):
         return []
     half, most = (
         amount(name, one.estimate, one.lower, one.upper, unit)[0]
-        for name, one in ((name, opened.intervals[name]) for name in names)
+        for name, one in ((name, found.intervals[name]) for name in names)
     )
     return [f"Half of the predictions are within {half}, nine in ten within {most}."]
 
@@ -172,7 +170,7 @@ def _spread(study: Study) -> list[str]:
 
 
 def what_drives_it(study: Study, found: Importance | None, curves: list[Dependence]) -> Answer:
-    """The columns that matter, as far as they are told from zero, and in which direction."""
+    """The columns that are shown to matter, and in which direction."""
     title = "What drives it?"
     if study.select().name == BASELINE:
         return Answer(
@@ -197,8 +195,8 @@ def what_drives_it(study: Study, found: Importance | None, curves: list[Dependen
     rest = len(order) - len(bars)
     sentences = (
         f"How much worse {called(found.metric, short=True)} gets when a column's values are shuffled, on "
-        f"{found.n:,} rows that the models had not seen; {len(order)} of {len(found.names)} columns are "
-        "distinguishable from zero" + (f", {rest} more than shown." if rest > 0 else "."),
+        f"{found.n:,} rows that the models had not seen; {len(order)} of {len(found.names)} columns are shown to matter"
+        + (f", {rest} more than listed here." if rest > 0 else "."),
         "A column that drives the predictions need not be a cause.",
     )
     return Answer("drives", title, words=sentences, bars=bars, link="model", more="What the model learned")
@@ -247,10 +245,13 @@ def where_it_fails(study: Study, held: HeldOut) -> Answer:
     elif len(found):
         lead = "No part of the table is shown to be worse than the rest."
         sentences.append(f"{len(found)} slices were searched, one column at a time, with a correction for the search.")
+    else:
+        lead = "No column has two parts with enough rows to be compared."
     if held.classes is not None and held.labels is not None:
         pairs = confused_pairs(confusion_matrix(held.y, held.labels, labels=held.classes))
-        for true, predicted, number, of in pairs[: 1 if held.classes.size == 2 else 2]:
-            sentences.append(f"Commonest confusion: {number:,} of {of:,} rows of {true} are taken for {predicted}.")
+        told = [f"{number:,} of {of:,} rows of {true} are taken for {said}" for true, said, number, of in pairs[:2]]
+        if told:
+            sentences.append(f"{'Errors' if held.classes.size == 2 else 'Commonest confusions'}: {', '.join(told)}.")
     if held.classes is None:
         off = np.sort(np.abs(held.y - held.values))[::-1]
         share = off[: max(1, off.size // 20)].sum() / max(off.sum(), np.finfo(float).tiny)
@@ -310,10 +311,9 @@ def what_to_do(study: Study, finding: str) -> Answer:
         sentences.append(sentence(stops[0].remedy))
     elif finding in ("test-unclear", "outer-unclear", "folds-none", "folds-other", "test-untested"):
         sentences.append("More rows, or columns that say more about the target, would help.")
-    if study.opened is not None and finding == "test-better" and not stops:
-        sentences.append(
-            f"The figures hold for {study.plan.population}; for other places, times or people, measure again."
-        )
+    if finding in ("test-better", "outer-better") and not stops:
+        population = study.plan.population
+        sentences.append(f"The figures hold for {population}; for other places, times or people, measure again.")
     other = study.readable
     if other is not None and not other.is_best and other.within and study.select().name != other.name:
         sentences.append(f"If it must be explained, {other.name} is about as good and can be read.")

@@ -124,6 +124,12 @@ class HeldOut:
             groups = None
         return _safe(metric, self.y[rows], self.predictions[metric.needs][rows], level, groups, options)
 
+    def share(self, counted: Array, among: Array) -> Interval:
+        """The share of the rows in `among` that are in `counted`, both masks; with groups these are the units."""
+        groups, right = None if self.groups is None else self.groups[among], counted[among]
+        every = np.ones(right.size, dtype=bool)
+        return _safe(get_metric("accuracy"), every, right, self.study.plan.level, groups, {})
+
     @cached_property
     def slices(self) -> Slices:
         """The worst slices of the columns, corrected for the search."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from assay.experiment.wording import apart, called, figure
-from assay.report._embed import Part, say, sentence, table_of
+from assay.experiment.wording import apart, called
+from assay.report._embed import Part, sentence
+from assay.report._result_sections import figures_table
 
 if TYPE_CHECKING:
     from assay.experiment.study import Study
@@ -33,22 +34,7 @@ def outer_part(study: Study) -> Part:
             f"{called(one.metric, short=True)} is {gap}, {100 * one.level:.4g}% interval {ends} ({one.p_text}; "
             f"{one.method})."
         )
-    rows = [
-        (
-            called(name),
-            figure(name, one.estimate, one.lower, one.upper),
-            figure(name, one.lower, one.lower, one.upper),
-            figure(name, one.upper, one.lower, one.upper),
-            f"{100 * one.level:.4g}%",
-            figure(name, found.baseline.get(name), one.lower, one.upper),
-            one.method,
-            say(one.n),
-            "main" if name == found.primary else "secondary",
-            one.estimand,
-        )
-        for name, one in found.intervals.items()
-    ]
-    titles = ("metric", "estimate", "from", "to", "confidence", "baseline", "method", "n", "role", "estimand")
-    marked = [list(found.intervals).index(found.primary)] if rows else []
-    view = table_of("Scores on the outer folds", titles, rows, marked) if rows else None
-    return Part("", (*sentences, found.studied), view=view)
+    if not found.intervals:
+        return Part("", (*sentences, found.studied))
+    caption = f"Scores of the outer folds, for {study.plan.population}; trained on the rows outside each fold"
+    return Part("", (*sentences, found.studied), view=figures_table(caption, found, study.wishes.unit), wide=True)

@@ -10,13 +10,14 @@ from assay.experiment.panel import BASELINE, pipeline_of
 from assay.experiment.test_set.against_baseline import BETTER, UNCLEAR, WORSE, BaselineTest
 from assay.experiment.wording import amount, apart, called, figure, roughly, threshold
 from assay.numbers import with_limits
-from assay.report._embed import Part, attempt, p_value, picture, say, sentence, table_of
+from assay.report._embed import Part, View, attempt, p_value, picture, say, sentence, table_of
 from assay.words import plural
 
 if TYPE_CHECKING:
+    from assay.experiment.outcome import Opened, Outer
     from assay.experiment.study import Study
 
-__all__ = ["board_part", "comparisons_part", "selection_part", "test_parts"]
+__all__ = ["board_part", "comparisons_part", "figures_table", "selection_part", "test_parts"]
 
 PAIRS = 120
 """How many pairs are listed, and drawn."""
@@ -120,7 +121,11 @@ def selection_part(study: Study) -> Part:
             "holds over all pairs."
         )
     elif chosen.name != BASELINE:
-        sentences.append("In cross-validation it is not shown to beat the baseline, which uses no features.")
+        planned = "the one planned test is that of the " + ("test set" if study.has_test_set else "outer folds")
+        sentences.append(
+            "In cross-validation it is not shown to beat the baseline, which uses no features, at a confidence level "
+            f"that holds over all pairs; {planned}."
+        )
     settings = {str(k): say(v) for k, v in _settings(study).items()}
     if settings:
         sentences.append(
@@ -195,25 +200,25 @@ def _figures(study: Study) -> Part:
     sentences = [sentence(str(opened.look).splitlines()[0]), *(sentence(note) for note in opened.notes)]
     if opened.release is not None:
         return Part("", (*sentences, sentence(roughly(opened.release))))
-    unit = study.wishes.unit
-    rows = []
-    for name, found in opened.intervals.items():
-        shown, between = amount(name, found.estimate, found.lower, found.upper, unit)
-        guess = amount(name, opened.baseline.get(name), found.lower, found.upper, unit)[0]
-        level = f"{100 * found.level:.4g}%"
-        role = "main" if name == opened.primary else "secondary"
-        rows.append((called(name), shown, between, guess, role, f"{level} {found.method}, n = {say(found.n)}"))
-    view = table_of(
-        f"Scores on the test rows, for {study.plan.population}",
-        ("metric", "estimate", "interval", "baseline", "role", "kind of interval"),
-        rows,
-        [list(opened.intervals).index(opened.primary)],
-    )
+    view = figures_table(f"Scores on the test rows, for {study.plan.population}", opened, study.wishes.unit)
     sentences.append(
         "The main metric was fixed beforehand, and its interval has the stated confidence; the intervals of the others "
         "hold one at a time, not all at once. The baseline uses no features and was fitted to the same training rows."
     )
     return Part("", tuple(sentences), view=view, wide=True)
+
+
+def figures_table(caption: str, found: Opened | Outer, unit: str | None) -> View:
+    """The figures of the test set or of the outer folds, each with its interval and the baseline's."""
+    rows = []
+    for name, one in found.intervals.items():
+        shown, between = amount(name, one.estimate, one.lower, one.upper, unit)
+        guess = amount(name, found.baseline.get(name), one.lower, one.upper, unit)[0]
+        role = "main" if name == found.primary else "secondary"
+        kind = f"{100 * one.level:.4g}% {one.method}, n = {say(one.n)}"
+        rows.append((called(name), shown, between, guess, role, kind))
+    heads = ("metric", "estimate", "interval", "baseline", "role", "kind of interval")
+    return table_of(caption, heads, rows, [list(found.intervals).index(found.primary)])
 
 
 def _compared(found: BaselineTest) -> str:

@@ -215,14 +215,15 @@ def _dots(axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
 
 
 def pictures_of(opened: Opened, level: float = 0.95) -> dict[str, Any]:
-    """What can be drawn of an opened test set, by its title; nothing beyond the plan, where the Ladder alone tells.
+    """What can be drawn of an opened test set, by its title; nothing beyond the plan, where the Ladder alone tells, and
+    nothing of figures that are read from the ledger.
 
     | parameter | default | range                 | meaning                |
     |-----------|---------|-----------------------|------------------------|
     | opened    |         | of `Study.open`       | the opened test set    |
     | level     | 0.95    | in (0, 1)             | of the bands           |
     """
-    if opened.look.beyond:
+    if opened.look.beyond or opened.recorded:
         return {}
     if opened.classes is None:
         values = np.asarray(opened.predictions["values"], dtype=float)

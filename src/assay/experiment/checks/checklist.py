@@ -30,7 +30,8 @@ from assay.experiment.checks import rows as about
 from assay.experiment.checks import target as counts
 from assay.experiment.checks.facts import SEVERITIES, Check, Facts, check_names
 from assay.experiment.checks.profile import columns_of, target_of
-from assay.inference import cohens_h, hoeffding, proportion_interval, sample_size
+from assay.experiment.test_set.size import LEAST, Precision
+from assay.inference import cohens_h, hoeffding, sample_size
 from assay.results import Result
 
 __all__ = ["Check", "Checks", "check_table"]
@@ -149,6 +150,7 @@ def check_table(
     drop: Sequence[str] = (),
     level: float = 0.95,
     n_test: int | None = None,
+    metric: str | None = None,
     reasons: Mapping[str, str] | None = None,
 ) -> Checks:
     """Look at the training rows for what would spoil a claim made from them.
@@ -165,6 +167,7 @@ def check_table(
     | drop      | ()      | column names                         | left out; they may still tell of groups and time |
     | level     | 0.95    | (0, 1)                               | confidence of the claim                          |
     | n_test    | None    | whole number >= 0                    | sealed test rows; None: judged by training rows  |
+    | metric    | None    | a name                               | what learners are judged by; None: not decided   |
     | reasons   | None    | column -> clause, as `Table.reasons` | why columns were taken for what they are         |
 
     Kaufman, Rosset, Perlich, Stitelman (2012), Leakage in data mining, ACM TKDD 6(4).
@@ -210,6 +213,7 @@ def check_table(
         time=time,
         level=level,
         n_test=None if n_test is None else whole(n_test, "n_test", 0),
+        metric=metric,
         reasons=dict(reasons or {}),
     )
     entries = (*(rule(facts) for rule in RULES), _sample_size(facts))
@@ -217,50 +221,24 @@ def check_table(
 
 
 def _sample_size(facts: Facts) -> Check:
-    """The rows that a claim of +-0.05 needs, and the margin that the rows at hand allow."""
+    """The rows that a figure of the usual precision needs, as where the size of a test set is chosen."""
     code, title = "sample-size", "too few rows for a precise estimate"
     delta = 1 - facts.level
     sure = int(np.ceil(float(hoeffding(eps=MARGIN, delta=delta))))
-    share = _wilson_size(facts.level)
+    precision, task = Precision(level=facts.level), facts.target.task
+    wanted = precision.units(task)
     detect = sample_size("binomial", effect_size=cohens_h(0.5 + MARGIN, 0.5), alpha=delta, null=0.5)
-    example = "accuracy" if facts.target.task == "classification" else "the coverage of intervals"
     n, which = (facts.n, "training") if facts.n_test is None else (facts.n_test, "test")
+    figure = "a rate" if task == "classification" else "a figure"
+    known = f"to know {figure} to about {precision.reached(task, wanted)} takes {wanted:,} {which} rows"
     needs = (
-        f"+-{100 * MARGIN:g} points at {100 * facts.level:.4g}% confidence needs {share:,} rows (binomial), or "
-        f"{sure:,} for any loss between 0 and 1 (Hoeffding); telling 55% from 50% with power 0.8 needs {detect:,}"
+        f"{known} at {100 * facts.level:.4g}% confidence; the mean of any loss between 0 and 1 to +-{MARGIN:g} takes "
+        f"{sure:,} (Hoeffding), telling 55% from 50% with power 0.8 {detect:,}"
     )
-    if n >= share:
+    if n >= wanted:
         return Check(code, title, "passed", "warning", f"{n:,} {which} rows; {needs}")
     if n == 0:
         return Check(code, title, "not applicable", "warning", f"no {which} rows; {needs}")
-    half = proportion_interval(n // 2, n, level=facts.level, method="wilson")
-    margin = float(half.upper - half.lower) / 2
-    text = (
-        f"with {n:,} {which} rows a share such as {example} is known to about +-{100 * margin:.2g} points; "
-        f"+-{100 * MARGIN:g} needs {share:,}"
-    )
-    severity = "serious" if n < 30 else "warning"
-    return Check(
-        code,
-        title,
-        "found",
-        severity,
-        text,
-        (),
-        "report no more precision than the margin allows, or collect more rows",
-    )
-
-
-def _wilson_size(level: float) -> int:
-    """The least even number of rows whose Wilson interval at one half reaches no further than the margin."""
-    low, high = 1, 2
-    while _reach(high, level) > MARGIN:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _reach(middle, level) <= MARGIN else (middle, high)
-    return 2 * high
-
-
-def _reach(pairs: int, level: float) -> float:
-    return float(proportion_interval(pairs, 2 * pairs, level=level, method="wilson").upper) - 0.5
+    severity = "serious" if n < LEAST else "warning"
+    remedy = "quote every figure with its interval, or collect more rows"
+    return Check(code, title, "found", severity, f"{known}; there are {n:,}", (), remedy)

@@ -63,6 +63,7 @@ class Facts:
     time: str | None
     level: float
     n_test: int | None
+    metric: str | None = None
     reasons: Mapping[str, str] = field(default_factory=dict)
     dropped: Sequence[Column] = ()
 

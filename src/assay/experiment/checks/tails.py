@@ -10,10 +10,17 @@ from assay.metrics.tails import MILDER, loss_words
 __all__ = ["CODE", "error_tail"]
 
 CODE = "error-tail"
+WHEN = {
+    "sealed": "; decide before the test set is opened (--no-open keeps it sealed)",
+    "opening": ", in a study of new rows: chosen after the look at these, it would be chosen by their result",
+    "none": "",
+}
 
 
-def error_tail(metric: Metric, learner: str, tail: TailDiagnosis | None) -> Check:
+def error_tail(metric: Metric, learner: str, tail: TailDiagnosis | None, test_set: str = "sealed") -> Check:
     """The finding for a learner whose out-of-fold losses have this tail; never made from test rows.
+
+    `test_set` is "sealed" while another metric may still be chosen, "opening" where this run opens it, or "none".
 
     >>> from assay.metrics import rmse
     >>> found = error_tail(rmse, "ridge", TailDiagnosis(400, 5, 0.41, 0.8, True))
@@ -33,6 +40,6 @@ def error_tail(metric: Metric, learner: str, tail: TailDiagnosis | None) -> Chec
     milder = MILDER.get(metric.name)
     remedy = "look at these rows: are they data errors, or what matters most?"
     if milder is not None:
-        remedy = f"consider --metric {milder}, which depends less on them; decide before the test set is opened "
-        remedy += "(--no-open keeps it sealed)"
+        remedy = f"consider --metric {milder}, which depends less on them"
+        remedy += WHEN[test_set]
     return Check(CODE, title, "found", "warning", text, (), remedy)

@@ -138,5 +138,7 @@ def target_balance(facts: Facts) -> Check:
     if share < 0.9 or len(facts.target.labels) < 2:
         return passed(code, title, "warning", f"the largest class, {label[:40]!r}, has {share:.0%} of the rows")
     text = f"{share:.1%} of the rows are {label[:40]!r}, so always predicting it is right that often"
-    remedy = "judge by --metric auc (the default for two classes) or balanced_accuracy, not by the error rate"
+    if facts.metric is not None and facts.metric not in ("error", "accuracy"):
+        return passed(code, title, "warning", f"{text}; this study is judged by {facts.metric}")
+    remedy = "judge by --metric balanced_accuracy or, of two classes, --metric auc, not by the error rate"
     return Check(code, title, "found", "warning", text, (facts.target.name,), remedy)

@@ -27,6 +27,7 @@ def check(state: StudyState, context: Context) -> StudyState:
         time=plan.time,
         drop=plan.drop,
         level=plan.level,
+        metric=plan.metric,
         n_test=parted.n_test if parted.has_test_set else None,
     )
     state = replace(state, checks=checks.joined(unfinished(parted.name, {})))

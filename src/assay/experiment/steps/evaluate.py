@@ -62,6 +62,8 @@ WORTH = 2e11
 """Multiply-adds of a panel from which worker processes win: each takes seconds to start and to load its kernels."""
 MEMORY = 4 << 30
 """Bytes that the worker processes of all folds may take for their rows, and that one fit may take beyond its rows."""
+THREADED = 50_000
+"""Rows from which the threads of our learners do as well as worker processes, in a fraction of the memory."""
 LATE = "late"
 """Where the journal keeps which learners a clock left unfinished."""
 COPIES = 5
@@ -101,12 +103,13 @@ def shares_of(plan: Plan, data: TrainingData, n_jobs: int | None) -> tuple[int, 
     """Worker processes for the folds, and threads for the learner in each: together as many as `n_jobs` asks for.
 
     None asks for all cores, as threads of this process if the panel's declared cost does not outweigh the start of
-    worker processes; each holds rows of its own, so large tables get fewer. Whatever the shares, the numbers are the
-    same.
+    worker processes; each holds rows and a model of its own, so large tables get fewer. Whatever the shares, the
+    numbers are the same.
     """
     total = workers(-1 if n_jobs is None else n_jobs)
     shape = (data.rows.n, len(plan.features))
-    if n_jobs is None and work_of(plan, data) < WORTH:
+    threaded = shape[0] >= THREADED and all(learner.own for learner in data.learners)
+    if threaded or (n_jobs is None and work_of(plan, data) < WORTH):
         return 1, total
     room = int(MEMORY / (COPIES * 8 * shape[0] * max(1, shape[1])))
     processes = max(1, min(total, len(data.splits), room))
@@ -199,7 +202,8 @@ def _board(plan: Plan, data: TrainingData, journal: Journal, context: Context) -
 
     The numbers do not depend on the order in which learners are taken, nor on what an earlier run left in the journal.
     """
-    if context.hold and (journal.get(LATE) or {}).get("learners"):
+    late = (journal.get(LATE) or {}).get("learners", [])
+    if context.hold and late:
         context = replace(context, deadline=context.started)  # what is in the journal, and no more
     running = _Running(plan, data, journal, context)
     early = EarlyLosses.of(plan, data)
@@ -212,7 +216,8 @@ def _board(plan: Plan, data: TrainingData, journal: Journal, context: Context) -
         if not needed:
             break
         running.advance(needed, len(data.splits))
-    journal.put(LATE, {"learners": list(running.unfinished)})
+    if list(running.unfinished) != late:  # reading a finished study writes nothing
+        journal.put(LATE, {"learners": list(running.unfinished)})
     return running.board({} if early is None else {name: early.reason(one) for name, one in stopped.items()})
 
 

@@ -7,6 +7,7 @@ one test compares the two. A look beyond the plan is answered by the Ladder alon
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
 from time import monotonic
 from typing import Any
@@ -22,10 +23,11 @@ from assay.experiment.panel import BASELINE
 from assay.experiment.plan import Plan
 from assay.experiment.state import Context, Parted, StudyState, TrainingData, made
 from assay.experiment.steps.evaluate import predictions_for, refit
+from assay.experiment.steps.recorded import opened_before, result_on_record
 from assay.experiment.test_set.against_baseline import BaselineTest, against_baseline
 from assay.experiment.test_set.grouped import grouped_interval
 from assay.experiment.test_set.ladder import Release
-from assay.experiment.test_set.looks import Look, opened_rows_in, record_look
+from assay.experiment.test_set.looks import Look, opened_rows_in, other_look, record_look
 from assay.experiment.test_set.releases import release
 from assay.experiment.test_set.vault import Vault
 from assay.experiment.warned import collected
@@ -48,7 +50,8 @@ def open_test_set(state: StudyState, context: Context) -> StudyState:
     sealed = made(state.parted).has_test_set
     if sealed and context.open_test and state.opened is None and not state.unanswered(context):
         state = replace(state, opened=_open(state, context))
-    _record(state, context)
+    if state.opened is None or not state.opened.recorded:  # what is on record stays as it is
+        _record(state, context)
     return replace(state, seconds=monotonic() - context.started)
 
 
@@ -59,11 +62,15 @@ def _open(state: StudyState, context: Context) -> Opened:
     test = Vault(parted.name).read(parted.vault)
     with one_blas_thread():
         predicted = predictions_for(plan, data, fitted.model, test)
+    scored = _coded(predicted[plan.measure(plan.metric).needs], data.rows.classes)
+    before = None if context.reason else _before(state, context, test, scored)
+    if before is not None:
+        return before
     look = record_look(
         context.ledger,
         parted.sealed.seal,
         test,
-        _coded(predicted[plan.measure(plan.metric).needs], data.rows.classes),
+        scored,
         study=parted.name,
         looks=plan.looks,
         level=plan.level,
@@ -102,6 +109,42 @@ def _open(state: StudyState, context: Context) -> Opened:
         figures,
         compared,
     )
+
+
+def _before(state: StudyState, context: Context, test: pd.DataFrame, scored: Array) -> Opened | None:
+    """What is on record, if this study took its look with other predictions than its refit gives now."""
+    plan, parted, data = state.plan, made(state.parted), made(state.training)
+    result = result_on_record(context.ledger, parted.name)
+    if result is None:
+        return None
+    look = other_look(context.ledger, parted.sealed.seal, test, scored, parted.name)
+    if look is None or look.beyond:
+        return None
+    guess = _guess(state, context, test)
+    figures = _guess_figures(data, plan, _target(plan, test, data.rows.classes), guess, result["test"])
+    n = len(test) if plan.group is None else int(test[plan.group].nunique())
+    return opened_before(plan, parted.name, result, look, data.rows.classes, n, figures)
+
+
+def _guess(state: StudyState, context: Context, test: pd.DataFrame) -> dict[str, Array]:
+    """What the baseline predicts, fitted to the same training rows."""
+    plan, data = state.plan, made(state.training)
+    with one_blas_thread(), collected():
+        return predictions_for(plan, data, refit(plan, data, BASELINE, context.n_jobs), test)
+
+
+def _guess_figures(
+    data: TrainingData, plan: Plan, y: Array, guess: dict[str, Array], among: Container[str]
+) -> dict[str, float]:
+    """The figures of the baseline, for the metrics named."""
+    classes = data.rows.classes
+    return {
+        metric.name: _without_interval(
+            metric, y, guess[metric.needs], plan.level, class_options(metric, classes)
+        ).estimate
+        for metric in data.metrics
+        if metric.needs in guess and metric.name in among
+    }
 
 
 def _coded(predicted: Array, classes: Array | None) -> Array:
@@ -154,17 +197,11 @@ def _baseline(
     """
     plan, data, chosen = state.plan, made(state.training), made(state.fitted).selection.name
     try:
-        with one_blas_thread(), collected():
-            guess = predictions_for(plan, data, refit(plan, data, BASELINE, context.n_jobs), test)
+        guess = _guess(state, context, test)
     except AssayError as error:
         return {}, None, (f"the selected learner is not compared with the baseline: {error.what}",)
-    figures = {}
-    for metric in data.metrics:
-        if metric.needs in guess and metric.needs in predicted:
-            found = _without_interval(
-                metric, y, guess[metric.needs], plan.level, class_options(metric, data.rows.classes)
-            )
-            figures[metric.name] = found.estimate
+    judged = {metric.name for metric in data.metrics if metric.needs in predicted}
+    figures = _guess_figures(data, plan, y, guess, judged)
     if chosen == BASELINE:
         return figures, None, ()
     metric = plan.measure(plan.metric)

@@ -144,7 +144,7 @@ def _judged(
     for metric in metrics:
         found = ours.interval(plan.level, metric=metric)
         where = f"{metric.name} of the procedure trained on {round(ours.scheme.n_train):,} rows, on {plan.population}"
-        intervals[metric.name] = replace(found, estimand=where.replace("test rows", "training rows"))
+        intervals[metric.name] = replace(found, estimand=where)
     figures = {metric.name: float(theirs.interval(plan.level, metric=metric).estimate) for metric in metrics}
     against, notes = (None, ()) if made(state.fitted).selection.name == BASELINE else _against(plan, ours, theirs)
     at = np.concatenate([test for _, test in splits])

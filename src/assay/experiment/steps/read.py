@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from assay.experiment.table.question import read_parts
 from assay.experiment.wording import called
 from assay.metrics import get_metric
 
-__all__ = ["read"]
+__all__ = ["read", "refuse_subgroups"]
 
 
 def read(source: Any, target: str, options: Options, context: Context) -> StudyState:
@@ -35,7 +35,7 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
         drop=tuple(options.drop),
         missing=options.missing,
     )
-    _refuse_subgroups(options, table.kinds, target)
+    refuse_subgroups(options.by, table.kinds, target)
     y, kind = table.frame[target], table.kinds[target]
     task = infer_task(y, kind) if options.task == "auto" else options.task
     if task == "regression" and y.dtype.kind not in "biuf":
@@ -75,9 +75,9 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
     return StudyState(plan, tuple(notes), missing=dict(table.missing), asked=asked)
 
 
-def _refuse_subgroups(options: Options, kinds: Mapping[str, str], target: str) -> None:
+def refuse_subgroups(by: Sequence[str], kinds: Mapping[str, str], target: str) -> None:
     """Refuse columns that are not there, or that cannot have subgroups."""
-    for name in options.by:
+    for name in by:
         if name not in kinds:
             raise ParameterError(f"unknown column {name!r} in by", remedy=f"choose among {', '.join(kinds)}")
         if name == target or kinds[name] in ("id", "text"):

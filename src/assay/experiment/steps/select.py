@@ -16,6 +16,7 @@ from assay.experiment.panel import BASELINE
 from assay.experiment.state import Context, Fitted, StudyState, made
 from assay.experiment.steps.compare import compare
 from assay.experiment.steps.evaluate import refit
+from assay.experiment.steps.recorded import result_on_record
 from assay.experiment.warned import collected
 from assay.inference import diagnose_tail
 from assay.metrics.tails import loss_behind
@@ -32,6 +33,7 @@ def select(state: StudyState, context: Context) -> StudyState:
     while True:
         context.emit(StepBegan("select", "selecting"))
         chosen, readable = _choose(state)
+        chosen = _on_record(state, context, chosen)
         which = "all training rows" if state.plan.refit else "the rows outside the holdout"
         context.emit(StepBegan("select", f"fitting {chosen.name} to {which}"))
         try:
@@ -41,16 +43,28 @@ def select(state: StudyState, context: Context) -> StudyState:
             context.emit(LearnerFailed(chosen.name, str(error)))
             state = _without(state, context, chosen.name, error)
             continue
-        checks = made(state.checks).joined(_error_tail(state, chosen.name))
+        checks = made(state.checks).joined(_error_tail(state, context, chosen.name))
         return replace(state, checks=checks, fitted=Fitted(chosen, model, tuple(warned), readable))
 
 
-def _error_tail(state: StudyState, name: str) -> Check:
+def _on_record(state: StudyState, context: Context, chosen: Selection) -> Selection:
+    """The selection with which the test set was opened, which fixed it; before that, this one."""
+    result = result_on_record(context.ledger, made(state.parted).name)
+    name = chosen.name if result is None else result["selected"]
+    if name == chosen.name or name not in made(state.leaderboard).results:
+        return chosen
+    why = f"It was selected when the test set was opened; this version would select {chosen.name}."
+    return replace(chosen, name=name, rule="recorded", why=why)
+
+
+def _error_tail(state: StudyState, context: Context, name: str) -> Check:
     """Whether a few training rows carry the figure: said now, while another metric may still be chosen."""
     metric = state.plan.measure(state.plan.metric)
     behind = loss_behind(metric)
     losses, weights = (None, None) if behind is None else made(state.leaderboard).results[name].row_losses(behind)
-    return error_tail(metric, name, None if losses is None else diagnose_tail(losses, weights))
+    tail = None if losses is None else diagnose_tail(losses, weights)
+    test_set = "none" if not made(state.parted).has_test_set else "opening" if context.open_test else "sealed"
+    return error_tail(metric, name, tail, test_set)
 
 
 def _choose(state: StudyState) -> tuple[Selection, Alternative | None]:

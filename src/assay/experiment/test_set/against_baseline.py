@@ -89,9 +89,8 @@ class BaselineTest(Result):
 
     @property
     def p_text(self) -> str:
-        """The p-value as it is written: p = 0.03, p < 2e-16."""
-        value = format_p(self.p_value)
-        return f"p < {value[1:].strip()}" if value.startswith("<") else f"p = {value}"
+        """The p-value as it is written: p = 0.03, or p < 0.0001, below which no approximation is exact."""
+        return "p < 0.0001" if self.p_value < 1e-4 else f"p = {format_p(self.p_value)}"
 
     @property
     def interval(self) -> Interval:

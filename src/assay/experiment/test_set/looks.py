@@ -36,7 +36,16 @@ from assay.experiment.test_set.seal import Seal
 from assay.experiment.test_set.used_rows import used_rows, used_up
 from assay.results import Result
 
-__all__ = ["EarlierLook", "Look", "looks_at", "opened_rows", "opened_rows_in", "plan_level", "record_look"]
+__all__ = [
+    "EarlierLook",
+    "Look",
+    "looks_at",
+    "opened_rows",
+    "opened_rows_in",
+    "other_look",
+    "plan_level",
+    "record_look",
+]
 
 Array = np.ndarray
 
@@ -254,6 +263,24 @@ def _known(ledger: Ledger, rows: KnownRows, test: Any, predictions: Any, study: 
         return None
     earlier = tuple(looks_at(ledger, test, predictions, among=rows))
     return next((_told(look.entry, True, earlier) for look in earlier if look.replay), None)
+
+
+def other_look(ledger: Ledger, seal: Seal, test: Any, predictions: Any, study: str) -> Look | None:
+    """The look that a study took with other predictions than these; None if it took none, or took it with these.
+
+    | parameter   | range               | meaning                                     |
+    |-------------|---------------------|---------------------------------------------|
+    | ledger      | a Ledger            | where looks are recorded                    |
+    | seal        | a Seal              | the seal of the test rows                   |
+    | test        | a Table, a frame    | the test rows                               |
+    | predictions | one per row         | what would be scored now                    |
+    | study       | text                | the study that looked                       |
+    """
+    again = {entry.body["look"] for entry in ledger.entries("replay", study)}
+    own = [entry for entry in ledger.entries(kind="look") if entry.study == study or entry.seq in again]
+    if not own or _known(ledger, known_rows(ledger, test, seal), test, predictions, study) is not None:
+        return None
+    return _told(own[-1], True, ())
 
 
 def _plan(earlier: Sequence[EarlierLook], looks: int, level: float, reason: str | None) -> dict[str, Any]:

@@ -7,9 +7,10 @@ the margin, an interval has about the half-width m from
     regression   n = (5 / 4) (z / m)^2          rmse with double exponential errors (kurtosis 6), m relative to it
 
 units on. Of N units the test set gets min(n, N / 4), but at least 30 and, where the metric is no mean over rows (AUC,
-balanced accuracy, F1), as many as hold 15 of the rarest class. Where a quarter cannot give these, or of fewer than 150
-units, there is no test set: outer folds that repeat the whole procedure give the figure, and no row is lost to training
-(`steps.outer`; docs/simulations/test_size.md). Cost: one count of the classes. Wilson (1927), JASA 22, 209-212.
+balanced accuracy, F1) or weighs errors by their costs, as many as hold 15 of the rarest class. Where a quarter cannot
+give these, or of fewer than 150 units, there is no test set: outer folds that repeat the whole procedure give the
+figure, and no row is lost to training (`steps.outer`; docs/simulations/test_size.md). Cost: one count of the classes.
+Wilson (1927), JASA 22, 209-212.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from scipy.special import ndtri
 
 from assay.checks import fraction
 from assay.metrics import get_metric
+from assay.metrics.definition import Metric
 
 __all__ = ["LEAST", "MOST", "RAREST", "SMALL", "USUAL", "Precision", "Size", "choose_size"]
 
@@ -96,9 +98,9 @@ def choose_size(classes: Any, task: str, precision: Precision, members: Any = No
     | members   | None    | one label per row                | the group of each row; None: each row is a unit |
 
     >>> choose_size(np.zeros(5000), "regression", Precision()).why
-    '481 test rows give a figure to about +-10% of its value, which is the requested precision'
+    'enough to know a figure to about +-10% of its value, which is the requested precision'
     >>> choose_size(np.zeros(400), "regression", Precision()).why
-    'a quarter of 400 rows is the most that is set aside: 100 test rows give a figure to about +-22% of its value'
+    'a quarter of 400 rows is the most that is set aside, and gives a figure to about +-22% of its value'
     >>> choose_size(np.zeros(90), "regression", Precision()).share
     0.0
     """
@@ -108,7 +110,7 @@ def choose_size(classes: Any, task: str, precision: Precision, members: Any = No
     floor = LEAST if rarest is None else max(LEAST, math.ceil(RAREST * units / rarest))
     taken = min(most, max(wanted, floor))
     figure = "a figure" if task == "regression" else "a rate"
-    known = f"{taken:,} test {noun} give {figure} to about {precision.reached(task, taken)}"
+    known = f"{figure} to about {precision.reached(task, taken)}"
     held = f"{LEAST} {noun}" if floor == LEAST else f"{RAREST} {noun} of class {label!r}"
     if floor > most or units < SMALL:
         why = f"a quarter of {units:,} {noun}, the most that is set aside, cannot hold {held}"
@@ -116,20 +118,24 @@ def choose_size(classes: Any, task: str, precision: Precision, members: Any = No
             why = f"with fewer than {SMALL} {noun} a test set costs more than it is worth, and there are {units:,}"
         return Size(0.0, f"{why}, so there is no test set and all rows are training rows")
     if taken == most < wanted:
-        why = f"a quarter of {units:,} {noun} is the most that is set aside: {known}"
+        why = f"a quarter of {units:,} {noun} is the most that is set aside, and gives {known}"
     elif taken > wanted:
-        why = f"the test set must hold {held} at least: {known}"
+        why = f"the test set must hold {held} at least, and gives {known}"
     else:
-        why = f"{known}, which is the requested precision"
+        why = f"enough to know {known}, which is the requested precision"
     return Size(taken / units, why, chosen=True)
+
+
+def _by_class(metric: Metric) -> bool:
+    """Whether a figure depends on how many rows of each class there are: no mean over rows, or one of costs."""
+    return metric.losses is None or (metric.needs == "labels" and not metric.right_or_wrong)
 
 
 def _count(classes: Array, task: str, precision: Precision, members: Any) -> tuple[int, int | None, str]:
     """Independent units, and how many hold the rarest class where the metric needs it."""
     _, unit = (None, np.arange(classes.size)) if members is None else np.unique(members, return_inverse=True)
     units = int(unit.max(initial=-1)) + 1
-    by_class = precision.metric is not None and get_metric(precision.metric).losses is None
-    if task == "regression" or not by_class:
+    if task == "regression" or precision.metric is None or not _by_class(get_metric(precision.metric)):
         return units, None, ""
     names, codes = np.unique(classes.astype(str), return_inverse=True)
     pairs = np.unique(np.stack([codes, unit]), axis=1)
