@@ -173,7 +173,7 @@ def test_there_is_nothing_to_open_or_to_finalize(tmp_path):
 
 
 def test_a_test_file_excludes_none(tmp_path):
-    with pytest.raises(SealError, match="a test file is given"):
+    with pytest.raises(SealError, match="a test file was passed"):
         Study(table(), "y", test=table(seed=1), test_size="none").seal()
 
 
