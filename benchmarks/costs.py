@@ -46,7 +46,7 @@ def seconds(learner, n: int, p: int, classes: int) -> float:
     """CPU seconds of one fit, the second one: the first loads kernels."""
     X, y = table(n, p, classes, learner.task)
     metric = "rmse" if learner.task == "regression" else "log_loss"
-    made = assemble(learner, dict.fromkeys(X, "number"), tune=False, metric=metric, shape=(n, p))
+    made = assemble(learner, dict.fromkeys(X, "number"), tune=False, metric=metric, shape=(n, p, classes))
     small, few = table(200, p, 2, learner.task)
     with warnings.catch_warnings(), one_blas_thread():
         warnings.simplefilter("ignore")
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for one in chosen:
             spent[one.name] = [seconds(one, *shape) for shape in SHAPES]
             print(task, one.name, *(f"{s:.3f} s" for s in spent[one.name]), sep="  ", file=sys.stderr, flush=True)
-        each = {one.name: [s / one.cost(*shape[:2]) for s, shape in _pairs(spent[one.name], SHAPES)] for one in chosen}
+        each = {one.name: [s / one.work(*shape) for s, shape in _pairs(spent[one.name], SHAPES)] for one in chosen}
         middle = np.median([ratio for name in each for ratio, s in _pairs(each[name], spent[name]) if s >= SHORT])
         print(f"\n{task}, {1e9 * middle:.3g} ns a multiply-add")
         for name, ratios in each.items():

@@ -36,6 +36,7 @@ def main(path: str, target: str) -> None:
     table = pd.read_csv(path)
     X, y = table.drop(columns=target).to_numpy(), table[target].to_numpy()
     X, Z, y, z = train_test_split(X, y, test_size=0.25, stratify=y, random_state=0)
+    gammas = [factor / X.shape[1] for factor in (0.01, 0.1, 0.3162, 1.0, 3.162, 10.0)]
     prune = {"ccp_alpha": [0.0, 0.002, 0.005, 0.01, 0.02, 0.05]}
     learners = {
         "baseline": DummyClassifier(),
@@ -43,7 +44,7 @@ def main(path: str, target: str) -> None:
         "logistic": scaled(LogisticRegression(max_iter=1000), {"C": [0.001, 0.01, 0.1, 1, 10, 100]}),
         "tree": GridSearchCV(DecisionTreeClassifier(min_samples_leaf=5, random_state=0), prune, cv=10),
         "random forest": RandomForestClassifier(200, oob_score=True, random_state=0, n_jobs=-1),
-        "support vectors": scaled(SVC(), {"C": [0.1, 1, 10, 100], "gamma": [0.01, "scale"]}),
+        "support vectors": scaled(SVC(), {"C": [0.1, 1, 10, 100], "gamma": gammas}),
         "boosting": HistGradientBoostingClassifier(early_stopping=True, max_iter=1000, random_state=0),
     }
     folds = StratifiedKFold(10, shuffle=True, random_state=0)

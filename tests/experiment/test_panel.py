@@ -65,8 +65,8 @@ def test_many_rows_are_left_to_the_threads_of_our_learners():
     plan = SimpleNamespace(features=range(3), tuned=False, exchangeable=True)
 
     def shares(n, own=True):
-        learner = SimpleNamespace(own=own, fits=lambda *_: 1, cost=lambda *_: 1.0)
-        data = SimpleNamespace(rows=SimpleNamespace(n=n), splits=range(10), learners=[learner])
+        learner = SimpleNamespace(own=own, fits=lambda *_: 1, work=lambda *_: 1.0)
+        data = SimpleNamespace(rows=SimpleNamespace(n=n, classes=None), splits=range(10), learners=[learner])
         return shares_of(plan, data, 4)
 
     assert shares(49_999) == (4, 1)

@@ -96,7 +96,7 @@ class Live:
         folds = number_of_splits(plan, len(study.rows))
         for learner in panel(plan.task, plan.panel, plan.learners):
             fits = learner.fits(plan.tuned, plan.exchangeable)
-            self.work[learner.name] = folds * fits * (float(learner.cost(*shape)) + OVERHEAD)
+            self.work[learner.name] = folds * fits * (learner.work(*shape) + OVERHEAD)
 
     def hears(self, event: Event) -> None:
         """What is being done, from the study."""

@@ -62,7 +62,8 @@ class Learner:
     | simple    | which parameter values are simpler, for ties: pairs (name, "low" or "high")                      |
     | order     | its place where learners are listed                                                              |
     | panels    | the panels it belongs to                                                                         |
-    | cost      | multiply-adds of one fit, roughly, as a function of rows and columns                             |
+    | cost      | multiply-adds of one fit, roughly, as a function of rows and columns, for two classes            |
+    | classes   | how many times that a fit takes with so many classes                                             |
     | memory    | bytes of one fit beyond the table, by columns and classes, where they grow faster than the table |
     | own       | whether it is ours (figures repeat to the bit) or another package's                              |
     | sized     | settings that follow from the number of rows and their order: "", "group" or "time"              |
@@ -91,6 +92,11 @@ class Learner:
     members: Mapping[str, bool] = field(default_factory=dict)
     few: int = 0
     ordered: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    classes: Callable[[int], float] = lambda k: 1.0
+
+    def work(self, n: int, p: int, k: int = 2) -> float:
+        """Multiply-adds of one fit to n rows, p columns and k classes; `python -m benchmarks costs` measures them."""
+        return float(self.cost(n, p) * (self.classes(k) if k > 2 else 1.0))
 
     @property
     def candidates(self) -> int:
@@ -203,9 +209,19 @@ def _scatters(p: int, k: int) -> float:
 
 
 def _network(n: int, p: int) -> float:
-    """Three passes over the weights for every row of every epoch, and what an update costs beside them."""
+    """A product with the weights for every row of every epoch, at BLAS speed, and what an update costs beside it."""
     updates = max(3000.0, n / 2.0)
-    return updates * (6.0 * min(n, 128) * 33 * p + 3e4)
+    return updates * (0.3 * min(n, 128) * 33 * p + 3e4)
+
+
+def _each(k: int) -> float:
+    """The cost of a learner that does the work of two classes once for every class."""
+    return float(k)
+
+
+def _pairs(k: int) -> float:
+    """The cost of a learner whose curvature has a block for every pair of classes."""
+    return float(k * k)
 
 
 def _machine(n: int, p: int) -> float:
@@ -265,6 +281,7 @@ _BOTH = (
         scale=False,
         judged="own",
         sized=_boosted,
+        classes=_each,
     ),
     *_both(
         "neural network",
@@ -331,7 +348,7 @@ _REGRESSION = (
         _lazy("assay.linear", "ElasticNetCV", l1_ratio=[0.1, 0.5, 0.9], cv=10),
         35,
         _MORE,
-        lambda n, p: 20.0 * n * p * p,
+        lambda n, p: 20.0 * n * p * p + 3e7,
         readable=True,
         sized=_in_order,
     ),
@@ -382,7 +399,7 @@ _CLASSIFICATION = (
         _lazy("assay.generative", "MixedNB"),
         10,
         _MORE,
-        lambda n, p: 4.0 * n * p,
+        lambda n, p: 4.0 * n * p + 3e5 * p,
         encode="native",
         scale=False,
         readable=True,
@@ -405,10 +422,11 @@ _CLASSIFICATION = (
         _lazy("assay.linear", "LogisticRegression", penalty="l2", inference=False),
         20,
         _ALL,
-        lambda n, p: 60.0 * n * p,
+        lambda n, p: 200.0 * n * p + 1e7,
         {"C": [0.001, 0.01, 0.1, 1.0, 10.0, 100.0]},
         (("C", "low"),),
         readable=True,
+        classes=_pairs,
     ),
     Learner(
         "sparse logistic",
@@ -417,9 +435,10 @@ _CLASSIFICATION = (
         _lazy("assay.linear", "LogisticRegressionCV", alphas=50),
         22,
         _MORE,
-        lambda n, p: 600.0 * n * p,
+        lambda n, p: 2e4 * n * p + 4e8,
         readable=True,
         sized=_in_order,
+        classes=_each,
     ),
     Learner(
         "quadratic discriminant",
@@ -475,10 +494,10 @@ def _inner_fits(member: Learner) -> int:
     return member.fits(_MEMBERS[member.task][member.name], False) + INNER
 
 
-def _members(task: str, n: int, p: int) -> list[Learner]:
+def _members(task: str, *shape: int) -> list[Learner]:
     """The members that are not too dear for such a table; where hardly one is left, all but the last."""
     found = [_ALONE[task, name] for name in _MEMBERS[task]]
-    cheap = [one for one in found if _inner_fits(one) * one.cost(n, p) <= AFFORDABLE]
+    cheap = [one for one in found if _inner_fits(one) * one.work(*shape) <= AFFORDABLE]
     return cheap if len(cheap) > 1 else found[:3]
 
 
@@ -618,7 +637,7 @@ def assemble(
     *,
     tune: bool,
     metric: Any,
-    shape: tuple[int, int],
+    shape: tuple[int, ...],
     seed: int = 0,
     inner: int = INNER,
     order: str = "",
@@ -637,7 +656,7 @@ def assemble(
     | kinds        |         | the kind of every column                                                      |
     | tune         |         | whether to search its space                                                   |
     | metric       |         | what the search minimises or maximises                                        |
-    | shape        |         | rows and columns of the table                                                 |
+    | shape        |         | rows and columns of the table, and classes where there are more than two      |
     | seed         | 0       | for learners that draw numbers, and for the inner folds                       |
     | inner        | 5       | inner folds                                                                   |
     | order        | ""      | "group" or "time" for rows that cannot be left out one by one                 |
@@ -651,7 +670,7 @@ def assemble(
     if threshold or calibrate:
         made = assemble(learner, kinds, tune=tune, metric=metric, shape=shape, seed=seed, inner=inner, order=order)
         fits = learner.fits(tune, not order) + inner
-        if calibrate and learner.name != BASELINE and fits * learner.cost(*shape) <= AFFORDABLE:
+        if calibrate and learner.name != BASELINE and fits * learner.work(*shape) <= AFFORDABLE:
             made = CalibratedIfBetter(made, cv=_inner(inner, order), random_state=seed)
         if not threshold:
             return made
@@ -673,7 +692,7 @@ def assemble(
     if not space:
         return pipe
     alone = learner.judged == "own" or (learner.judged == "oob" and not order)
-    allowed = int(max(2.0, BUDGET / ((1 if alone else inner) * learner.cost(*shape))))
+    allowed = int(max(2.0, BUDGET / ((1 if alone else inner) * learner.work(*shape))))
     simple = [(f"model__{name}", way) for name, way in learner.simple if f"model__{name}" in space]
     few = allowed < int(np.prod([len(values) for values in space.values()]))
     return SearchCV(
@@ -721,7 +740,7 @@ def _ensemble(
     learner: Learner,
     kinds: Mapping[str, str],
     *,
-    shape: tuple[int, int],
+    shape: tuple[int, ...],
     seed: int,
     inner: int,
     order: str,

@@ -17,6 +17,7 @@ from assay.evaluation import Dependence, Importance, partial_dependence, permuta
 from assay.evaluation.learner import fit_rows
 from assay.experiment.panel import pipeline_of
 from assay.experiment.protocol import number_of_splits
+from assay.experiment.steps.evaluate import shape_of
 from assay.numbers import with_limits
 from assay.report._embed import Part, picture, table_of
 from assay.report.draw import draw
@@ -77,7 +78,7 @@ def refits_of(study: Study) -> list[Refit]:
     data, plan = study.data, study.plan
     learner = next(one for one in data.learners if one.name == study.select().name)
     parts = _parts_of(study)
-    if ":" in learner.name or float(learner.cost(data.rows.n, len(plan.features))) > REFITS:
+    if ":" in learner.name or learner.work(*shape_of(plan, data)) > REFITS:
         parts = parts[-1:]
     return [Refit(fit_rows(study.model, data.rows, inside), inside, outside) for inside, outside in parts]
 

@@ -48,6 +48,7 @@ __all__ = [
     "portable",
     "predictions_for",
     "refit",
+    "shape_of",
     "shares_of",
     "subset",
     "training_data",
@@ -78,7 +79,7 @@ def estimator_of(plan: Plan, data: TrainingData, learner: Learner, threads: int 
         kinds,
         tune=plan.tuned,
         metric=get_metric("log_loss") if plan.threshold else data.metrics[0],  # thresholds come after the search
-        shape=(data.rows.n, len(kinds)),
+        shape=shape_of(plan, data),
         seed=plan.seed,
         order=plan.order,
         threshold=plan.threshold,
@@ -118,9 +119,14 @@ def shares_of(plan: Plan, data: TrainingData, n_jobs: int | None) -> tuple[int, 
 
 def work_of(plan: Plan, data: TrainingData) -> float:
     """The declared multiply-adds of the panel on all folds."""
-    shape = (data.rows.n, len(plan.features))
-    work = sum(one.fits(plan.tuned, plan.exchangeable) * one.cost(*shape) for one in data.learners)
+    shape = shape_of(plan, data)
+    work = sum(one.fits(plan.tuned, plan.exchangeable) * one.work(*shape) for one in data.learners)
     return len(data.splits) * work
+
+
+def shape_of(plan: Plan, data: TrainingData) -> tuple[int, int, int]:
+    """Rows, columns and classes."""
+    return data.rows.n, len(plan.features), 2 if data.rows.classes is None else len(data.rows.classes)
 
 
 def training_data(plan: Plan, parted: Parted) -> TrainingData:

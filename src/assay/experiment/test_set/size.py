@@ -115,7 +115,7 @@ def choose_size(classes: Any, task: str, precision: Precision, members: Any = No
     if floor > most or units < SMALL:
         why = f"a quarter of {units:,} {noun}, the most that is set aside, cannot hold {held}"
         if floor <= most:
-            why = f"there are {units:,} {noun}, and with fewer than {SMALL} a test set costs more than it is worth"
+            why = f"with fewer than {SMALL} {noun} a test set costs more than it is worth, and there are {units:,}"
         return Size(0.0, f"{why}, so there is no test set and all rows are training rows")
     if taken == most < wanted:
         why = f"a quarter of {units:,} {noun} is the most that is set aside, and gives {known}"
