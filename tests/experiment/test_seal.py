@@ -161,7 +161,7 @@ def test_whole_numbers_in_arrays_and_in_objects_are_the_same(values):
 def test_what_has_no_content_is_refused():
     with pytest.raises(DataTypeError, match="column 'x' contains a list"):
         row_digests(pd.DataFrame({"x": [[1], [2]]}))
-    with pytest.raises(DataTypeError, match="column 'x' holds a object"):
+    with pytest.raises(DataTypeError, match="column 'x' contains a object"):
         row_digests(pd.DataFrame({"x": [object()]}))
     with pytest.raises(DataError, match="column 'z' is missing; there are 'x'"):
         row_digests(pd.DataFrame({"x": [1]}), ["z"])
