@@ -163,7 +163,7 @@ def test_what_has_no_content_is_refused():
         row_digests(pd.DataFrame({"x": [[1], [2]]}))
     with pytest.raises(DataTypeError, match="column 'x' contains a object"):
         row_digests(pd.DataFrame({"x": [object()]}))
-    with pytest.raises(DataError, match="column 'z' is missing; there are 'x'"):
+    with pytest.raises(DataError, match="column 'z' is missing; choose from 'x'"):
         row_digests(pd.DataFrame({"x": [1]}), ["z"])
     with pytest.raises(DataError, match="no content"):
         row_digests(pd.DataFrame(index=[0, 1]))
