@@ -11,7 +11,7 @@ in 3 folds.
     closed    (random - ours) / (random - 1): the share of that gap that the pick closes
 
 Defaults of the panel are set on the tables marked "set" and shown on those marked "shown". Finished runs are kept in
-`build/picks.jsonl`, so that the command goes on where it was stopped; delete the file after a change of the panel.
+`docs/picks.jsonl`, so that the command goes on where it was stopped; delete our runs there after a change of the panel.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["PEERS", "TABLES", "main"]
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # searches run two workers; threads of OpenMP inside them would spin
 HERE = Path(__file__).resolve().parent.parent
-KEPT = HERE / "build" / "picks.jsonl"
+KEPT = HERE / "docs" / "picks.jsonl"
 DOCUMENT = HERE / "docs" / "picks.md"
 SPLITS, LARGEST, TESTED, SEARCHED, SEARCH_FOLDS = 5, 500, 1000, 20, 3
 RARE = 0.2
