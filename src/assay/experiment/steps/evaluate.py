@@ -64,7 +64,7 @@ WORTH = 2e11
 MEMORY = 4 << 30
 """Bytes that the worker processes of all folds may take for their rows, and that one fit may take beyond its rows."""
 THREADED = 50_000
-"""Rows from which the threads of our learners do as well as worker processes, in a fraction of the memory."""
+"""Rows from which folds come one after another and learners use threads: each worker process would hold a model."""
 LATE = "late"
 """Where the journal keeps which learners a clock left unfinished."""
 COPIES = 5
