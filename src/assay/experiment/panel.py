@@ -171,7 +171,7 @@ def _boosted(n: int, order: str) -> dict[str, Any]:
 LARGE = 20_000
 """Rows from which a forest's leaves hold five rows, not one: no less accurate there, with a quarter of the memory."""
 DRAWN = 50_000
-"""Rows that each tree of a forest draws at most, for its memory; of 80,000 rows that cost half a percent of the rmse."""
+"""Rows that each tree of a forest draws at most, for its memory; of 80,000 rows that cost 0.5% of the rmse."""
 
 
 def _grown(n: int, order: str) -> dict[str, Any]:
