@@ -1,4 +1,4 @@
-"""The whole command beside a bare script of scikit-learn's (`by_hand`), each a process of its own, imports and all."""
+"""The whole command beside a bare script of scikit-learn's (`_by_hand`), each a process of its own, imports and all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.case import Case
 
 __all__ = ["CASES"]
 
-SCRIPT = Path(__file__).with_name("by_hand.py")
+SCRIPT = Path(__file__).with_name("_by_hand.py")
 PEER = "scikit-learn script, the same learners and folds"
 
 

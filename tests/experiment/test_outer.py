@@ -42,7 +42,7 @@ def test_small_tables_have_no_test_set_and_say_why():
 def test_one_hundred_and_fifty_rows_have_one():
     assert Study(table(150), "y").seal().seal.n_test == 37
     assert Study(table(149, 1), "y").seal().seal.by == "none"
-    assert "fewer than 150 a test set" in Study(table(149, 1), "y").seal().why
+    assert "fewer than 150 rows a test set" in Study(table(149, 1), "y").seal().why
     assert Study(table(300, 2), "y", test_size="none").seal().seal.n_test == 0
 
 

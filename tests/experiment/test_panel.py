@@ -244,7 +244,8 @@ def test_a_rare_class_is_said_with_what_follows_from_it():
 
 
 def test_costs_choose_the_threshold_inside_every_fold_and_in_the_model_file(tmp_path):
-    study = Study(_rare(), "y", learners=["logistic"], cv=3, panel="standard", cost="missed=10 false=1")
+    asked = {"learners": ["logistic"], "cv": 3, "panel": "standard", "cost": "missed=10 false=1", "test_size": 0.25}
+    study = Study(_rare(), "y", **asked)
     assert (study.plan.metric, study.plan.labels) == ("risk", ("ok", "fraud"))
     assert type(study.plan).from_state(study.plan.state()) == study.plan
     found = study.leaderboard.results["logistic"]

@@ -1,4 +1,4 @@
-"""What `assay run` does on a table of two classes, as a bare scikit-learn script: `python by_hand.py TABLE TARGET`.
+"""What `assay run` does on a table of two classes, as a bare scikit-learn script: `python _by_hand.py TABLE TARGET`.
 
 A guess, a discriminant, a tuned logistic regression, a pruned tree, a forest, tuned support vectors and boosting that
 stops early, each on the same ten folds of three quarters of the rows; the best is refitted and scored once on the
