@@ -214,7 +214,7 @@ def comparisons(study: Any, explain: bool = False) -> None:
     best = study.leaderboard.order[0]
     out.heading(
         f"Comparisons: {best} with the others, {100 * found.level:g}% confidence"
-        + (f" over all {len(found.pairs)} pairs" if len(found.pairs) > 1 else "")
+        + (f" over all {found.n_pairs} pairs" if found.n_pairs > 1 else "")
     )
     rows = []
     for row in found.to_frame().to_dict("records"):
