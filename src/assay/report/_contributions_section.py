@@ -20,7 +20,7 @@ from assay.experiment.wording import with_unit
 from assay.metrics import get_metric
 from assay.metrics.scorer import class_options
 from assay.numbers import fmt
-from assay.report._embed import Part, View, attempt, percent, picture, table_of
+from assay.report._embed import Part, View, attempt, decimal, percent, picture, table_of
 from assay.report._held_out import HeldOut
 from assay.report._inspection_section import Refit
 from assay.report.draw_experiment import plain
@@ -117,7 +117,7 @@ def _table(values: ShapleyValues) -> View:
     ]
     base, last = float(np.ravel(values.base)[output]), float(np.ravel(values.prediction[0])[output])
     of = f" of {plain(values.outputs[output], 16)}" if values.outputs[output] else ""
-    caption = f"From {fmt(base)} to {fmt(last)}, {values.scale}{of}"
+    caption = decimal(f"From {fmt(base)} to {fmt(last)}, {values.scale}{of}")
     return table_of(caption, ("column", "value", "contribution", *["standard error"] * len(sampled)), rows)
 
 
