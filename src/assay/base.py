@@ -23,6 +23,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
+from assay.callbacks import SupportsCallbacks
 from assay.checks import from_lists, refuse_vector, row_weights
 from assay.constraints import Constraint, array_like, boolean, instance_of, integer, jobs, none, one_of, real, seed
 from assay.errors import AssayError, DataError, DataTypeError, ParameterError
@@ -59,7 +60,7 @@ LARGEST = np.float64(1e153)
 """Beyond this a square overflows, and with it every sum of squares after validation."""
 
 
-class Estimator(Stateful, BaseEstimator):
+class Estimator(SupportsCallbacks, Stateful, BaseEstimator):
     """Root of all estimators: scikit-learn's API, with `constraints` validated once.
 
     What a model file holds of an estimator is declared in `state` (see `assay.state`).

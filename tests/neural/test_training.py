@@ -315,9 +315,9 @@ def test_early_stopping_gives_back_the_best_held_out_loss(seed):
     seen = {}
     run = Trainer.run
 
-    def watch(self, save=None):
+    def watch(self, *options):
         seen["trainer"] = self
-        return run(self, save)
+        return run(self, *options)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Trainer, "run", watch)

@@ -38,6 +38,7 @@ from assay.base import (
     seed,
     unchanged_on_error,
 )
+from assay.callbacks import fit_task, side_by_side
 from assay.clustering._lloyd import SMALL, Run, batch_step, lloyd, mini_batches
 from assay.clustering._results import ClusterVariation, Starts
 from assay.clustering._rows import DenseRows, SparseRows, is_sparse, make_rows
@@ -127,6 +128,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         "random_state": seed,
         "n_jobs": jobs,
     }
+    fit_steps = "start"
     state: ClassVar[Specs] = {
         "cluster_centers_": floats("k", "p") | array(np.float32, "k", "p"),
         "labels_": array(np.int32, "n", low=0, below="k"),
@@ -232,18 +234,21 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Es
         starts = 1 if given else starts  # the same start would lead to the same place
         tol = self.tol * rows.variance()
 
-        def run(source: np.random.SeedSequence) -> Run:
-            rng = np.random.default_rng(source)
+        sources = seed_sequence(self.random_state).spawn(starts)
+
+        def run(k: int) -> Run:
+            rng = np.random.default_rng(sources[k])
             C = self._start(rows, unit, rng)
             if self.algorithm_ == "minibatch":
                 return mini_batches(rows, C, self.batch_size, self.max_iter, self.max_no_improvement, rng)
             return lloyd(rows, C, self.max_iter, tol, "none" if self.algorithm_ == "lloyd" else self.algorithm_)
 
-        sources = seed_sequence(self.random_state).spawn(starts)
         if isinstance(rows, DenseRows) and rows.X.size * self.n_clusters > SMALL:
             rows.sieve()  # made once, not by every start
         wide = isinstance(rows, DenseRows) and len(rows.blocks(self.n_clusters)) >= 4
-        return [run(source) for source in sources] if wide else parallel(run, sources, n_jobs=self.n_jobs)
+        task = fit_task(self, starts, sequential=False)
+        counted = side_by_side(run, starts, "starts", task=task, step=self.fit_steps)
+        return [counted(k) for k in range(starts)] if wide else parallel(counted, range(starts), n_jobs=self.n_jobs)
 
     def _start(self, rows: KMeansRows, unit: float, rng: np.random.Generator) -> Array:
         """The first centres."""

@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from assay.callbacks import SupportsCallbacks
 from assay.errors import DataError
 from assay.evaluation.learner import Rows, rows_of
 from assay.state import Stateful, need
@@ -36,7 +37,7 @@ def check_inside(model: Any, classes: Array | None) -> None:
         need(hasattr(model, "predict_proba") and known, "a model inside it has other classes or no probabilities")
 
 
-class Wrapper(MetaEstimatorMixin, Stateful, BaseEstimator):
+class Wrapper(SupportsCallbacks, MetaEstimatorMixin, Stateful, BaseEstimator):
     """An estimator around others: it is what they are (classifier or regressor, sparse input, missing values)."""
 
     def _inner(self) -> Any:

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import pandas as pd
 
+from assay.callbacks import SILENT, Task
 from assay.errors import ConvergenceWarning, DivergenceError
 from assay.progress import track
 from assay.results import Trace
@@ -113,6 +114,8 @@ class EMFit(Generic[Params, Summary]):
     trace: EMTrace
     objectives: tuple[float, ...] = ()
     """Of every start, in order, where `best_of` chose."""
+    stopped: bool = False
+    """Whether a callback stopped it."""
 
 
 def climb(
@@ -124,6 +127,7 @@ def climb(
     max_iter: int,
     keep: bool = False,
     label: str = "EM",
+    task: Task = SILENT,
 ) -> EMFit[Params, Summary]:
     """Iterate from given parameters.
 
@@ -136,33 +140,44 @@ def climb(
     | max_iter  |         | from 0 on | iterations at most                                                       |
     | keep      | False   |           | whether the trace holds the parameters of each iteration                 |
     | label     | "EM"    |           | what listeners of `assay.progress` are told                              |
+    | task      | silent  |           | whose steps are the iterations, for callbacks                            |
     """
     params, (value, summary) = start, model.e_step(start)
     _refuse_not_finite(value, 0)
     objective: list[float] = []
     restarted: list[int] = []
     kept = [model.describe(params)] if keep else []
-    initial, converged, fell, message = value / size, False, False, f"max_iter = {max_iter} reached"
+    initial, converged, fell, message, stopped = value / size, False, False, "stopped by a callback", False
+
+    def reached() -> EMFit[Params, Summary]:
+        trace = EMTrace(np.array(objective), converged, message, initial, tuple(restarted), tuple(kept), fell)
+        return EMFit(params, value, summary, trace, stopped=stopped)
+
     for iteration in track(range(1, max_iter + 1), label):
-        new = model.m_step(summary)
-        rescued = model.rescue(new, len(restarted))
-        new = new if rescued is None else rescued
-        found, statistics = model.e_step(new)
-        _refuse_not_finite(found, iteration)
-        rise = found - value
-        if rescued is None and rise < -ALLOWANCE * (abs(value) + size):
-            fell, message = True, f"the log-likelihood fell by {-rise / size:.3g} per row in iteration {iteration}"
-            break  # what the step before found is better
-        params, value, summary = new, found, statistics
-        objective.append(value / size)
-        kept += [model.describe(params)] if keep else []
-        if rescued is not None:
-            restarted.append(iteration)
-        elif abs(rise) < tol * size:
-            converged, message = True, f"rose by less than tol = {tol:g}"
+        with task.step("EM iteration", reached) as step:
+            new = model.m_step(summary)
+            rescued = model.rescue(new, len(restarted))
+            new = new if rescued is None else rescued
+            found, statistics = model.e_step(new)
+            _refuse_not_finite(found, iteration)
+            rise = found - value
+            if rescued is None and rise < -ALLOWANCE * (abs(value) + size):
+                fell, message = True, f"the log-likelihood fell by {-rise / size:.3g} per row in iteration {iteration}"
+                break  # what the step before found is better
+            params, value, summary = new, found, statistics
+            objective.append(value / size)
+            kept += [model.describe(params)] if keep else []
+            if rescued is not None:
+                restarted.append(iteration)
+            elif abs(rise) < tol * size:
+                converged, message = True, f"rose by less than tol = {tol:g}"
+                break
+        if step.stop:
+            stopped = True
             break
-    trace = EMTrace(np.array(objective), converged, message, initial, tuple(restarted), tuple(kept), fell)
-    return EMFit(params, value, summary, trace)
+    else:
+        message = f"max_iter = {max_iter} reached"
+    return reached()
 
 
 def _refuse_not_finite(value: float, iteration: int) -> None:
@@ -174,24 +189,39 @@ def _refuse_not_finite(value: float, iteration: int) -> None:
 
 
 def best_of(
-    model: EMModel[Params, Summary], starts: Iterable[Callable[[], Params]], *, label: str = "EM", **options: Any
+    model: EMModel[Params, Summary],
+    starts: Iterable[Callable[[], Params]],
+    *,
+    label: str = "EM",
+    task: Task = SILENT,
+    **options: Any,
 ) -> EMFit[Params, Summary]:
     """The sound fit of highest objective over several starts, each a function that makes parameters.
 
-    The options are those of `climb`.
+    The options are those of `climb`. The steps of `task` are the starts if there are several, else the iterations.
     """
     best: EMFit[Params, Summary] | None = None
     rank = (False, -np.inf)
     found: list[float] = []
     many = list(starts)
-    for start in track(many, f"{label}, starts") if len(many) > 1 else many:
-        fit = climb(model, start(), label=label, **options)
-        found.append(fit.objective)
-        own = (model.sound(fit.params), fit.objective)
-        if best is None or own > rank:
-            best, rank = fit, own
-    assert best is not None
-    return EMFit(best.params, best.objective, best.summary, best.trace, tuple(found))
+    if len(many) == 1:
+        fit = climb(model, many[0](), label=label, task=task, **options)
+        return replace(fit, objectives=(fit.objective,))
+
+    def reached() -> EMFit[Params, Summary]:
+        assert best is not None
+        return replace(best, objectives=tuple(found))
+
+    for start in track(many, f"{label}, starts"):
+        with task.step("start", reached, steps=options["max_iter"]) as step:
+            fit = climb(model, start(), label=label, task=step, **options)
+            found.append(fit.objective)
+            own = (model.sound(fit.params), fit.objective)
+            if best is None or own > rank:
+                best, rank = fit, own
+        if step.stop:
+            break
+    return reached()
 
 
 def warn_of(trace: EMTrace, *, stacklevel: int = 3) -> None:

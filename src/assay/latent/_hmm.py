@@ -10,11 +10,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from assay.base import Constraint, Estimator, array_like, boolean, integer, jobs, none, real, seed, unchanged_on_error
+from assay.callbacks import fit_task
 from assay.checks import choice, listed, whole
 from assay.errors import AssayWarning, DataError, ParameterError
 from assay.latent._chain import check_law, log_path, stationary_laws
 from assay.latent._chain_results import HiddenPath, NextStep, StateChoice, StateDiagram, StationaryLaws, select_states
-from assay.latent._em import EMTrace, best_of, warn_of
+from assay.latent._em import EMFit, EMTrace, best_of, warn_of
 from assay.latent._emissions import SymbolTable
 from assay.latent._hmm_kernels import walk
 from assay.latent._hmm_steps import ChainRules, ExpectedCounts, HMMParams, Steps
@@ -62,6 +63,7 @@ class HiddenMarkov(Estimator):
         **facts("starts_"),
     }
 
+    fit_steps = "EM iteration"
     _params: HMMParams
     n_components: int | None
     state_names: Any
@@ -110,19 +112,22 @@ class HiddenMarkov(Estimator):
 
     def _fit(self, X: Any, lengths: Any, states: Any) -> Self:
         with unchanged_on_error(self):
-            self._learn(X, lengths, states)
-        warn_of(self.trace_, stacklevel=4)
+            stopped = self._learn(X, lengths, states)
+        if not stopped:
+            warn_of(self.trace_, stacklevel=4)
         self._warn_of_collapse()
         self._warn_of_idle_states()
         return self
 
-    def _learn(self, X: Any, lengths: Any, states: Any) -> None:
+    def _learn(self, X: Any, lengths: Any, states: Any) -> bool:
+        """Set the fitted attributes; returns whether a callback stopped the fit."""
         observed, sequences = self._observe(X, lengths, reset=True)
         names, known = self._known(states, sequences)
         K = len(names)
         rules, chain = self._rules(K)
         steps = Steps(observed, sequences, rules, known, self.n_jobs)
         self.states_ = names
+        self.__dict__.pop("_batches", None)
         options = {"size": steps.size, "tol": self.tol, "max_iter": self.max_iter, "keep": self.keep_params}
         if known is not None and (known >= 0).all():
             begin = HMMParams(*chain, self._labelled_law(steps, K), np.zeros(K, dtype=bool))
@@ -130,18 +135,21 @@ class HiddenMarkov(Estimator):
             if observed.exact:
                 value = self._log_joint(steps, params, known).sum() / steps.size
                 trace = EMTrace(np.array([value]), True, "counted: every state is known", value)
-                self._keep(params, sums, trace, [value * steps.size])
-                return
+                self.__dict__.update(_params=params, _sums=sums, trace_=trace, starts_=[value * steps.size])
+                return False
             starts = [lambda: params]
         else:
             seeds = seed_sequence(self.random_state).spawn(self.n_init)
             starts = [partial(self._begin, steps, K, chain, n, one) for n, one in enumerate(seeds)]
-        fit = best_of(steps, starts, label=f"EM for {K} hidden states", **options)
-        self._keep(fit.params, fit.summary[1], fit.trace, list(fit.objectives))
 
-    def _keep(self, params: HMMParams, sums: ExpectedCounts, trace: EMTrace, starts: list[float]) -> None:
-        self._params, self._sums, self.trace_, self.starts_ = params, sums, trace, starts
-        self.__dict__.pop("_batches", None)
+        def attributes(fit: EMFit[Any, Any]) -> dict[str, Any]:
+            starts = list(fit.objectives or (fit.objective,))
+            return {"_params": fit.params, "_sums": fit.summary[1], "trace_": fit.trace, "starts_": starts}
+
+        task = fit_task(self, len(starts) if len(starts) > 1 else self.max_iter, attributes)
+        fit = best_of(steps, starts, label=f"EM for {K} hidden states", task=task, **options)
+        self.__dict__.update(attributes(fit))
+        return fit.stopped
 
     def _known(self, states: Any, sequences: Sequences) -> tuple[Array, Array | None]:
         """The names of the states, and the place of each known one among them (-1: unknown); None if none is given."""

@@ -31,10 +31,11 @@ from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from assay.base import Constraint, unchanged_on_error
+from assay.callbacks import fit_task
 from assay.checks import name_columns
 from assay.constraints import array_like, boolean, integer, jobs, none, one_of, real, seed
 from assay.errors import AssayWarning, CollinearityWarning, DataError, ParameterError
-from assay.latent._em import EMTrace, best_of, warn_of
+from assay.latent._em import EMFit, EMTrace, best_of, warn_of
 from assay.latent._gaussian import KINDS, Frame, Sums, frame_of, n_covariance_parameters
 from assay.latent._mixture_inference import summarize
 from assay.latent._mixture_results import MixtureDensity, MixtureSelection, density_of, select
@@ -173,6 +174,7 @@ class GaussianMixture(DensityMixin, Gapped):
         self.keep_params = keep_params
         self.n_jobs = n_jobs
 
+    fit_steps = "EM iteration"
     _params: MixtureParams
     _frame: Frame
 
@@ -192,11 +194,13 @@ class GaussianMixture(DensityMixin, Gapped):
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
         with unchanged_on_error(self):
-            self._learn(X, sample_weight)
-        warn_of(self.trace_, stacklevel=4)
+            stopped = self._learn(X, sample_weight)
+        if not stopped:
+            warn_of(self.trace_, stacklevel=4)
         self._warn_of_collapse(stacklevel=4)
 
-    def _learn(self, X: Any, sample_weight: Any) -> None:
+    def _learn(self, X: Any, sample_weight: Any) -> bool:
+        """Set the fitted attributes; returns whether a callback stopped the fit."""
         X, w = self._rows(X, sample_weight, reset=True)
         before = getattr(self, "_params", None) if self.warm_start else None
         frame: Frame = frame_of(X, self.covariance_type) if before is None else self._frame
@@ -204,16 +208,22 @@ class GaussianMixture(DensityMixin, Gapped):
             self._refuse_other_shape(before, X.shape[1])
         model = self._model(X, w, frame)
         starts = [lambda: before] if before is not None else self._starts(model)
+        for name in ("_online", "_batches"):
+            self.__dict__.pop(name, None)
+        self._frame, self._floor, self._size = frame, model.floor, model.size
+        self._fit_size = float(len(X)) if w is None else float(w.sum())
+
+        def attributes(fit: EMFit[Any, Any]) -> dict[str, Any]:
+            starts = [one / model.size * self._fit_size for one in fit.objectives or (fit.objective,)]
+            return {"_params": fit.params, "trace_": fit.trace, "starts_": starts}
+
         fit = best_of(
             model, starts, size=model.size, tol=self.tol, max_iter=self.max_iter, keep=self.keep_params,
             label="EM for a Gaussian mixture",
+            task=fit_task(self, len(starts) if len(starts) > 1 else self.max_iter, attributes),
         )  # fmt: skip
-        self._frame, self._floor, self._size = frame, model.floor, model.size
-        self._fit_size = float(len(X)) if w is None else float(w.sum())
-        self._params, self.trace_ = fit.params, fit.trace
-        self.starts_ = [one / model.size * self._fit_size for one in fit.objectives]
-        for name in ("_online", "_batches"):
-            self.__dict__.pop(name, None)
+        self.__dict__.update(attributes(fit))
+        return fit.stopped
 
     def _refuse_other_shape(self, params: MixtureParams, p: int) -> None:
         """To go on from earlier parameters, they must be of the kind that is asked for."""

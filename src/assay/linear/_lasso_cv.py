@@ -7,19 +7,18 @@ Test errors of all alphas come from one product per fold.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from assay.callbacks import Task, side_by_side
 from assay.errors import DataError, ParameterError
 from assay.linear._lasso_design import Design, from_moments, from_rows, gram_fits, is_sparse
 from assay.linear._path import Settings
 from assay.numerics.moments import Moments, all_but_one, merge, summarize
 from assay.numerics.threads import parallel
-from assay.progress import track
 from assay.resampling import is_partition
 
 __all__ = ["CrossValidation", "alpha_grid", "cross_validate", "falls_beyond"]
@@ -91,6 +90,7 @@ def cross_validate(
     how: Settings,
     fit_intercept: bool,
     n_jobs: int | None,
+    task: Task,
 ) -> CrossValidation:
     """Mean squared test errors of every fold along the path of every l1_ratio."""
     weights = np.array([float(len(test)) if w is None else float(w[test].sum()) for _, test in splits])
@@ -103,8 +103,6 @@ def cross_validate(
     whole, trained = _from_fold_moments(X, y, w, factors, splits, fit_intercept, n_jobs)
     design = from_rows(X, y, w, factors, fit_intercept) if whole is None else whole
     grids = [alpha_grid(design, alphas, eps, ratio, how.positive) for ratio in ratios]
-    lock, progress = threading.Lock(), track(range(len(splits)), "folds")
-    next(progress)
 
     def fold(k: int) -> list[np.ndarray]:
         train, test = splits[k]
@@ -122,12 +120,11 @@ def cross_validate(
             residuals += found.intercepts
             residuals -= y[test, None]
             errors.append(_mean_square(residuals, None if w is None else w[test]))
-        with lock:
-            next(progress, None)
         return errors
 
     work = float(X.shape[0]) * X.shape[1] * len(grids[0])
-    outcomes = parallel(fold, range(len(splits)), n_jobs=n_jobs, work=work)
+    counted = side_by_side(fold, len(splits), "folds", task=task, step="fold")
+    outcomes = parallel(counted, range(len(splits)), n_jobs=n_jobs, work=work)
     errors = [np.array([outcome[r] for outcome in outcomes]) for r in range(len(ratios))]
     return CrossValidation(design, grids, errors, weights)
 

@@ -10,17 +10,15 @@ one product. Folds spread over threads, with BLAS held to one thread in each, so
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 
+from assay.callbacks import Task, side_by_side
 from assay.errors import DataError
 from assay.linear._logistic_input import LogisticTable, log_probabilities
 from assay.linear._logistic_path import Solutions
 from assay.linear._logistic_path_input import problem_of
 from assay.metrics import auc
 from assay.numerics.threads import parallel
-from assay.progress import track
 
 __all__ = ["fold_scores"]
 
@@ -37,6 +35,7 @@ def fold_scores(
     tol: float,
     max_iter: int,
     n_jobs: int | None,
+    task: Task,
 ) -> tuple[Array, Array]:
     """Scores (folds, alphas), and the weight of each fold's test rows."""
     w = np.ones(table.codes.size) if table.w is None else table.w
@@ -44,18 +43,14 @@ def fold_scores(
         _refuse_missing_classes(table, w, train, f"the training rows of fold {k}")
         if metric == "auc":
             _refuse_missing_classes(table, w, test, f"the test rows of fold {k}")
-    lock, progress = threading.Lock(), track(range(len(splits)), "folds")
-    next(progress)
 
     def fold(k: int) -> Array:
         train, test = splits[k]
         found = problem_of(table, train).solve(alphas, l1_ratio, tol, max_iter)
-        scores = _scores(table, found, test, w[test], metric)
-        with lock:
-            next(progress, None)
-        return scores
+        return _scores(table, found, test, w[test], metric)
 
-    outcomes = parallel(fold, range(len(splits)), n_jobs=n_jobs)
+    counted = side_by_side(fold, len(splits), "folds", task=task, step="fold")
+    outcomes = parallel(counted, range(len(splits)), n_jobs=n_jobs)
     return np.array(outcomes), np.array([w[test].sum() for _, test in splits])
 
 

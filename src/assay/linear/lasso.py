@@ -27,6 +27,7 @@ import numpy as np
 from sklearn.base import clone
 
 from assay.base import Constraint, array_like, boolean, integer, jobs, none, one_of, real
+from assay.callbacks import fit_task
 from assay.errors import ConvergenceWarning, ParameterError
 from assay.linear._folds import Line, applies, held_out, refit_the_rest, trusted
 from assay.linear._lasso_budget import within_budget
@@ -264,6 +265,8 @@ class _Chosen(Penalised):
         "n_jobs": jobs,
     }
 
+    fit_steps = "fold"
+
     def _ratios(self) -> list[float]:
         return [1.0]
 
@@ -272,8 +275,9 @@ class _Chosen(Penalised):
         how, ratios, together = self._settings(), self._ratios(), group_codes(groups, X.shape[0])
         splits = folds(whole_groups(5 if self.cv is None else self.cv, together), X, y, together)
         result = cross_validate(
-            X, y, w, factors, splits, ratios, self.alphas, self.eps, how, self.fit_intercept, self.n_jobs
-        )
+            X, y, w, factors, splits, ratios, self.alphas, self.eps, how, self.fit_intercept, self.n_jobs,
+            fit_task(self, len(splits), sequential=False),
+        )  # fmt: skip
         curves = [_summary(result, errors) for errors in result.errors]
         chosen = int(np.argmin([mean[best] for mean, _, best, _ in curves]))
         mean, error, best, simplest = curves[chosen]

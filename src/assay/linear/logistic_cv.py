@@ -26,6 +26,7 @@ import numpy as np
 import pandas as pd
 
 from assay.base import jobs, one_of, seed
+from assay.callbacks import fit_task
 from assay.errors import ConvergenceWarning, ParameterError
 from assay.linear._lasso_cv import falls_beyond
 from assay.linear._logistic_input import LogisticTable
@@ -128,6 +129,7 @@ class LogisticRegressionCV(PathModel):
     ([0], True)
     """
 
+    fit_steps = "fold"
     state: ClassVar[Specs] = {
         "path_": part(LogisticPath),
         **facts(
@@ -200,8 +202,9 @@ class LogisticRegressionCV(PathModel):
         grid = self._grid(problem)
         full = problem.solve(grid, ratio, self.tol, self.max_iter, early_stop=self._automatic())
         scores, weights = fold_scores(
-            table, splits, full.alphas, ratio, self.metric, self.tol, self.max_iter, self.n_jobs
-        )
+            table, splits, full.alphas, ratio, self.metric, self.tol, self.max_iter, self.n_jobs,
+            fit_task(self, len(splits), sequential=False),
+        )  # fmt: skip
         mean, error = cv_mean_and_error(scores, weights)
         sign = -1.0 if self.metric == "auc" else 1.0
         best, simplest = one_standard_error(sign * mean, error)

@@ -24,6 +24,7 @@ from assay.base import (
     real,
     seed,
 )
+from assay.callbacks import fit_task
 from assay.errors import DataError, ParameterError
 from assay.neural.checkpoints import Checkpoint, digest
 from assay.neural.convolution import Conv2D
@@ -108,6 +109,7 @@ class NeuralNetwork(Estimator):
         "_scale": floats("p", low=0),
         "_memory": left_out(),
     }
+    fit_steps = "epoch"
     hidden: Any
     layers: Any
     activation: str
@@ -326,9 +328,11 @@ class NeuralNetwork(Estimator):
             words = f"{recipe} {layers} {shape} {self.initialisation} {self.n_starts} {seeds.entropy}"
             checkpoint.belongs = digest(words, *parts, *([] if before is None else [before.parameters_]))
             checkpoint.entropy = int(seeds.entropy) if isinstance(seeds.entropy, int) else list(seeds.entropy or [])
+        steps = self.n_starts if self.n_starts > 1 else recipe.max_epochs
         network, trace, starts, _ = train(
-            make, rows, recipe, training, held=held, starts=self.n_starts, checkpoint=checkpoint
-        )
+            make, rows, recipe, training, held=held, starts=self.n_starts, checkpoint=checkpoint,
+            task=fit_task(self, steps, _attributes),
+        )  # fmt: skip
         self.network_, self.trace_, self.starts_ = network, trace, [float(one) for one in starts]
         self.n_iter_ = trace.n_epochs
         self._memory = None
@@ -354,7 +358,6 @@ class NeuralNetwork(Estimator):
             trainer.memory, trainer.count = before[1].copy(), before[2]
         if hasattr(self, "trace_"):
             trainer.losses, trainer.rates = self.trace_.loss.tolist(), self.trace_.learning_rate.tolist()
-        trainer.best_epoch = len(trainer.losses) + 1
         with trainer.at_work():
             trainer.advance()
         trainer.finished = "" if recipe.optimizer.monotone else trainer.finished
@@ -420,6 +423,13 @@ def center_and_scale(X: Array) -> tuple[Array, Array]:
 
 def _convolves(layers: Sequence[Layer]) -> bool:
     return any(isinstance(one, Conv2D) or (isinstance(one, Residual) and _convolves(one.layers)) for one in layers)
+
+
+def _attributes(now: Trainer) -> dict[str, Any]:
+    """The fitted attributes if the training of a start ended now."""
+    network, trace = _copy(now.network), now.trace()
+    network.parameters_, network.statistics_ = (one.copy() for one in now.weights())
+    return {"network_": network, "trace_": trace, "starts_": [float(now.score)], "n_iter_": trace.n_epochs}
 
 
 def _copy(network: Network) -> Network:

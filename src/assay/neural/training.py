@@ -16,7 +16,7 @@ Bottou (2012), Stochastic gradient descent tricks; Prechelt (1998), Early stoppi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from math import ceil, isfinite
@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from assay.callbacks import SILENT, Task
 from assay.errors import DivergenceError
 from assay.neural._kernels import squared_norm
 from assay.neural._pair import Pair
@@ -133,6 +134,7 @@ class Trainer:
         self._scratch = [Workspace() for _ in range(self.shards)]
         self._ones = rows.w if rows.w.size == 0 else None
         self.count, self.waited, self.best, self.best_epoch, self.finished = 0, 0, np.inf, 0, ""
+        self.stopped = False
         self.losses: list[float] = []
         self.held_losses: list[float] = []
         self.rates: list[float] = []
@@ -245,7 +247,9 @@ class Trainer:
     def _watch(self, t: int) -> None:
         """Keep the best weights, and count epochs without an improvement."""
         value = self.losses[-1]
-        if self.held is not None:
+        if self.held is None:
+            self.best_epoch = t + 1
+        else:
             value = self.held_loss()
             if not isfinite(value):
                 raise self._divergence(np.arange(min(self.rows.n, self.batch)), self.rates[-1])
@@ -268,23 +272,29 @@ class Trainer:
         with one_blas_thread(), quiet(), self.pair:
             yield
 
-    def run(self, save: Callable[[Trainer], None] | None = None) -> TrainingTrace:
-        """Epochs until something ends them; `save` is called after each."""
+    def run(self, save: Callable[[Trainer], None] | None = None, task: Task = SILENT) -> TrainingTrace:
+        """Epochs until something ends them; `save` and the callbacks of the task are called after each."""
         with self.at_work():
             left = range(len(self.losses), self.recipe.max_epochs)
             for _ in track(left, self._words):
                 if self.finished:
                     break
-                self.pair.call()
-                self.advance()
-                if save is not None:
-                    save(self)
-        if self.held is not None and self.held_losses:
-            np.copyto(self.theta, self.kept[0])
-            np.copyto(self.statistics, self.kept[1])
-        elif not self.recipe.optimizer.monotone or not self.finished:
-            self.best_epoch = len(self.losses)
+                with task.step("epoch", lambda: self) as step:
+                    self.pair.call()
+                    self.advance()
+                    if save is not None:
+                        save(self)
+                if step.stop:
+                    self.stopped = True
+                    break
+        theta, statistics = self.weights()
+        np.copyto(self.theta, theta)
+        np.copyto(self.statistics, statistics)
         return self.trace()
+
+    def weights(self) -> tuple[Array, Array]:
+        """Parameters and statistics of the model: the best on the held-out rows, else those of the last epoch."""
+        return self.kept if self.held is not None and self.held_losses else (self.theta, self.statistics)
 
     def _words(self) -> str:
         return f"epochs, loss {fmt(self.losses[-1], 4)}" if self.losses else "epochs"
@@ -292,7 +302,8 @@ class Trainer:
     def trace(self) -> TrainingTrace:
         """What happened so far."""
         held = np.array(self.held_losses) if self.held is not None else None
-        message = self.finished or f"max_epochs={self.recipe.max_epochs} reached"
+        limit = "stopped by a callback" if self.stopped else f"max_epochs={self.recipe.max_epochs} reached"
+        message = self.finished or limit
         rates = np.array(self.rates)
         return TrainingTrace(
             np.array(self.losses), held, rates, self.updates, self.best_epoch, bool(self.finished), message
@@ -397,18 +408,20 @@ def train(
     held: TrainingRows | None = None,
     starts: int = 1,
     checkpoint: Checkpoint | None = None,
+    task: Task = SILENT,
 ) -> tuple[Network, TrainingTrace, list[float], Trainer]:
     """The best of several starts: `make(k)` gives the network of the k-th; a checkpoint is taken up where it is.
 
-    | parameter  | default | meaning                                  |
-    |------------|---------|------------------------------------------|
-    | make       |         | initialised network of each start        |
-    | rows       |         | training rows                            |
-    | recipe     |         | how to train                             |
-    | seeds      |         | where random numbers come from           |
-    | held       | None    | rows for early stopping                  |
-    | starts     | 1       | how many                                 |
-    | checkpoint | None    | a file that is renewed after every epoch |
+    | parameter  | default | meaning                                            |
+    |------------|---------|----------------------------------------------------|
+    | make       |         | initialised network of each start                  |
+    | rows       |         | training rows                                      |
+    | recipe     |         | how to train                                       |
+    | seeds      |         | where random numbers come from                     |
+    | held       | None    | rows for early stopping                            |
+    | starts     | 1       | how many                                           |
+    | checkpoint | None    | a file that is renewed after every epoch           |
+    | task       | silent  | its steps are the starts, or the epochs of one     |
     """
     spawned = seeds.spawn(starts)
     found = checkpoint.load() if checkpoint is not None else None
@@ -420,17 +433,27 @@ def train(
         kept = Trainer(make(int(np.argmin(scores))), rows, recipe, spawned[int(np.argmin(scores))], held)
         kept.go_on_from(champion["facts"], champion["arrays"])
         best = (kept.network, kept.trace(), kept)
+
+    def leading() -> Trainer:
+        assert best is not None
+        return best[2]
+
     for k in range(len(scores), starts):
         trainer = Trainer(make(k), rows, recipe, spawned[k], held)
         if found and found[0]["start"] == k:
             trainer.go_on_from(found[0]["current"], _part(found[1], "current "))
 
-        trace = trainer.run(None if checkpoint is None else partial(_save, checkpoint, k, scores, champion))
-        scores.append(trainer.score)
-        if best is None or scores[-1] < min(scores[:-1]):
-            best = (trainer.network, trace, trainer)
-            facts, arrays = trainer.facts()
-            champion = {"facts": facts, "arrays": {name: one.copy() for name, one in arrays.items()}}
+        save = None if checkpoint is None else partial(_save, checkpoint, k, scores, champion)
+        many = task.step("start", leading, steps=recipe.max_epochs) if starts > 1 else nullcontext(task)
+        with many as step:
+            trace = trainer.run(save, step)
+            scores.append(trainer.score)
+            if best is None or scores[-1] < min(scores[:-1]):
+                best = (trainer.network, trace, trainer)
+                facts, arrays = trainer.facts()
+                champion = {"facts": facts, "arrays": {name: one.copy() for name, one in arrays.items()}}
+        if step.stop:
+            break
     assert best is not None
     if checkpoint is not None:
         checkpoint.remove()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 
 from assay.base import Constraint, boolean, integer, jobs, none, one_of, real, seed
+from assay.callbacks import Task, fit_task
 from assay.errors import ConvergenceWarning, DataError, DivergenceError, ParameterError
 from assay.numerics.seeds import seed_sequence
 from assay.resampling import (
@@ -94,6 +96,7 @@ class Boosted(TableEstimator):
         super()._check_state()
         need(self.nodes_.trees == self.n_estimators_ * self.initial_.size, "its trees are not those of its rounds")
 
+    fit_steps = "round"
     n_estimators: int
     learning_rate: float
     max_leaf_nodes: int | None
@@ -156,7 +159,9 @@ class Boosted(TableEstimator):
         self.cv_curve_ = self.validation_score_ = self._held_out = None
         if self.early_stopping == "cv":
             splits = self._splits(X, y, kept, labels, groups)
-            held = cross_validate(used, loss, plan, splits, self.n_iter_no_change, float(self.tol))
+            task = fit_task(self, 2, partial(self._attributes, loss=loss, patience=0))
+            with task.step("cross-validation"):
+                held = cross_validate(used, loss, plan, splits, self.n_iter_no_change, float(self.tol))
             self._refuse_divergence(held.losses)
             self.cv_curve_, rounds = self._choose(held, loss)
             plan = replace(plan, rounds=rounds)
@@ -167,14 +172,17 @@ class Boosted(TableEstimator):
             patience = plan.rounds if self.n_iter_no_change is None else int(self.n_iter_no_change)
             plan = replace(plan, patience=patience, tol=float(self.tol))
             watch = used.part(chosen)
-            stages = boost(used.part(~chosen), loss, plan, watch=watch, stages=before)
-            self.validation_score_ = np.array(stages.watched)
+            task = self._rounds(plan, before, loss)
+            stages = boost(used.part(~chosen), loss, plan, watch=watch, stages=before, task=task)
             self._held_out = kept[chosen], scores_after(stages, stages.rounds, watch.X)
+        elif self.early_stopping == "cv":
+            with task.step("rounds", lambda: stages, steps=plan.rounds) as step:
+                stages = boost(used, loss, plan, task=step)
         else:
-            stages = boost(used, loss, plan, stages=before)
+            stages = boost(used, loss, plan, stages=before, task=self._rounds(plan, before, loss))
         self._refuse_divergence(stages.train)
         self._refuse_divergence(stages.watched)
-        self._keep(stages, loss)
+        self.__dict__.update(self._attributes(stages, loss, plan.patience))
         self._warn(loss, start_loss(used, loss, stages) if plan.learning_rate > 1 else np.inf)
 
     def _refuse_divergence(self, losses: Any) -> None:
@@ -197,11 +205,22 @@ class Boosted(TableEstimator):
             what += "fall further beyond"
             warnings.warn(f"{what}; raise n_estimators or learning_rate", ConvergenceWarning, stacklevel=4)
 
-    def _keep(self, stages: Stages, loss: Loss) -> None:
-        self.initial_, self.link_ = stages.initial, loss.link
-        self.train_score_ = np.array(stages.train)
-        self.n_estimators_ = stages.rounds
-        self.nodes_ = concatenate(stages.trees)
+    def _rounds(self, plan: BoostingPlan, before: Stages | None, loss: Loss) -> Task:
+        """The fit whose steps are the rounds that are still to come."""
+        done = 0 if before is None else before.rounds
+        return fit_task(self, plan.rounds - done, partial(self._attributes, loss=loss, patience=plan.patience))
+
+    def _attributes(self, stages: Stages, loss: Loss, patience: int = 0) -> dict[str, Any]:
+        """The fitted attributes after so many rounds; the loss of the last one is known when the next one begins."""
+        rounds = stages.kept(patience)
+        return {
+            "initial_": stages.initial,
+            "link_": loss.link,
+            "train_score_": np.array(stages.train[:rounds]),
+            "validation_score_": np.array(stages.watched[:rounds]) if patience else None,
+            "n_estimators_": rounds,
+            "nodes_": concatenate(stages.trees[: rounds * stages.initial.size]),
+        }
 
     def _before(self, loss: Loss) -> Stages:
         """What the last fit has grown."""

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from assay.callbacks import fit_task, side_by_side
 from assay.constraints import integer
 from assay.errors import DataError, ParameterError
 from assay.numerics.threads import parallel
@@ -31,7 +32,6 @@ from assay.trees._oob import (
     DrawsRows,
     OutOfBag,
     Sampler,
-    counted,
     entropy_of,
     leaves_of,
     tree_seeds,
@@ -80,6 +80,7 @@ class Forest(DrawsRows, TableEstimator):
         self.__dict__.pop("_voting", None)
         self._settle(self.nodes_.value.shape[1])
 
+    fit_steps = "tree"
     n_estimators: int
     criterion: str
     max_features: Any
@@ -119,7 +120,9 @@ class Forest(DrawsRows, TableEstimator):
                 gathered.put(k, grow(new[k]))
 
             parallel(
-                counted(one, len(new), "trees"),
+                side_by_side(
+                    one, len(new), "trees", task=fit_task(self, len(new), sequential=False), step=self.fit_steps
+                ),
                 range(len(new)),
                 n_jobs=self.n_jobs,
                 work=50.0 * X.shape[0] * m * len(new),

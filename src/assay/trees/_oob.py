@@ -18,11 +18,9 @@ Breiman (1996), Out-of-bag estimation, technical report, Berkeley; Breiman (2001
 
 from __future__ import annotations
 
-import threading
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import special
@@ -34,7 +32,6 @@ from assay.metrics.limits import effective, loss_limits, share_limits
 from assay.numerics.jit import kernel
 from assay.numerics.scale import power_of_two
 from assay.numerics.seeds import seed_sequence
-from assay.progress import track
 from assay.results import Curve, Interval
 from assay.state import Specs, Stateful, facts, floats, ints, need, part
 from assay.trees._predict import _any, _number, _routes, child_of
@@ -48,7 +45,6 @@ __all__ = [
     "OutOfBag",
     "Sampler",
     "child_of",
-    "counted",
     "entropy_of",
     "leaves_of",
     "sampler",
@@ -57,8 +53,6 @@ __all__ = [
 ]
 
 Array = np.ndarray
-Item = TypeVar("Item")
-Made = TypeVar("Made")
 LEVEL = 0.95
 MOST = 10
 """Whole-number weights count as repetitions up to so many per row on average."""
@@ -180,20 +174,6 @@ def tree_seeds(entropy: Any, trees: int) -> Array:
 def entropy_of(random_state: Any) -> Any:
     """Where the seeds of all trees come from, kept so that trees can be added later."""
     return seed_sequence(random_state).entropy
-
-
-def counted(task: Callable[[Item], Made], total: int, label: str) -> Callable[[Item], Made]:
-    """The task, telling whoever listens to progress when one more is done, in whichever thread."""
-    ticks, lock = track(range(total), label), threading.Lock()
-    next(ticks)
-
-    def run(item: Item) -> Made:
-        made = task(item)
-        with lock:
-            next(ticks, None)
-        return made
-
-    return run
 
 
 def unit_of(target: Array, classes: int) -> float:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from assay.callbacks import SILENT, Task
 from assay.numerics.jit import kernel
 from assay.numerics.threads import halted, one_blas_thread, parallel
 from assay.progress import track
@@ -111,6 +112,10 @@ class Stages:
         """How many rounds there are."""
         return len(self.trees) // self.initial.size
 
+    def kept(self, patience: int) -> int:
+        """How many rounds make the model: with patience those up to the least watched loss, else all."""
+        return int(np.argmin(self.watched)) + 1 if patience else self.rounds
+
     def cut(self, rounds: int) -> None:
         """Forget what came after a round."""
         del self.trees[rounds * self.initial.size :], self.train[rounds:], self.watched[rounds:]
@@ -203,11 +208,11 @@ class Rounds:
             self._here = _Scores(rows, loss, stages, plan.n_jobs)
             self._there = None if watch is None else _Scores(watch, loss, stages, plan.n_jobs)
 
-    def grow(self, rounds: int) -> None:
-        """Grow trees until there are so many rounds, or the plan's patience ends."""
+    def grow(self, rounds: int, task: Task = SILENT) -> None:
+        """Grow trees until there are so many rounds, or the plan's patience ends, or a callback of the task says so."""
         # Steps that are far too long end in infinities; who asked for them is told, by the losses.
         with one_blas_thread(), np.errstate(over="ignore", invalid="ignore"):
-            _loop(self._here, self._there, self._work, self.plan, self.stages, rounds)
+            _loop(self._here, self._there, self._work, self.plan, self.stages, rounds, task)
 
     def finish(self) -> Stages:
         """What has grown, with the training loss of the last round, and with patience up to the best round."""
@@ -215,8 +220,7 @@ class Rounds:
         with np.errstate(over="ignore", invalid="ignore"):
             if len(stages.train) < stages.rounds:
                 stages.train.append(self._here.refresh())
-        if self.plan.patience:
-            stages.cut(int(np.argmin(stages.watched)) + 1)
+        stages.cut(stages.kept(self.plan.patience))
         return stages
 
     def close(self) -> None:
@@ -231,11 +235,15 @@ def boost(
     *,
     watch: BoostingRows | None = None,
     stages: Stages | None = None,
+    task: Task = SILENT,
 ) -> Stages:
-    """Grow trees up to `plan.rounds`, from the start or after what `stages` holds, scoring `watch` on the way."""
+    """Grow trees up to `plan.rounds`, from the start or after what `stages` holds, scoring `watch` on the way.
+
+    Callbacks of the task are called around each round.
+    """
     fit = Rounds(rows, loss, plan, watch=watch, stages=stages)
     try:
-        fit.grow(plan.rounds)
+        fit.grow(plan.rounds, task)
         return fit.finish()
     finally:
         fit.close()
@@ -249,7 +257,13 @@ def start_loss(rows: BoostingRows, loss: Loss, stages: Stages) -> float:
 
 
 def _loop(
-    here: _Scores, there: _Scores | None, work: Workspace, plan: BoostingPlan, stages: Stages, rounds: int
+    here: _Scores,
+    there: _Scores | None,
+    work: Workspace,
+    plan: BoostingPlan,
+    stages: Stages,
+    rounds: int,
+    task: Task,
 ) -> None:
     """The rounds themselves. The loss of a round is known when the gradients of the next one are."""
     loss, n, p = here.loss, here.rows.y.size, here.rows.X.shape[1]
@@ -262,41 +276,44 @@ def _loop(
     for t in track(range(stages.rounds, rounds), "trees"):
         if halted():
             break  # nobody waits for this fit any more
-        loss.begin(here.rows.y, w, here.raw)
-        score = 0.0 if here.team else here.refresh()
-        rows, columns = plan.draw(ROWS, t, n, drawn), _mask(plan.draw(COLUMNS, t, p, plan.columns), p)
-        for k in range(loss.outputs):
-            tree, leaf = grow_boosted(
-                work,
-                here.gradient,
-                hessian,
-                plan.limits,
-                score=k,
-                rows=rows,
-                columns=columns,
-                monotone=plan.monotone,
-                keep=steady,
-                scores=here.hand_over() if here.team else NO_SCORES,
-            )
-            value = tree.value[:, 0]
-            if loss.renews:
-                _renew(here, k, tree, value, leaf, rows, plan)
-            else:
-                value[:] = loss.step(value)
-            value *= plan.learning_rate
-            here.advance(k, value, leaf)
-            if steady:
-                work.move(value)
-            stages.trees.append(tree)
+        with task.step("round", lambda: stages) as step:
+            loss.begin(here.rows.y, w, here.raw)
+            score = 0.0 if here.team else here.refresh()
+            rows, columns = plan.draw(ROWS, t, n, drawn), _mask(plan.draw(COLUMNS, t, p, plan.columns), p)
+            for k in range(loss.outputs):
+                tree, leaf = grow_boosted(
+                    work,
+                    here.gradient,
+                    hessian,
+                    plan.limits,
+                    score=k,
+                    rows=rows,
+                    columns=columns,
+                    monotone=plan.monotone,
+                    keep=steady,
+                    scores=here.hand_over() if here.team else NO_SCORES,
+                )
+                value = tree.value[:, 0]
+                if loss.renews:
+                    _renew(here, k, tree, value, leaf, rows, plan)
+                else:
+                    value[:] = loss.step(value)
+                value *= plan.learning_rate
+                here.advance(k, value, leaf)
+                if steady:
+                    work.move(value)
+                stages.trees.append(tree)
+                if there is not None:
+                    there.add(tree, k)
+            if known and len(stages.train) < t:
+                stages.train.append(here.mean(work.loss_sum) if here.team else score)
+            known = True
             if there is not None:
-                there.add(tree, k)
-        if known and len(stages.train) < t:
-            stages.train.append(here.mean(work.loss_sum) if here.team else score)
-        known = True
-        if there is not None:
-            stages.watched.append(there.refresh())
-            if plan.patience and stalled(stages.watched, plan.patience, plan.tol):
-                break
+                stages.watched.append(there.refresh())
+                if plan.patience and stalled(stages.watched, plan.patience, plan.tol):
+                    break
+        if step.stop:
+            break
 
 
 def _mask(chosen: Array | None, size: int) -> Array | None:

@@ -41,6 +41,7 @@ from assay.base import (
     seed,
     weight_name,
 )
+from assay.callbacks import fit_task, side_by_side
 from assay.checks import refuse_vector
 from assay.errors import DataError, ParameterError
 from assay.labels import class_codes
@@ -56,7 +57,6 @@ from assay.trees._oob import (
     DrawsRows,
     OutOfBag,
     Sampler,
-    counted,
     entropy_of,
     tree_seeds,
     unit_of,
@@ -107,6 +107,7 @@ class _Bagging(DrawsRows, MetaEstimatorMixin, Estimator):
                 need(SharedTable.serves(model) and columns.size == self.n_features_in_)
                 model.nodes_.check_columns(self.estimators_[0].levels_)
 
+    fit_steps = "model"
     estimator: Any
     n_estimators: int
     max_samples: Any
@@ -165,7 +166,9 @@ class _Bagging(DrawsRows, MetaEstimatorMixin, Estimator):
             options = {} if kept is None else {str(name): kept[drawn]}
             return model.fit(take(part, drawn), y[drawn], **options)
 
-        self.estimators_ = parallel(counted(one, seeds.size, "models"), range(seeds.size), n_jobs=self.n_jobs)
+        task = fit_task(self, seeds.size, sequential=False)
+        counted = side_by_side(one, seeds.size, "models", task=task, step=self.fit_steps)
+        self.estimators_ = parallel(counted, range(seeds.size), n_jobs=self.n_jobs)
         self._sampler = rows
         self._forget_out_of_bag()
         if self.oob_score is True or (self.oob_score == "auto" and rows.leaves_out):
