@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn import config_context
 
 from assay.calibration import CalibratedClassifier, IsotonicMap, LogisticMap
 from assay.constraints import integer
@@ -126,6 +127,12 @@ def test_how_rows_were_drawn_does_not_travel():
     X, y = estimators.regression()
     model = LinearRegression(random_state=np.random.default_rng(0)).fit(X, y)
     assert again(model).random_state is None
+
+
+def test_requests_for_metadata_do_not_travel():
+    X, y = estimators.regression()
+    with config_context(enable_metadata_routing=True):
+        same(Ridge().set_fit_request(sample_weight=True).fit(X, y), X)
 
 
 def test_an_attribute_that_nobody_declared_is_refused():

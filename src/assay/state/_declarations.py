@@ -346,8 +346,16 @@ class Kind:
         return self.parameters is None or not self.table or any(name in vars(value) for name in self.table)
 
 
-CALLBACKS = ("_skl_callbacks", "_skl_callbacks_to_teardown", "_callback_fit_ctx", "_parent_callback_ctx", "_fit_task")
-"""Who watches a fit is no part of a model: scikit-learn's callbacks, and what they and `assay.callbacks` set on it."""
+UNSTORED = (
+    "_skl_callbacks",
+    "_skl_callbacks_to_teardown",
+    "_callback_fit_ctx",
+    "_parent_callback_ctx",
+    "_fit_task",
+    "_metadata_request",
+)
+"""What steers a fit is no part of the model that it makes: scikit-learn's callbacks, what they and `assay.callbacks`
+set on an estimator, and its requests for metadata."""
 
 _CLASSES: dict[str, type] = {}
 _NAMES: dict[type, str] = {}

@@ -21,7 +21,7 @@ import pandas as pd
 from assay.constraints import Constraint
 from assay.errors import DataTypeError
 from assay.state._declarations import (
-    CALLBACKS,
+    UNSTORED,
     Kind,
     StateError,
     Stateful,
@@ -133,7 +133,7 @@ class _Writer:
             out["state"] = {name: None if callable(one) else self.node(one) for name, one in given.items()}
             return out
         out["parameters"] = {name: self._parameter(value, name) for name in kind.parameters}
-        stored = {name: one for name, one in vars(value).items() if name not in kind.parameters + CALLBACKS}
+        stored = {name: one for name, one in vars(value).items() if name not in kind.parameters + UNSTORED}
         strange = sorted(set(stored) - set(kind.table))
         if strange:
             what = f"{kind.cls.__name__} has the attribute {strange[0]}, which its state does not declare"
