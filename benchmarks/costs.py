@@ -1,7 +1,7 @@
 """Declared costs beside measured ones: `python -m benchmarks costs [--learner NAME ...]`.
 
 The panel declares the multiply-adds of every fit; they decide worker processes, members of ensembles and candidates of
-searches. Here every learner is fitted as a quick panel does, on four shapes of tables, and its CPU seconds per declared
+searches. Here every learner is fitted as a quick panel does, on five shapes of tables, and its CPU seconds per declared
 multiply-add are divided by the median over all learners of the task: 1 is as declared, 10 ten times dearer. Fits that
 take less than a hundredth of a second decide nothing and show their seconds only.
 """
@@ -24,7 +24,7 @@ from assay.numerics.threads import one_blas_thread
 
 __all__ = ["SHAPES", "main"]
 
-SHAPES = ((500, 10, 2), (5_000, 20, 2), (500, 200, 2), (3_000, 16, 10))
+SHAPES = ((500, 10, 2), (5_000, 20, 2), (500, 200, 2), (3_000, 16, 10), (3_600, 16, 26))
 """Rows, columns and (for classification) classes."""
 OFF, SHORT = 10.0, 0.01
 """A ratio beyond which a declaration is wrong, and seconds below which it does not matter."""

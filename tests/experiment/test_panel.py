@@ -77,9 +77,9 @@ def test_many_rows_are_left_to_the_threads_of_our_learners():
 @pytest.mark.parametrize("task", ["regression", "classification"])
 def test_a_forest_on_many_rows_has_larger_leaves_and_draws_a_part_of_them(task):
     forest = next(one for one in learners(task) if one.name == "random forest")
-    assert forest.sized(19_999, "") == {}
-    assert forest.sized(20_000, "") == forest.sized(50_000, "") == {"min_samples_leaf": 5}
-    assert forest.sized(1_000_000, "") == {"min_samples_leaf": 5, "max_samples": 0.05}
+    assert forest.sized(19_999, "", 2) == {}
+    assert forest.sized(20_000, "", 2) == forest.sized(50_000, "", 2) == {"min_samples_leaf": 5}
+    assert forest.sized(1_000_000, "", 2) == {"min_samples_leaf": 5, "max_samples": 0.05}
 
 
 def test_a_learner_whose_matrices_would_not_fit_is_left_out_with_a_reason():
@@ -206,6 +206,28 @@ def test_a_dear_member_is_left_out_of_the_ensemble():
     ensemble = next(one for one in learners("classification") if one.name == "ensemble")
     made = assemble(ensemble, {"a": "number"}, tune=True, metric="error", shape=(20_000, 20))
     assert "support vectors" not in [name for name, _ in made.estimators]
+
+
+def test_the_cost_of_an_ensemble_follows_from_its_members_and_their_classes():
+    every = {one.name: one for one in learners("classification")}
+
+    def expected(shape, *names):  # six settings of logistic regression in five folds and once more; then inner folds
+        return sum((41 if name == "logistic" else 6) * every[name].work(*shape) for name in names)
+
+    few, many = (500, 10, 2), (3_600, 16, 26)
+    names = ["logistic", "random forest", "boosting", "support vectors"]
+    assert every["ensemble"].work(*few) == pytest.approx(expected(few, *names))
+    made = assemble(every["ensemble"], {"a": "number"}, tune=True, metric="error", shape=many)
+    assert every["ensemble"].work(*many) == pytest.approx(expected(many, *[name for name, _ in made.estimators]))
+
+
+@pytest.mark.parametrize(("classes", "grid", "folds"), [(2, 50, 10), (10, 50, 10), (11, 30, 5), (26, 30, 5)])
+def test_the_path_of_sparse_logistic_regression_is_coarser_with_many_classes(classes, grid, folds):
+    sparse = next(one for one in learners("classification") if one.name == "sparse logistic")
+    made = assemble(sparse, {"a": "number"}, tune=True, metric="log_loss", shape=(900, 1, classes))
+    assert (made.named_steps["model"].alphas, made.named_steps["model"].cv) == (grid, folds)
+    later = assemble(sparse, {"a": "number"}, tune=True, metric="log_loss", shape=(900, 1, classes), order="time")
+    assert isinstance(later.named_steps["model"].cv, TimeFolds)
 
 
 def test_an_ensemble_is_saved_and_says_its_weights(tmp_path):

@@ -146,6 +146,20 @@ def test_what_is_held_stays_and_what_is_resumed_goes_on(late):
     assert Study.load(late.name).leaderboard.unfinished == {}
 
 
+def test_at_half_time_a_clock_lets_what_has_begun_finish_before_the_others_begin(monkeypatch):
+    module, calls, seen = import_module("assay.experiment.steps.evaluate"), iter(range(10**6)), []
+    started = module.monotonic()
+    # Beyond half of the time once the baseline and the forest have their first folds, and never beyond all of it.
+    monkeypatch.setattr(module, "monotonic", lambda: started + (0.0 if next(calls) < 6 else 4e7))
+    learners = ["least squares", "ridge", "random forest"]
+    study = Study(line(60), "y", learners=learners, minutes=1e6, n_jobs=1, listener=seen.append)
+    board = study.leaderboard
+    assert not board.unfinished
+    done = [(event.learner, event.done) for event in seen if type(event).__name__ == "FoldDone"]
+    assert done.index(("random forest", 10)) < done.index(("ridge", 1))
+    assert figures(study) == figures(Study(line(60), "y", learners=learners, open_test=False))
+
+
 def test_a_clock_takes_the_strongest_first():
     seen = []
     study = Study(

@@ -91,9 +91,10 @@ class Live:
         from assay.experiment.panel import panel
         from assay.experiment.protocol import number_of_splits
 
-        plan = study.plan
-        shape = (len(study.rows), len(plan.features))
-        folds = number_of_splits(plan, len(study.rows))
+        plan, rows = study.plan, study.rows
+        classes = rows[plan.target].nunique() if plan.task == "classification" else 2
+        shape = (len(rows), len(plan.features), classes)
+        folds = number_of_splits(plan, len(rows))
         for learner in panel(plan.task, plan.panel, plan.learners):
             fits = learner.fits(plan.tuned, plan.exchangeable)
             self.work[learner.name] = folds * fits * (learner.work(*shape) + OVERHEAD)

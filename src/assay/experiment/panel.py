@@ -62,11 +62,12 @@ class Learner:
     | simple    | which parameter values are simpler, for ties: pairs (name, "low" or "high")                      |
     | order     | its place where learners are listed                                                              |
     | panels    | the panels it belongs to                                                                         |
-    | cost      | multiply-adds of one fit, roughly, as a function of rows and columns, for two classes            |
+    | cost      | multiply-adds of one fit, roughly, as a function of rows and columns, for two classes; what an   |
+    |           | ensemble costs follows from its members                                                          |
     | classes   | how many times that a fit takes with so many classes                                             |
     | memory    | bytes of one fit beyond the table, by columns and classes, where they grow faster than the table |
     | own       | whether it is ours (figures repeat to the bit) or another package's                              |
-    | sized     | settings that follow from the number of rows and their order: "", "group" or "time"              |
+    | sized     | settings that follow from the number of rows, their order ("", "group" or "time"), the classes   |
     | ordered   | the space searched, in place of its own leave-one-out, where rows are in groups or in time       |
     | members   | for an ensemble: learner -> whether its space is searched                                        |
     | readable  | whether its model can be written down and followed: a line, a discriminant, one tree             |
@@ -79,7 +80,7 @@ class Learner:
     make: Callable[[int], Any]
     order: int
     panels: tuple[str, ...]
-    cost: Callable[[int, int], float]
+    cost: Callable[[int, int], float] = lambda n, p: 0.0
     space: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     simple: tuple[tuple[str, str], ...] = ()
     encode: str = "onehot"
@@ -88,7 +89,7 @@ class Learner:
     judged: str = "folds"
     memory: Callable[[int, int], float] = lambda p, k: 0.0
     readable: bool = False
-    sized: Callable[[int, str], Mapping[str, Any]] = lambda n, order: {}
+    sized: Callable[[int, str, int], Mapping[str, Any]] = lambda n, order, k: {}
     members: Mapping[str, bool] = field(default_factory=dict)
     few: int = 0
     ordered: Mapping[str, Sequence[Any]] = field(default_factory=dict)
@@ -96,6 +97,8 @@ class Learner:
 
     def work(self, n: int, p: int, k: int = 2) -> float:
         """Multiply-adds of one fit to n rows, p columns and k classes; `python -m benchmarks costs` measures them."""
+        if self.members:
+            return sum(_inner_fits(one) * one.work(n, p, k) for one in _members(self.task, n, p, k))
         return float(self.cost(n, p) * (self.classes(k) if k > 2 else 1.0))
 
     @property
@@ -159,7 +162,7 @@ TINY = 600
 """Rows below which the trees of boosting are the smallest."""
 
 
-def _boosted(n: int, order: str) -> dict[str, Any]:
+def _boosted(n: int, order: str, k: int) -> dict[str, Any]:
     """Small trees for few rows; their number is found inside the rows of a fit, by later rows or whole groups."""
     if n >= FEW_ROWS and order != "time":
         return {"early_stopping": True}
@@ -175,31 +178,42 @@ DRAWN = 50_000
 """Rows that each tree of a forest draws at most, for its memory; of 80,000 rows that cost 0.5% of the rmse."""
 
 
-def _grown(n: int, order: str) -> dict[str, Any]:
+def _grown(n: int, order: str, k: int) -> dict[str, Any]:
     """How a forest is grown on many rows."""
     leaf = {"min_samples_leaf": 5} if n >= LARGE else {}
     return {**leaf, "max_samples": DRAWN / n} if n > DRAWN else leaf
 
 
-def _grown_regression(n: int, order: str) -> dict[str, Any]:
+def _grown_regression(n: int, order: str, k: int) -> dict[str, Any]:
     """How a forest of regression trees is grown, on few rows as well."""
-    return {"max_features": 1.0, "min_samples_leaf": 3} if n < SMALL else _grown(n, order)
+    return {"max_features": 1.0, "min_samples_leaf": 3} if n < SMALL else _grown(n, order, k)
 
 
-def _pruned(n: int, order: str) -> dict[str, Any]:
+def _pruned(n: int, order: str, k: int) -> dict[str, Any]:
     """How one tree is grown and cut back."""
     many = {"splitter": "hist", "cv": 5} if n >= LARGE else {}
-    return {**many, **_in_order(n, order)}
+    return {**many, **_in_order(n, order, k)}
 
 
-def _in_order(n: int, order: str) -> dict[str, Any]:
+def _in_order(n: int, order: str, k: int) -> dict[str, Any]:
     """The folds of a learner that tunes itself: later rows in the order of time; groups reach it through `fit`."""
     return {"cv": TimeFolds(INNER)} if order == "time" else {}
 
 
-def _not_one_by_one(n: int, order: str) -> dict[str, Any]:
+MANY_CLASSES = 10
+"""Classes beyond which a path of penalties is coarser and has half the folds, as its coefficients are so many more; of 26
+classes the held-out deviance hardly changes from one penalty to the next around its minimum."""
+
+
+def _path(n: int, order: str, k: int) -> dict[str, Any]:
+    """The grid and folds of a path of penalties."""
+    coarser = {"alphas": 30, "cv": 5} if k > MANY_CLASSES else {}
+    return {**coarser, **_in_order(n, order, k)}
+
+
+def _not_one_by_one(n: int, order: str, k: int) -> dict[str, Any]:
     """Folds for a learner that would leave out one row at a time."""
-    return {"cv": 10} if order == "group" else _in_order(n, order)
+    return {"cv": 10} if order == "group" else _in_order(n, order, k)
 
 
 def _boosting(n: int, p: int) -> float:
@@ -227,8 +241,8 @@ def _each(k: int) -> float:
 
 
 def _pairs(k: int) -> float:
-    """The cost of a learner whose curvature has a block for every pair of classes."""
-    return float(k * k)
+    """The cost of a learner whose curvature has a block for every pair of classes; of many, blocks take less each."""
+    return float(k * min(k, 10))
 
 
 def _machine(n: int, p: int) -> float:
@@ -444,7 +458,7 @@ _CLASSIFICATION = (
         _MORE,
         lambda n, p: 2e4 * n * p + 4e8,
         readable=True,
-        sized=_in_order,
+        sized=_path,
         classes=_each,
     ),
     Learner(
@@ -512,11 +526,8 @@ def _together(task: str) -> Learner:
     def make(seed: int) -> Any:
         return Ensemble([(name, _ALONE[task, name].make(seed)) for name in _MEMBERS[task]], random_state=seed)
 
-    def cost(n: int, p: int) -> float:
-        return sum(_inner_fits(one) * one.cost(n, p) for one in _members(task, n, p))
-
     about = "weighted mean of " + ", ".join(_MEMBERS[task]) + ", the weights fitted on inner folds"
-    return Learner("ensemble", task, about, make, 85, _MORE, cost, members=_MEMBERS[task])
+    return Learner("ensemble", task, about, make, 85, _MORE, members=_MEMBERS[task])
 
 
 _ENSEMBLES = tuple(_together(task) for task in TASKS)
@@ -687,7 +698,7 @@ def assemble(
     native = learner.encode == "native"  # such a learner sends missing values down its own branch
     columns = Columns(dict(kinds), scale=learner.scale, encode=learner.encode, impute=not native)
     model = learner.make(seed)
-    sized = learner.sized(shape[0], order)
+    sized = learner.sized(shape[0], order, shape[2] if len(shape) > 2 else 2)
     pipe = Pipeline([("columns", columns), ("model", model.set_params(**sized) if sized else model)])
     if order and learner.ordered:
         most = max(1, shape[0] // 10)  # the first of the folds in the order of time have few training rows

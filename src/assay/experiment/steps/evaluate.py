@@ -65,6 +65,8 @@ MEMORY = 4 << 30
 """Bytes that the worker processes of all folds may take for their rows, and that one fit may take beyond its rows."""
 THREADED = 50_000
 """Rows from which folds come one after another and learners use threads: each worker process would hold a model."""
+HALF = 0.5
+"""Share of a clock's time for first folds, so that learners that have them can finish in the rest."""
 LATE = "late"
 """Where the journal keeps which learners a clock left unfinished."""
 COPIES = 5
@@ -212,19 +214,36 @@ def _board(plan: Plan, data: TrainingData, journal: Journal, context: Context) -
     if context.hold and late:
         context = replace(context, deadline=context.started)  # what is in the journal, and no more
     running = _Running(plan, data, journal, context)
-    early = EarlyLosses.of(plan, data)
-    running.advance([one.name for one in data.learners], len(data.splits) if early is None else FIRST)
+    early, total = EarlyLosses.of(plan, data), len(data.splits)
     stopped: dict[str, Behind] = {}
-    while early is not None and running.outcomes:
+    waiting = [one.name for one in data.learners]
+    if early is None:
+        running.advance(waiting, total)
+    else:
+        running.advance(waiting, FIRST, share=HALF)
+        while True:
+            stopped = _finish(running, early, total)
+            waiting = [name for name in waiting if name in running.unfinished]
+            if not waiting or context.deadline is None or monotonic() > context.deadline:
+                break
+            running.advance(waiting, FIRST)
+    left = [one.name for one in data.learners if one.name in running.unfinished]
+    if left != late:  # reading a finished study writes nothing
+        journal.put(LATE, {"learners": left})
+    return running.board({} if early is None else {name: early.reason(one) for name, one in stopped.items()})
+
+
+def _finish(running: _Running, early: EarlyLosses, total: int) -> dict[str, Behind]:
+    """All folds of the learners that have their first ones and can still win; returns those that cannot."""
+    stopped: dict[str, Behind] = {}
+    while running.outcomes:
         stopped, needed = early.settle(running.outcomes)
         for name, one in stopped.items():
-            context.emit(LearnerStopped(name, early.reason(one)))
+            running.context.emit(LearnerStopped(name, early.reason(one)))
         if not needed:
             break
-        running.advance(needed, len(data.splits))
-    if list(running.unfinished) != late:  # reading a finished study writes nothing
-        journal.put(LATE, {"learners": list(running.unfinished)})
-    return running.board({} if early is None else {name: early.reason(one) for name, one in stopped.items()})
+        running.advance(needed, total)
+    return stopped
 
 
 class _Running:
@@ -239,8 +258,10 @@ class _Running:
         self.unfinished: dict[str, str] = {}
         self.best: Validation | None = None
 
-    def advance(self, names: Sequence[str], folds: int) -> None:
-        """The named learners on the first so many folds; with a clock, the strongest first."""
+    def advance(self, names: Sequence[str], folds: int, share: float = 1.0) -> None:
+        """The named learners on the first so many folds; with a clock, the strongest first, for a share of its time."""
+        begun, deadline = self.context.started, self.context.deadline
+        context = replace(self.context, deadline=None if deadline is None else begun + share * (deadline - begun))
         waiting = [one for one in self.data.learners if one.name in names]
         if self.context.deadline is not None:
             waiting = strongest_first(waiting)
@@ -248,8 +269,9 @@ class _Running:
         while waiting:
             learner = waiting.pop(0 if self.context.next_ready is None else self.context.next_ready(waiting))
             self.context.emit(LearnerBegan(learner.name, numbers[learner.name], len(numbers), self.best))
+            self.unfinished.pop(learner.name, None)
             try:
-                self._run(learner, folds)
+                self._run(learner, folds, context)
             except LedgerError:
                 raise  # the journal cannot be written: no learner's fault, and to go on would select among those left
             except AssayError as error:
@@ -257,10 +279,10 @@ class _Running:
                 self.failed[learner.name] = str(error)
                 self.context.emit(LearnerFailed(learner.name, str(error)))
 
-    def _run(self, learner: Learner, folds: int) -> None:
+    def _run(self, learner: Learner, folds: int, context: Context) -> None:
         plan, data, total = self.plan, self.data, len(self.data.splits)
         _refuse_large(learner, len(plan.features), data.rows.classes)
-        found = _folds(plan, data, learner, self.journal, self.shares, self.context, folds)
+        found = _folds(plan, data, learner, self.journal, self.shares, context, folds)
         if len(found) < folds:
             self.outcomes.pop(learner.name, None)
             self.unfinished[learner.name] = f"{len(found)} of {total} folds when the time ran out"
