@@ -122,13 +122,15 @@ def _table(values: ShapleyValues) -> View:
 
 
 def _facts(held: HeldOut, chosen: _Chosen, row: Any) -> str:
-    """What was observed and what the refit predicts."""
-    observed, model = held.y[chosen.at], chosen.refit.model
+    """Which row of the table it is, what was observed, and what the refit predicts."""
+    text, observed, model = "", held.y[chosen.at], chosen.refit.model
+    if held.row_numbers is not None:
+        text = f"Row {held.row_numbers[chosen.at]} of the table. "
     predicted = np.asarray(model.predict(row))[0]
     if held.classes is None:
         unit = held.study.wishes.unit
-        return f"Observed {with_unit(fmt(observed), unit)}, predicted {with_unit(fmt(float(predicted)), unit)}."
-    text = f"Observed {plain(observed)}, predicted {plain(predicted)}"
+        return f"{text}Observed {with_unit(fmt(observed), unit)}, predicted {with_unit(fmt(float(predicted)), unit)}."
+    text += f"Observed {plain(observed)}, predicted {plain(predicted)}"
     if not hasattr(model, "predict_proba"):
         return f"{text}."
     shares = np.asarray(model.predict_proba(row), dtype=float)[0]

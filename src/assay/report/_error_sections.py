@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,7 @@ def _by_size(held: HeldOut) -> Part | None:
 
 
 def _worst_rows(held: HeldOut, worst: Array) -> Part:
-    plan, unit = held.study.plan, held.study.wishes.unit
+    plan, unit, numbers = held.study.plan, held.study.wishes.unit, held.row_numbers
     names = [name for name, kind in plan.kinds.items() if kind == "id"][:1]
     names += [name for name in plan.features if plan.kinds[name] != "id"][: CELLS - len(names)]
     off = np.abs(held.y - held.values)
@@ -114,6 +115,7 @@ def _worst_rows(held: HeldOut, worst: Array) -> Part:
     rows = [
         (
             str(k + 1),
+            *(() if numbers is None else (str(numbers[at]),)),
             with_unit(fmt(held.y[at]), unit),
             with_unit(fmt(held.values[at]), unit),
             with_unit(fmt(held.y[at] - held.values[at]), unit),
@@ -121,9 +123,20 @@ def _worst_rows(held: HeldOut, worst: Array) -> Part:
         )
         for k, at in enumerate(worst)
     ]
-    heads = ("", "observed", "predicted", "difference", *names)
-    sentences = (f"The 5% of rows with the largest errors make up {percent(float(share))} of the absolute error.",)
+    heads = ("", *(() if numbers is None else ("row",)), "observed", "predicted", "difference", *names)
+    sentences: tuple[str, ...] = (
+        f"The 5% of rows with the largest errors make up {percent(float(share))} of the absolute error.",
+    )
+    if numbers is not None:
+        sentences += (_numbering(plan.source),)
     return Part("The worst rows", sentences, view=table_of("Rows with the largest errors", heads, rows), wide=True)
+
+
+def _numbering(source: str) -> str:
+    """What the numbers of rows count."""
+    if source == "frame":
+        return "Row: its position in the data frame, counted from 1."
+    return f"Row: its number in {Path(source).name}, counted from 1 without the header."
 
 
 def _cell(value: Any) -> str:

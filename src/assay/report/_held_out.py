@@ -69,6 +69,12 @@ class HeldOut:
         )
 
     @property
+    def row_numbers(self) -> Array | None:
+        """The number of each row in the table as it was given, from 1; None in studies that did not record it."""
+        numbers = self.study.data.row_numbers
+        return None if numbers is None else numbers[self.rows]
+
+    @property
     def n(self) -> int:
         """How many rows there are."""
         return int(self.rows.size)

@@ -31,6 +31,8 @@ __all__ = ["Learned", "learned"]
 Array = np.ndarray
 COEFFICIENTS = 25
 """How many coefficients are drawn; the table holds more."""
+CLASSES = 8
+"""How many classes have a column there."""
 ROWS = 100
 """How many rows a table of coefficients has at most."""
 WIDE = 300
@@ -108,7 +110,10 @@ def _coefficients(study: Study) -> Part | None:
 
 def _without_intervals(table: pd.DataFrame, words: tuple[str, ...]) -> Part:
     """The coefficients of a model after a search or a penalty that leaves no valid interval."""
-    words = (*words, "No intervals are given: none are valid after the penalty or the search.")
+    words = (*words, "No intervals are given: this model has none that would be valid.")
+    if table.shape[1] > CLASSES:
+        words += (f"The first {CLASSES} of {table.shape[1]} classes are shown.",)
+        table = table.iloc[:, :CLASSES]
     zero = int((table == 0).all(axis=1).sum())
     used = (f"{len(table) - zero} of {len(table)} are not zero.",) if zero else ()
     order = table.abs().max(axis=1).sort_values(ascending=False, kind="stable").index
@@ -185,7 +190,7 @@ def _bare(model: Any, names: list[str]) -> pd.DataFrame:
     heads = (
         classes if len(classes) == len(values) else ["coefficient"] if len(values) == 1 else list(range(len(values)))
     )
-    return pd.DataFrame(values.T, index=names, columns=heads).iloc[:, :8]
+    return pd.DataFrame(values.T, index=names, columns=heads)
 
 
 def _counted(words: str, rows: int) -> str:
