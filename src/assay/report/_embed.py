@@ -267,10 +267,12 @@ def table_of(
     rows: Iterable[Sequence[Any]],
     marked: Iterable[int] = (),
     shades: Sequence[Sequence[float]] = (),
+    amounts: Iterable[int] = (),
 ) -> View:
-    """A table from any cells; columns that hold numbers only are set to the right."""
+    """A table from any cells; columns that hold numbers only, and those of `amounts`, are set to the right."""
     cells = [tuple(row) for row in rows]
     numbers = frozenset(j for j in range(len(columns)) if cells and all(_numeric(row[j]) for row in cells))
+    numbers |= frozenset(amounts)
     shown = tuple(tuple(decimal(say(value)) if j else say(value) for j, value in enumerate(row)) for row in cells)
     dark = tuple(tuple(round(float(one), 3) for one in row) for row in shades)
     return View(caption, tuple(columns), shown, numbers, frozenset(marked), dark)

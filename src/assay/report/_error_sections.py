@@ -101,9 +101,8 @@ def _by_size(held: HeldOut) -> Part | None:
     interval = f"{100 * level:g}% interval"
     heads = ("prediction", "rows", "average error", interval, "predicted too high by", interval)
     sentences = ("How far off predictions are where they are small and where they are large.",)
-    return Part(
-        "Error by size of the prediction", sentences, view=table_of("Fifths of the predictions", heads, rows), wide=True
-    )
+    view = table_of("Fifths of the predictions", heads, rows, amounts=(2, 4))
+    return Part("Error by size of the prediction", sentences, view=view, wide=True)
 
 
 def _worst_rows(held: HeldOut, worst: Array) -> Part:
@@ -129,7 +128,9 @@ def _worst_rows(held: HeldOut, worst: Array) -> Part:
     )
     if numbers is not None:
         sentences += (_numbering(plan.source),)
-    return Part("The worst rows", sentences, view=table_of("Rows with the largest errors", heads, rows), wide=True)
+    first = heads.index("observed")
+    view = table_of("Rows with the largest errors", heads, rows, amounts=range(first, first + 3))
+    return Part("The worst rows", sentences, view=view, wide=True)
 
 
 def _numbering(source: str) -> str:
@@ -363,13 +364,21 @@ def _subgroups(held: HeldOut, column: str) -> Part:
         titled=False,
     )
     frame = found.to_frame()
+    scale, points = (100.0, " (points)") if found.slices.loss == "error rate" else (1.0, "")
     rows = []
     for name, row in frame.iterrows():
         three = [figure(plan.metric, row[one], row["lower"], row["upper"]) for one in ("estimate", "lower", "upper")]
-        gap = with_limits(row["difference"], row["difference_lower"], row["difference_upper"])
+        gap = with_limits(*(scale * row[one] for one in ("difference", "difference_lower", "difference_upper")))
         rows.append((str(name), int(row["n"]), three[0], f"{three[1]} to {three[2]}", gap[0], f"{gap[1]} to {gap[2]}"))
     level = f"{100 * plan.level:g}% interval"
-    heads = ("subgroup", "rows", called(plan.metric, short=True), level, f"difference in {found.slices.loss}", level)
+    heads = (
+        "subgroup",
+        "rows",
+        called(plan.metric, short=True),
+        level,
+        f"difference in {found.slices.loss}{points}",
+        level,
+    )
     sentences = (
         f"{called(plan.metric)[:1].upper()}{called(plan.metric)[1:]} in each subgroup, with an interval for each "
         f"alone. The difference compares the {found.slices.loss} with all other rows; these intervals hold together.",

@@ -20,6 +20,7 @@ from assay.numbers import fmt, with_limits
 from assay.report._embed import percent, sentence
 from assay.report._error_sections import confused_pairs
 from assay.report._held_out import HeldOut
+from assay.report._inspection_section import columns_of
 from assay.report.draw_experiment import plain
 from assay.results import Interval
 
@@ -150,12 +151,11 @@ def _decided_by_few(study: Study) -> str:
         tail, where = opened.tail, "in the test set"
     else:
         found = tail_out_of_fold(study.leaderboard.results[chosen], metric)
-        if found is None or not found.heavy:
+        agree = opened is not None and folds_outside(study.state) is None
+        if found is None or not found.heavy or agree:
             return ""
         tail, where = found, "in cross-validation"
-    text = (
-        f"Few rows decide it: {where} {tail.carried(loss_words(metric))}, so other rows can give quite another figure."
-    )
+    text = f"Few rows decide it: {where} {tail.carried(loss_words(metric))}, so other rows can give another figure."
     other = folds_outside(study.state)
     if other is None:
         return text
@@ -238,10 +238,11 @@ def what_drives_it(study: Study, found: Importance | None, curves: list[Dependen
         )
         for j in order[:LEADERS]
     )
-    rest = len(order) - len(bars)
+    rest, every = len(order) - len(bars), len(columns_of(study))
+    tried = f"{len(found.names)} columns" + ("" if len(found.names) == every else f" tried (there are {every})")
     sentences = (
         f"How much worse the {called(found.metric)} gets when a column's values are shuffled, on "
-        f"{found.n:,} rows that the models had not seen; {len(order)} of {len(found.names)} columns "
+        f"{found.n:,} rows that the models had not seen; {len(order)} of {tried} "
         + ("is" if len(order) == 1 else "are")
         + " shown to matter"
         + (f", {rest} more than listed here." if rest > 0 else "."),
@@ -374,7 +375,7 @@ def what_to_do(study: Study, held: HeldOut, finding: str) -> Answer:
     code = ""
     if study.opened is None and study.n_test:
         code = f"assay open {study.name}"
-    elif finding in ("test-better", "outer-better"):
+    elif finding in ("test-better", "outer-better") and not stops:
         code = "assay predict model.assay TABLE -o predictions.csv"
     return Answer("do", "What to do with it?", lead, tuple(sentences), code=code, link="limits", more="Limits")
 

@@ -39,6 +39,17 @@ WIDE = 300
 """Wider models are not fitted again for their covariance matrix."""
 FEW = 12
 """Longer tables of coefficients are folded."""
+DATE_PARTS = {
+    "days": "days passed",
+    "year": "year",
+    "month": "month",
+    "weekday": "weekday, from Monday",
+    "year sin": "season, sine",
+    "year cos": "season, cosine",
+    "day sin": "time of day, sine",
+    "day cos": "time of day, cosine",
+}
+"""How the parts of a date are called; a place on a circle has two."""
 LEAVES, DRAWN = 64, 12
 """Leaves of another package's tree above which it is not drawn; leaves drawn of ours."""
 
@@ -94,7 +105,9 @@ def _coefficients(study: Study) -> Part | None:
     model, columns = pipe.named_steps["model"], pipe.named_steps["columns"]
     if not hasattr(model, "coef_"):
         return None
-    names = [str(name) for name in columns.get_feature_names_out()]
+    dates = [name for name, kind in study.plan.kinds.items() if kind == "date"]
+    spoken = {f"{name} {part}": f"{name}: {words}" for name in dates for part, words in DATE_PARTS.items()}
+    names = [spoken.get(str(name), str(name)) for name in columns.get_feature_names_out()]
     unit = columns.divisors
     words: tuple[str, ...] = ("The table has the effect of one unit of a column, all others unchanged.",)
     if getattr(model, "inference", True) is False and len(model.coef_) == 1 and len(names) <= WIDE:

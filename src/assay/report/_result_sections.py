@@ -219,7 +219,7 @@ def figures_table(caption: str, found: Opened | Outer, unit: str | None) -> View
         kind = f"{100 * one.level:.4g}% {one.method}, n = {say(one.n)}"
         rows.append((called(name), shown, between, guess, role, kind))
     heads = ("metric", "estimate", "interval", "baseline", "role", "kind of interval")
-    return table_of(caption, heads, rows, [list(found.intervals).index(found.primary)])
+    return table_of(caption, heads, rows, [list(found.intervals).index(found.primary)], amounts=(1, 2, 3))
 
 
 def _compared(found: BaselineTest) -> str:

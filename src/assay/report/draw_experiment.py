@@ -143,7 +143,7 @@ class PredictedAgainstTrue:
             dot = axes.transData.transform((x[at], y[at])) * 72 / axes.figure.dpi
             sides = BESIDE if x[at] <= middle else BESIDE * (-1, 1)
             apart = [np.abs(dot + side - taken) / LETTER for side in sides]
-            free = [j for j, one in enumerate(apart) if one.max(axis=1, initial=9.0).min(initial=9.0) >= 1]
+            free = [j for j, one in enumerate(apart) if one.max(axis=1).min(initial=np.inf) >= 1]
             side = sides[free[0] if free else 0]
             taken = np.vstack([taken, dot + side])
             axes.annotate(

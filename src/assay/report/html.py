@@ -207,7 +207,7 @@ def _columns(study: Study) -> Part:
         for name in shown
     ]
     words = [
-        f"{plan.source}: {len(rows):,} training rows with {len(plan.kinds):,} columns"
+        f"{Path(plan.source).name}: {len(rows):,} training rows with {len(plan.kinds):,} columns"
         + (f"; the {study.n_test:,} test rows are not described here." if study.has_test_set else ".")
     ]
     words += [sentence(note) for note in study.notes]
