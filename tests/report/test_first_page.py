@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from assay.experiment.study import run
-from assay.report._first_page import how_far_off
+from assay.report._first_page import how_far_off, what_to_do
+from assay.report._held_out import HeldOut
 
 
 @pytest.fixture(autouse=True)
@@ -54,3 +55,15 @@ def test_a_sealed_study_says_it_too():
     _, found = answer(5, 0, open_test=False)
     assert found.lead.startswith("Predictions are typically off by ")
     assert found.words[0].startswith("Few rows decide it: in cross-validation")
+
+
+def test_a_rare_class_that_is_never_predicted_is_said():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(700, 2)), columns=["a", "b"])
+    frame["fraud"] = np.where(rng.random(700) < 1 / (1 + np.exp(4.5 - frame.a)), "yes", "no")
+    for options, never in (({}, True), ({"cost": "missed=100 false=1"}, False)):
+        study = run(frame, "fraud", learners=["logistic"], cv=5, test_size="none", **options)
+        held = HeldOut.of(study)
+        assert (held.labels == "yes").any() != never
+        advice = " ".join(what_to_do(study, held, study.summary()["finding"]).words)
+        assert ("It never predicts yes by itself" in advice) == never

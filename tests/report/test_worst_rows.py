@@ -1,14 +1,19 @@
 """The worst rows of a report bear the numbers they have in the user's file."""
 
 import re
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
 from assay.experiment.storage.ledger import Ledger
 from assay.experiment.study import Study, run
 from assay.experiment.test_set.vault import Vault
+from assay.report.draw import draw
+from assay.report.draw_experiment import PredictedAgainstTrue
 from assay.report.html import render
 
 
@@ -59,3 +64,18 @@ def test_a_study_that_did_not_store_them_has_no_numbers(frame):
     page = render(Study.load(study.name).finish())
     assert "Rows with the largest errors" in page
     assert "Row: its" not in page
+
+
+def test_numbers_of_crowded_rows_do_not_overlap():
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        predicted = np.concatenate([rng.normal(size=200), 1 + 0.15 * rng.normal(size=8)])
+        y = np.concatenate([predicted[:200] + 0.1 * rng.normal(size=200), 4 + 0.3 * rng.normal(size=8)])
+        result = PredictedAgainstTrue(y, predicted, "rows", np.arange(200, 208))
+        figure = Figure(figsize=(5.4, 4.2))
+        FigureCanvasAgg(figure)
+        axes = draw(result, ax=figure.subplots())
+        figure.draw_without_rendering()
+        boxes = [text.get_window_extent() for text in axes.texts]
+        assert len(boxes) == 8
+        assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))

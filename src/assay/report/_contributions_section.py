@@ -94,7 +94,7 @@ def _row(held: HeldOut, chosen: _Chosen, head: list[ShapleyValues]) -> Part:
     head.append(values)
     image = picture(
         None,
-        (5.6, 1.0 + 0.26 * min(len(values.names), COLUMNS + 1)),
+        (5.6, 1.0 + 0.26 * min(max(1, int(np.count_nonzero(_added(values)))), COLUMNS + 1)),
         f"{chosen.title}: what columns add to its prediction, the most {plain(values.leading(0, 1)[0][0])}"
         if values.leading(0, 1)
         else f"{chosen.title}: no column moves its prediction",
@@ -103,11 +103,15 @@ def _row(held: HeldOut, chosen: _Chosen, head: list[ShapleyValues]) -> Part:
     return Part(chosen.title, (_facts(held, chosen, row),), image, view=_table(values), folded=True)
 
 
+def _added(values: ShapleyValues) -> Array:
+    """The contributions to the prediction, of several classes those to the predicted one."""
+    return values.values[0, :, int(np.argmax(values.prediction[0]))] if values.values.ndim == 3 else values.values[0]
+
+
 def _table(values: ShapleyValues) -> View:
     """The leading columns with their contributions, of several classes those to the predicted one."""
     output = int(np.argmax(values.prediction[0]))  # of one output it is the first
-    several = values.values.ndim == 3
-    added = values.values[0, :, output] if several else values.values[0]
+    several, added = values.values.ndim == 3, _added(values)
     order = np.argsort(-np.abs(added), kind="stable")[: min(LISTED, max(1, int(np.count_nonzero(added))))]
     error = values.std_error
     sampled = () if error is None else (error[0, :, output] if several else error[0],)

@@ -164,7 +164,8 @@ def picture(
 def _write_out(figure: Figure) -> None:
     """Ticks as numbers are written elsewhere: 26,000 and 0.0000015, and no power of ten beside the axis."""
     for text in figure.findobj(Text):
-        text.set_text(decimal(text.get_text()))  # before the layout, which must know how long it is
+        if _EXPONENT.search(text.get_text()):
+            text.set_text(decimal(text.get_text()))  # before the layout, which must know how long it is
     for one in figure.axes:
         for axis in (one.xaxis, one.yaxis):
             if isinstance(axis.get_major_formatter(), ScalarFormatter):

@@ -128,7 +128,7 @@ def _without_intervals(table: pd.DataFrame, words: tuple[str, ...]) -> Part:
         words += (f"The first {CLASSES} of {table.shape[1]} classes are shown.",)
         table = table.iloc[:, :CLASSES]
     zero = int((table == 0).all(axis=1).sum())
-    used = (f"{len(table) - zero} of {len(table)} are not zero.",) if zero else ()
+    used = (f"{len(table) - zero} of {len(table)} coefficients are not zero.",) if zero else ()
     order = table.abs().max(axis=1).sort_values(ascending=False, kind="stable").index
     table = table.loc[order][: max(1, len(table) - zero)]
     view = table_of(

@@ -31,7 +31,7 @@ CROWDED = 1_000
 """From here on calibration bins are ten instead of five."""
 CLASSES = 40
 """Up to this many classes a confusion table can be read."""
-BESIDE = np.array([(7, 0), (-7, 0), (0, 8), (0, -8), (7, 9), (7, -9), (-7, 9), (-7, -9), (14, 0), (-14, 0)])
+BESIDE = np.array([(x * r, y * r) for r in (1, 2, 3) for y in (0, 9, -9) for x in (7, -7, 0) if x or y])
 """Where the number of a dot may stand, in points from it, the best first."""
 LETTER = np.array([10.0, 11.0])
 """Width and height of a number in points, with room for the layout that comes after."""
