@@ -576,7 +576,9 @@ def test_learners_are_in_the_order_of_listing():
     found = json.loads(call("learners", "--json", "--task", "regression").stdout)
     assert [one["order"] for one in found] == sorted(one["order"] for one in found)
     assert found[0]["learner"] == "baseline"
+    assert {one["cost_of"]["classes"] for one in found} == {None}
     told = call("learners", env=COLUMNS_80).stdout
+    assert "two classes" in " ".join(told.split())
     assert max(map(len, told.splitlines())) <= 80
     assert "max_leaf_nodes" in told
 

@@ -350,6 +350,18 @@ def test_sample_sizes_are_the_known_ones():
     assert "1,060" in run(frame, n_test=900, level=0.99)["sample-size"].detail  # log(2 / .01) / .005 = 1059.7
 
 
+def test_with_groups_the_sample_size_counts_them():
+    frame = clean(rng_of()).assign(patient=np.arange(600) // 6)
+    options = {"group": "patient", "n_test": 600, "kinds": {"patient": "id"}}
+    few = run(frame, test_groups=25, **options)["sample-size"]
+    assert few.severity == "serious"
+    assert few.detail == "to know a figure to about +-10% of its value takes 481 test groups; there are 25"
+    assert run(frame, test_groups=481, **options)["sample-size"].status == "passed"
+    assert run(frame, **options)["sample-size"].status == "not applicable"  # a seal of an earlier version
+    every = run(frame, group="patient", kinds={"patient": "id"})["sample-size"]
+    assert every.detail.endswith("takes 481 training groups; there are 100")
+
+
 # Clean tables.
 
 

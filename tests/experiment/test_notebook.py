@@ -11,6 +11,7 @@ import pytest
 from assay.experiment.events import FoldDone, LearnerBegan, LearnerStopped, StepBegan, silent
 from assay.experiment.notebook import NotebookProgress, usual_listener
 from assay.experiment.study import run
+from assay.numbers import with_limits
 from assay.progress import audience
 
 
@@ -114,3 +115,19 @@ def test_names_are_escaped_and_stopped_learners_count_as_done(kernel):
     ]
     assert "&lt;b&gt;" in displays[0][1]["text/html"]
     assert "<b>" not in displays[0][1]["text/html"]
+
+
+def test_a_study_displays_figures_to_the_precision_of_their_intervals(tmp_path, monkeypatch):
+    monkeypatch.setenv("ASSAY_HOME", str(tmp_path))
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=300), "z": rng.normal(size=300)})
+    frame["y"] = 5 * frame.x + rng.normal(size=300)
+    study = run(frame, "y", learners=["least squares", "tree"], cv=5)
+    page = study._repr_html_()
+    assert "NaN" not in page
+    assert study.leaderboard.stopped or "tree" in study.leaderboard.results
+    for result in (study.leaderboard.results["least squares"].interval(0.95), study.test.intervals["rmse"]):
+        shown = with_limits(result.estimate, result.lower, result.upper)
+        assert f"<td>{shown[0]}</td>" in page
+        assert f"<td>{shown[1]} to {shown[2]}" in page
+    assert all(f"{note[1:].rstrip('.')}." in page for note in study.test.notes)

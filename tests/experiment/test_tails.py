@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from assay.experiment import Study, run
+from assay.experiment.checks import tails
 from assay.experiment.checks.tails import error_tail
 from assay.experiment.wording import called
 from assay.inference import diagnose_tail
@@ -58,8 +58,7 @@ def test_a_few_rows_are_told_before_the_look_and_beside_the_figure(tmp_path):
 def test_the_proposal_does_not_depend_on_test_rows(monkeypatch):
     """It is there while the set is sealed, and made from out-of-fold losses alone."""
     seen = []
-    steps = sys.modules["assay.experiment.steps.select"]
-    monkeypatch.setattr(steps, "diagnose_tail", lambda losses, weights: seen.append(losses) or diagnose_tail(losses))
+    monkeypatch.setattr(tails, "diagnose_tail", lambda losses, weights: seen.append(losses) or diagnose_tail(losses))
     study = Study(table(), "y", learners=["least squares"], open_test=False)
     study.select()
     assert study.opened is None

@@ -273,8 +273,8 @@ def learners(
     out.lines(
         [
             "",
-            f"Cost: multiply-adds of one fit to {ROWS:,} rows and {COLUMNS} columns. All other parameters "
-            "have the estimator's defaults; random_state is set by --seed.",
+            f"Cost: multiply-adds of one fit to {ROWS:,} rows and {COLUMNS} columns, of a classifier with two "
+            "classes. All other parameters have the estimator's defaults; random_state is set by --seed.",
             "Values are tuned inside each fold, by five inner folds unless stated otherwise.",
             "* from another package: its results may change with the version of that package.",
         ]
@@ -314,6 +314,7 @@ def _learner(one: Any) -> dict[str, Any]:
         "judged": one.judged,
         "candidates": one.candidates,
         "cost": float(one.cost(ROWS, COLUMNS)),
+        "cost_of": {"rows": ROWS, "columns": COLUMNS, "classes": None if one.task == "regression" else 2},
         "ours": one.own,
     }
 

@@ -71,7 +71,7 @@ def _model(state: StudyState) -> Iterator[str]:
     about = next(one.about for one in made(state.training).learners if one.name == fitted.selection.name)
     yield f"{fitted.selection.name}: {about}"
     yield f"{plan.task} of {plan.target} from {plural(len(plan.features), 'column')}"
-    yield f"selected from {', '.join(plan.learners)}: {fitted.selection.why}"
+    yield f"selected from {', '.join(plan.learners)}. {fitted.selection.why}"
     rule = threshold(fitted.model, plan)
     if rule:
         yield rule

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,19 @@ class Leaderboard(Result):
             f"{100 * self.level:g}% intervals ({first.interval().method}) for the mean over training sets of this size."
         )
         return "\n".join([title, rule, *lines, rule, what])
+
+    def _repr_html_(self) -> str:
+        if not self.results:
+            return f"<p>{escape(str(self))}</p>"
+        first = self.results[self.order[0]].metric
+        rows = {}
+        for name in self.order:
+            found = self.results[name].interval(self.level)
+            shown = with_limits(found.estimate, found.lower, found.upper, percent=first.percent)
+            seconds = fmt(self.results[name].seconds.sum(), 2)
+            rows[name] = (shown[0], f"{shown[1]} to {shown[2]}", seconds, "")
+        rows |= {name: ("", "", "", status) for name, status in self.statuses.items()}
+        return _html(rows, (first.name, f"{100 * self.level:g}% interval", "seconds", ""))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -219,6 +233,11 @@ class Opened(Result):
             [title, rule, *lines, rule, *(note if note.endswith(".") else note + "." for note in self.notes)]
         )
 
+    def _repr_html_(self) -> str:
+        if self.release is not None:
+            return f"<p>{escape(str(self.release))}</p>"
+        return _figures_html(self.intervals, self.primary, self.baseline, self.notes)
+
     def _beside(self, name: str) -> str:
         """The baseline's figure, to the precision of the interval beside it."""
         if name not in self.baseline:
@@ -306,6 +325,9 @@ class Outer(Result):
         notes = [note if note.endswith(".") else note + "." for note in self.notes]
         return "\n".join([title, rule, *lines, rule, *notes, self.studied])
 
+    def _repr_html_(self) -> str:
+        return _figures_html(self.intervals, self.primary, self.baseline, (*self.notes, self.studied))
+
 
 def _figures_frame(intervals: Mapping[str, Interval], primary: str, baseline: Mapping[str, float]) -> pd.DataFrame:
     """One row per metric: its interval, its role, and the figure of the baseline."""
@@ -314,3 +336,24 @@ def _figures_frame(intervals: Mapping[str, Interval], primary: str, baseline: Ma
     frame["role"] = ["primary" if name == primary else "secondary" for name in intervals]
     frame["baseline"] = [baseline.get(name, np.nan) for name in intervals]
     return frame
+
+
+def _figures_html(
+    intervals: Mapping[str, Interval], primary: str, baseline: Mapping[str, float], notes: tuple[str, ...]
+) -> str:
+    """The same for a notebook: each figure to the precision of its interval, the notes below."""
+    rows = {}
+    for name, found in intervals.items():
+        percent = name in PERCENT
+        shown = with_limits(found.estimate, found.lower, found.upper, percent=percent)
+        guess = figure(baseline[name], found.lower, found.upper, percent=percent) if name in baseline else ""
+        ends = f"{shown[1]} to {shown[2]} ({100 * found.level:.4g}%)"
+        role = "primary" if name == primary else "secondary"
+        rows[name] = (shown[0], ends, guess, role, found.method, format_n(found.n))
+    table = _html(rows, ("estimate", "interval", "baseline", "role", "method", "n")) if rows else ""
+    return table + "".join(f"<p>{escape(note[:1].upper() + note[1:].rstrip('.'))}.</p>" for note in notes)
+
+
+def _html(rows: Mapping[str, tuple[str, ...]], columns: tuple[str, ...]) -> str:
+    """Cells that are written already as a table for a notebook."""
+    return str(pd.DataFrame.from_dict(dict(rows), orient="index", columns=list(columns)).to_html())

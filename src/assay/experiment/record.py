@@ -13,6 +13,7 @@ import numpy as np
 
 from assay import __version__
 from assay.experiment.checks.finished import CODE as UNFINISHED
+from assay.experiment.checks.tails import CODE as TAIL
 from assay.experiment.options import declared
 from assay.experiment.outcome import Alternative
 from assay.experiment.panel import BASELINE
@@ -29,6 +30,7 @@ __all__ = [
     "code",
     "final_summary",
     "finding",
+    "folds_outside",
     "manifest",
     "outer_figure",
     "problems",
@@ -129,7 +131,22 @@ def _evidence(state: StudyState) -> str:
     text += f", for {state.plan.population}."
     if opened.tail is not None and opened.tail.heavy:
         text += f" But {tail_notes(get_metric(metric), opened.tail)[0].split(';')[0]}."
+    elif (other := folds_outside(state)) is not None:
+        text += f" But few rows decide the {name}: in cross-validation it is {figure(metric, other)}."
     return text
+
+
+def folds_outside(state: StudyState) -> float | None:
+    """The cross-validated figure where a few training rows decide it and the interval of the test set excludes it.
+
+    The test rows then hold fewer such rows than their share, or more, and their interval does not know it.
+    """
+    opened = state.opened
+    if opened is None or opened.release is not None or made(state.checks)[TAIL].status != "found":
+        return None
+    other = float(made(state.leaderboard).results[made(state.fitted).selection.name].estimate)
+    found = opened.intervals[opened.primary]
+    return None if found.lower <= other <= found.upper else other
 
 
 def _outer_evidence(state: StudyState) -> str:

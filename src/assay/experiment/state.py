@@ -100,7 +100,11 @@ class Asked:
 
 @dataclass(frozen=True, eq=False)
 class Parted:
-    """The training rows, and all that may be known of the test rows, which are in the vault."""
+    """The training rows, and all that may be known of the test rows, which are in the vault.
+
+    `row_numbers` are those of the training rows in the table as it was given, from 1, its header not counted. They and
+    `test_groups`, the number of groups among the test rows, are None in studies of versions that did not record them.
+    """
 
     name: str
     sealed: Sealed
@@ -108,6 +112,8 @@ class Parted:
     n_test: int
     vault: str
     hashes: Mapping[str, str]
+    row_numbers: Array | None = None
+    test_groups: int | None = None
 
     @property
     def folder(self) -> Path:
@@ -122,13 +128,17 @@ class Parted:
 
 @dataclass(frozen=True, eq=False)
 class TrainingData:
-    """The training rows as learners see them, the folds, the metrics and the learners."""
+    """The training rows as learners see them, the folds, the metrics and the learners.
+
+    `row_numbers` are those of the rows in the table as it was given, from 1; None where they are not known.
+    """
 
     frame: pd.DataFrame
     rows: Rows
     splits: Sequence[tuple[Array, Array]]
     metrics: tuple[Metric, ...]
     learners: tuple[Learner, ...]
+    row_numbers: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -77,8 +77,9 @@ ABOUT = {
         "little. The area under the ROC curve and the precision-recall curve say more."
     ),
     "sample-size": (
-        "How many rows an estimate needs: 5 points of a rate, or a tenth of the figure of a regression, as where the "
-        "size of the test set is chosen; and Hoeffding's bound for the mean of any loss between 0 and 1."
+        "How many rows an estimate needs, or groups where rows come in groups: 5 points of a rate, or a tenth of the "
+        "figure of a regression, as where the size of the test set is chosen; and Hoeffding's bound for the mean of "
+        "any loss between 0 and 1."
     ),
     "missing-differs": (
         "If missing values are more frequent on one side, the two parts were not collected in the same way, and the "

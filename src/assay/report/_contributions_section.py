@@ -75,8 +75,8 @@ def _introduction(values: ShapleyValues) -> Part:
     words = [
         "How far each column moves one prediction from the average over "
         f"{values.n_background} training rows (grey line) to its own (dark line): Shapley values, on the scale of the "
-        f"{values.scale}. Each row is explained by a refit that had not seen it. The typical rows stand at one and at "
-        "three quarters of the predictions, among rows with at most the median error.",
+        f"{values.scale}; blue raises it, red lowers it. Each row is explained by a refit that had not seen it. The "
+        "typical rows stand at one and at three quarters of the predictions, among rows with at most the median error.",
         "The values describe the model, not the world: columns that go together share what they add.",
     ]
     if values.std_error is not None:
@@ -94,7 +94,7 @@ def _row(held: HeldOut, chosen: _Chosen, head: list[ShapleyValues]) -> Part:
     head.append(values)
     image = picture(
         None,
-        (5.6, 1.0 + 0.26 * min(len(values.names), COLUMNS + 1)),
+        (5.6, 1.0 + 0.26 * min(max(1, int(np.count_nonzero(_added(values)))), COLUMNS + 1)),
         f"{chosen.title}: what columns add to its prediction, the most {plain(values.leading(0, 1)[0][0])}"
         if values.leading(0, 1)
         else f"{chosen.title}: no column moves its prediction",
@@ -103,11 +103,15 @@ def _row(held: HeldOut, chosen: _Chosen, head: list[ShapleyValues]) -> Part:
     return Part(chosen.title, (_facts(held, chosen, row),), image, view=_table(values), folded=True)
 
 
+def _added(values: ShapleyValues) -> Array:
+    """The contributions to the prediction, of several classes those to the predicted one."""
+    return values.values[0, :, int(np.argmax(values.prediction[0]))] if values.values.ndim == 3 else values.values[0]
+
+
 def _table(values: ShapleyValues) -> View:
     """The leading columns with their contributions, of several classes those to the predicted one."""
     output = int(np.argmax(values.prediction[0]))  # of one output it is the first
-    several = values.values.ndim == 3
-    added = values.values[0, :, output] if several else values.values[0]
+    several, added = values.values.ndim == 3, _added(values)
     order = np.argsort(-np.abs(added), kind="stable")[: min(LISTED, max(1, int(np.count_nonzero(added))))]
     error = values.std_error
     sampled = () if error is None else (error[0, :, output] if several else error[0],)
@@ -122,13 +126,15 @@ def _table(values: ShapleyValues) -> View:
 
 
 def _facts(held: HeldOut, chosen: _Chosen, row: Any) -> str:
-    """What was observed and what the refit predicts."""
-    observed, model = held.y[chosen.at], chosen.refit.model
+    """Which row of the table it is, what was observed, and what the refit predicts."""
+    text, observed, model = "", held.y[chosen.at], chosen.refit.model
+    if held.row_numbers is not None:
+        text = f"Row {held.row_numbers[chosen.at]} of the table. "
     predicted = np.asarray(model.predict(row))[0]
     if held.classes is None:
         unit = held.study.wishes.unit
-        return f"Observed {with_unit(fmt(observed), unit)}, predicted {with_unit(fmt(float(predicted)), unit)}."
-    text = f"Observed {plain(observed)}, predicted {plain(predicted)}"
+        return f"{text}Observed {with_unit(fmt(observed), unit)}, predicted {with_unit(fmt(float(predicted)), unit)}."
+    text += f"Observed {plain(observed)}, predicted {plain(predicted)}"
     if not hasattr(model, "predict_proba"):
         return f"{text}."
     shares = np.asarray(model.predict_proba(row), dtype=float)[0]

@@ -25,6 +25,7 @@ from markupsafe import Markup, escape
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, MaxNLocator, ScalarFormatter
 
 from assay.errors import ReportWarning
@@ -52,6 +53,8 @@ __all__ = [
 
 GRID = "#e8ebf0"
 DASH = "—"
+BROAD = 420
+"""A picture of more points than these has the width of the paper to itself."""
 LONG = 7
 """Numbers of more digits under a picture leave room for four of them."""
 SVG: Any = {"svg.fonttype": "none", "svg.hashsalt": "assay", "text.color": INK}
@@ -59,6 +62,7 @@ _NUMBER = r"[-+<]?\D{0,3}\d[\d.,]*%?|-?∞"
 _FIGURE = re.compile(rf"(?:{_NUMBER}|-?inf)(?: \((?:{_NUMBER}) to (?:{_NUMBER})\)| to (?:{_NUMBER}))?")
 _EXPONENT = re.compile(r"(?<![\w.])-?\d(?:\.\d+)?e[+-]\d+(?!\w)")
 _TINY_P = re.compile(r"\bp [=<] \d(?:\.\d+)?e-(?:0[5-9]|[1-9]\d+)")
+_PLUS_MINUS = re.compile(r"\+-(?=\d)")
 _TAG = re.compile(r"<[^<>]+>")
 _LETTERING = re.compile(r">[^<>]*e[+-]\d[^<>]*<")
 _FONT = re.compile(r"font-family: [^;\"]*; ?")
@@ -159,6 +163,9 @@ def picture(
 
 def _write_out(figure: Figure) -> None:
     """Ticks as numbers are written elsewhere: 26,000 and 0.0000015, and no power of ten beside the axis."""
+    for text in figure.findobj(Text):
+        if _EXPONENT.search(text.get_text()):
+            text.set_text(decimal(text.get_text()))  # before the layout, which must know how long it is
     for one in figure.axes:
         for axis in (one.xaxis, one.yaxis):
             if isinstance(axis.get_major_formatter(), ScalarFormatter):
@@ -182,9 +189,10 @@ def _inline(svg: str, alt: str, paper: bool) -> Markup:
     svg = _LETTERING.sub(lambda found: decimal(found.group()), _TAG.sub(tag, svg))
     width, height = (float(x) for x in re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)[0])
     # On a phone a wide picture is moved sideways rather than shrunk until it cannot be read.
-    least = f";min-width:{0.95 * width:.0f}px" if width > 320 else ""
+    least = f";min-width:{(0.95 if width > BROAD else 0.85) * width:.0f}px" if width > 320 else ""
+    look = ("paper" if paper else "ink") + (" broad" if width > BROAD else "")
     head = (
-        f'<svg class="{"paper" if paper else "ink"}" role="img" aria-label="{escape(alt)}" '
+        f'<svg class="{look}" role="img" aria-label="{escape(alt)}" '
         f'viewBox="0 0 {width:g} {height:g}" style="max-width:{1.25 * width:.0f}px{least}" '
         'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink">'
     )
@@ -226,10 +234,10 @@ def decimal(text: Any) -> str:
 
     >>> decimal("p = 9.06e-05"), decimal("1.5e+15 rows"), decimal("id 3e10")
     ('p < 0.0001', '1,500,000,000,000,000 rows', 'id 3e10')
-    >>> decimal("p = 9.06e-14")
-    'p < 0.0001'
+    >>> decimal("p = 9.06e-14"), decimal("to +-5 points")
+    ('p < 0.0001', 'to ±5 points')
     """
-    short = _TINY_P.sub("p < 0.0001", str(text))
+    short = _PLUS_MINUS.sub("±", _TINY_P.sub("p < 0.0001", str(text)))
     return _EXPONENT.sub(lambda found: f"{Decimal(found.group()):,f}", short)
 
 
@@ -245,12 +253,13 @@ def p_value(p: float) -> str:
 
 
 def percent(value: float) -> str:
-    """A share in percent.
+    """A share in percent; one below 1 is not rounded to all.
 
-    >>> percent(0.0123)
-    '1.2%'
+    >>> percent(0.0123), percent(0.99982), percent(1.0)
+    ('1.2%', '>99.9%', '100%')
     """
-    return f"{fmt(100 * value, 2 if value < 0.1 else 3)}%"
+    text = f"{fmt(100 * value, 2 if value < 0.1 else 3)}%"
+    return ">99.9%" if text == "100%" and value < 1 else text
 
 
 def table_of(
@@ -259,17 +268,21 @@ def table_of(
     rows: Iterable[Sequence[Any]],
     marked: Iterable[int] = (),
     shades: Sequence[Sequence[float]] = (),
+    amounts: Iterable[int] = (),
 ) -> View:
-    """A table from any cells; columns that hold numbers only are set to the right."""
+    """A table from any cells; columns that hold numbers only, and those of `amounts`, are set to the right."""
     cells = [tuple(row) for row in rows]
     numbers = frozenset(j for j in range(len(columns)) if cells and all(_numeric(row[j]) for row in cells))
+    numbers |= frozenset(amounts)
     shown = tuple(tuple(decimal(say(value)) if j else say(value) for j, value in enumerate(row)) for row in cells)
     dark = tuple(tuple(round(float(one), 3) for one in row) for row in shades)
     return View(caption, tuple(columns), shown, numbers, frozenset(marked), dark)
 
 
 def _numeric(value: Any) -> bool:
-    return value is None or isinstance(value, int | float | np.number) or bool(_FIGURE.fullmatch(str(value)))
+    if value is None or isinstance(value, int | float | np.number):
+        return True
+    return str(value) == DASH or bool(_FIGURE.fullmatch(decimal(value)))
 
 
 def json_block(value: Any) -> Markup:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -100,13 +101,12 @@ def _by_size(held: HeldOut) -> Part | None:
     interval = f"{100 * level:g}% interval"
     heads = ("prediction", "rows", "average error", interval, "predicted too high by", interval)
     sentences = ("How far off predictions are where they are small and where they are large.",)
-    return Part(
-        "Error by size of the prediction", sentences, view=table_of("Fifths of the predictions", heads, rows), wide=True
-    )
+    view = table_of("Fifths of the predictions", heads, rows, amounts=(2, 4))
+    return Part("Error by size of the prediction", sentences, view=view, wide=True)
 
 
 def _worst_rows(held: HeldOut, worst: Array) -> Part:
-    plan, unit = held.study.plan, held.study.wishes.unit
+    plan, unit, numbers = held.study.plan, held.study.wishes.unit, held.row_numbers
     names = [name for name, kind in plan.kinds.items() if kind == "id"][:1]
     names += [name for name in plan.features if plan.kinds[name] != "id"][: CELLS - len(names)]
     off = np.abs(held.y - held.values)
@@ -114,6 +114,7 @@ def _worst_rows(held: HeldOut, worst: Array) -> Part:
     rows = [
         (
             str(k + 1),
+            *(() if numbers is None else (str(numbers[at]),)),
             with_unit(fmt(held.y[at]), unit),
             with_unit(fmt(held.values[at]), unit),
             with_unit(fmt(held.y[at] - held.values[at]), unit),
@@ -121,9 +122,22 @@ def _worst_rows(held: HeldOut, worst: Array) -> Part:
         )
         for k, at in enumerate(worst)
     ]
-    heads = ("", "observed", "predicted", "difference", *names)
-    sentences = (f"The 5% of rows with the largest errors make up {percent(float(share))} of the absolute error.",)
-    return Part("The worst rows", sentences, view=table_of("Rows with the largest errors", heads, rows), wide=True)
+    heads = ("", *(() if numbers is None else ("row",)), "observed", "predicted", "difference", *names)
+    sentences: tuple[str, ...] = (
+        f"The 5% of rows with the largest errors make up {percent(float(share))} of the absolute error.",
+    )
+    if numbers is not None:
+        sentences += (_numbering(plan.source),)
+    first = heads.index("observed")
+    view = table_of("Rows with the largest errors", heads, rows, amounts=range(first, first + 3))
+    return Part("The worst rows", sentences, view=view, wide=True)
+
+
+def _numbering(source: str) -> str:
+    """What the numbers of rows count."""
+    if source == "frame":
+        return "Row: its position in the data frame, counted from 1."
+    return f"Row: its number in {Path(source).name}, counted from 1 without the header."
 
 
 def _cell(value: Any) -> str:
@@ -350,13 +364,21 @@ def _subgroups(held: HeldOut, column: str) -> Part:
         titled=False,
     )
     frame = found.to_frame()
+    scale, points = (100.0, " (points)") if found.slices.loss == "error rate" else (1.0, "")
     rows = []
     for name, row in frame.iterrows():
         three = [figure(plan.metric, row[one], row["lower"], row["upper"]) for one in ("estimate", "lower", "upper")]
-        gap = with_limits(row["difference"], row["difference_lower"], row["difference_upper"])
+        gap = with_limits(*(scale * row[one] for one in ("difference", "difference_lower", "difference_upper")))
         rows.append((str(name), int(row["n"]), three[0], f"{three[1]} to {three[2]}", gap[0], f"{gap[1]} to {gap[2]}"))
     level = f"{100 * plan.level:g}% interval"
-    heads = ("subgroup", "rows", called(plan.metric, short=True), level, f"difference in {found.slices.loss}", level)
+    heads = (
+        "subgroup",
+        "rows",
+        called(plan.metric, short=True),
+        level,
+        f"difference in {found.slices.loss}{points}",
+        level,
+    )
     sentences = (
         f"{called(plan.metric)[:1].upper()}{called(plan.metric)[1:]} in each subgroup, with an interval for each "
         f"alone. The difference compares the {found.slices.loss} with all other rows; these intervals hold together.",

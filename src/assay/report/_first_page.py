@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from assay.evaluation import Dependence, Importance, Slices
+from assay.experiment.checks.tails import tail_out_of_fold
 from assay.experiment.panel import BASELINE
-from assay.experiment.wording import amount, called, roughly, threshold, with_unit
+from assay.experiment.record import folds_outside
+from assay.experiment.wording import MEANING, amount, called, roughly, threshold, with_unit
 from assay.metrics.confusion import confusion_matrix
 from assay.metrics.definition import PERCENT
+from assay.metrics.tails import loss_words
 from assay.numbers import fmt, with_limits
 from assay.report._embed import percent, sentence
 from assay.report._error_sections import confused_pairs
 from assay.report._held_out import HeldOut
+from assay.report._inspection_section import columns_of
 from assay.report.draw_experiment import plain
+from assay.results import Interval
 
 if TYPE_CHECKING:
-    from assay.experiment.outcome import Opened, Outer
     from assay.experiment.study import Study
 
 __all__ = ["Answer", "Bar", "how_far_off", "what_drives_it", "what_to_do", "where_it_fails"]
@@ -85,39 +90,77 @@ GUESSES = {
 
 def how_far_off(study: Study) -> Answer:
     """The main figure beside that of today's guess, from the test set or, while that is sealed, from the folds."""
-    plan, opened, unit = study.plan, study.opened, study.wishes.unit
+    opened, unit = study.opened, study.wishes.unit
     if opened is not None and opened.release is not None:
         answer = (sentence(roughly(opened.release)), "This look at the test set was not planned.")
         return Answer("far", "How far off is it?", words=answer, link="test", more="The test set")
-    results, chosen = study.leaderboard.results, study.select().name
-    if opened is not None:
-        metric, interval = opened.primary, opened.intervals[opened.primary]
-        guess = opened.baseline.get(metric)
-        source = f"Measured once, on {study.n_test:,} rows that were set aside before anything was fitted."
-    elif study.outer is not None and study.outer.intervals:
-        outer = study.outer
-        metric, interval = outer.primary, outer.intervals[outer.primary]
-        guess = outer.baseline.get(metric)
-        source = "There is no test set: the whole procedure was repeated on outer folds of the rows and judged on them."
-    else:
-        metric, interval = plan.metric, results[chosen].interval(plan.level)
-        guess = results[BASELINE].estimate if BASELINE in results else None
-        source = (
-            f"By cross-validation of {len(study.rows):,} training rows; the test set has not been opened yet, so this "
-            "is a little too good."
-        )
+    chosen = study.select().name
+    metric, intervals, guess, source = _judged(study)
+    interval = intervals[metric]
     figure, between = amount(metric, interval.estimate, interval.lower, interval.upper, unit)
-    level = f"{100 * interval.level:.4g}% interval {between}"
-    lead = LEADS.get(metric, f"Its {called(metric)} is {{figure}} ({{limits}}).").format(figure=figure, limits=level)
-    sentences: list[str] = []
+    decided = _decided_by_few(study)
+    if decided and all(name in intervals for name in SPREAD):
+        half, most = (_lead(name, intervals[name], unit) for name in SPREAD)
+        limits = f"{100 * interval.level:.4g}% interval {between}"
+        main = f"The main figure, the {called(metric)}, is {figure} ({limits}). {decided}"
+        lead, sentences = half, [most, f"{main} For a single row go by the two figures above."]
+    else:
+        lead = _lead(metric, interval, unit)
+        sentences = [decided] if decided else []
+        sentences += _spread(metric, intervals, unit)
     bars: tuple[Bar, ...] = ()
     if guess is not None and chosen != BASELINE:
         other, _ = amount(metric, guess, interval.lower, interval.upper, unit)
         sentences.append(_against(metric, float(interval.estimate), float(guess), other, study))
-        bars = _pair(metric, (chosen, figure, float(interval.estimate)), ("today's guess", other, float(guess)))
-    sentences += _spread(study.opened if opened is not None else study.outer, unit)
+        of = f", {called(metric, short=True)}" if decided else ""
+        pair = (f"{chosen}{of}", figure, float(interval.estimate)), (f"today's guess{of}", other, float(guess))
+        bars = _pair(metric, *pair)
     link, more = ("test", "The test set") if study.n_test else ("outer", "The outer folds")
     return Answer("far", "How far off is it?", lead, (*sentences, source), bars, link=link, more=more)
+
+
+def _judged(study: Study) -> tuple[str, Mapping[str, Interval], float | None, str]:
+    """The main metric, the figures, that of the guess, and a sentence that says which rows they are from."""
+    plan, opened, outer = study.plan, study.opened, study.outer
+    if opened is not None:
+        source = f"Measured once, on {study.n_test:,} rows that were set aside before anything was fitted."
+        return opened.primary, opened.intervals, opened.baseline.get(opened.primary), source
+    if outer is not None and outer.intervals:
+        source = "There is no test set: the whole procedure was repeated on outer folds of the rows and judged on them."
+        return outer.primary, outer.intervals, outer.baseline.get(outer.primary), source
+    results, chosen = study.leaderboard.results, study.select().name
+    source = (
+        f"By cross-validation of {len(study.rows):,} training rows; the test set has not been opened yet, so this "
+        "is a little too good."
+    )
+    guess = results[BASELINE].estimate if BASELINE in results else None
+    return plan.metric, {plan.metric: results[chosen].interval(plan.level)}, guess, source
+
+
+def _lead(metric: str, interval: Interval, unit: str | None) -> str:
+    """A figure with its interval as a sentence."""
+    figure, between = amount(metric, interval.estimate, interval.lower, interval.upper, unit)
+    level = f"{100 * interval.level:.4g}% interval {between}"
+    return LEADS.get(metric, f"Its {called(metric)} is {{figure}} ({{limits}}).").format(figure=figure, limits=level)
+
+
+def _decided_by_few(study: Study) -> str:
+    """That a few rows decide the main figure, so that other rows may give another one; empty where they do not."""
+    opened, chosen, metric = study.opened, study.select().name, study.plan.measure(study.plan.metric)
+    if opened is not None and opened.tail is not None and opened.tail.heavy:
+        tail, where = opened.tail, "in the test set"
+    else:
+        found = tail_out_of_fold(study.leaderboard.results[chosen], metric)
+        agree = opened is not None and folds_outside(study.state) is None
+        if found is None or not found.heavy or agree:
+            return ""
+        tail, where = found, "in cross-validation"
+    text = f"Few rows decide it: {where} {tail.carried(loss_words(metric))}, so other rows can give another figure."
+    other = folds_outside(study.state)
+    if other is None:
+        return text
+    shown = amount(metric.name, other, unit=study.wishes.unit)[0]
+    return f"{text} Cross-validation of the training rows gave {shown}, which the interval excludes."
 
 
 def _against(metric: str, value: float, guess: float, shown: str, study: Study) -> str:
@@ -154,14 +197,17 @@ def _pair(metric: str, *found: tuple[str, str, float]) -> tuple[Bar, ...]:
     )
 
 
-def _spread(found: Opened | Outer | None, unit: str | None) -> list[str]:
+SPREAD = ("median_absolute_error", "p90_absolute_error")
+"""Metrics that say within what half, and nine tenths, of the errors lie."""
+
+
+def _spread(metric: str, intervals: Mapping[str, Interval], unit: str | None) -> list[str]:
     """Within what half, and nine tenths, of the errors lie."""
-    names = ("median_absolute_error", "p90_absolute_error")
-    if found is None or found.primary in names or not all(name in found.intervals for name in names):
+    if metric in SPREAD or not all(name in intervals for name in SPREAD):
         return []
     half, most = (
         amount(name, one.estimate, one.lower, one.upper, unit)[0]
-        for name, one in ((name, found.intervals[name]) for name in names)
+        for name, one in ((name, intervals[name]) for name in SPREAD)
     )
     return [f"Half of the predictions are within {half}, nine in ten within {most}."]
 
@@ -192,10 +238,13 @@ def what_drives_it(study: Study, found: Importance | None, curves: list[Dependen
         )
         for j in order[:LEADERS]
     )
-    rest = len(order) - len(bars)
+    rest, every = len(order) - len(bars), len(columns_of(study))
+    tried = f"{len(found.names)} columns" + ("" if len(found.names) == every else f" tried (there are {every})")
     sentences = (
-        f"How much worse {called(found.metric, short=True)} gets when a column's values are shuffled, on "
-        f"{found.n:,} rows that the models had not seen; {len(order)} of {len(found.names)} columns are shown to matter"
+        f"How much worse the {called(found.metric)} gets when a column's values are shuffled, on "
+        f"{found.n:,} rows that the models had not seen; {len(order)} of {tried} "
+        + ("is" if len(order) == 1 else "are")
+        + " shown to matter"
         + (f", {rest} more than listed here." if rest > 0 else "."),
         "A column that drives the predictions need not be a cause.",
     )
@@ -241,6 +290,7 @@ def where_it_fails(study: Study, held: HeldOut) -> Answer:
         bars = _weak(found, worse, unit)
         sentences.append(
             f"Slices are by one column at a time and overlap; in all rows: {_one(found, found.overall, unit)}."
+            + (f" The Brier score is the {MEANING['brier']}." if found.loss == "Brier score" else "")
         )
     elif len(found):
         lead = "No part of the table is shown to be worse than the rest."
@@ -302,8 +352,8 @@ ADVICE = {
 }
 
 
-def what_to_do(study: Study, finding: str) -> Answer:
-    """The advice that follows from the finding, the checks and the plan."""
+def what_to_do(study: Study, held: HeldOut, finding: str) -> Answer:
+    """The advice that follows from the finding, the checks, the plan and the classes it predicts."""
     stops = study.checks.stops
     lead, sentences = ADVICE[finding], []
     if stops:
@@ -317,7 +367,7 @@ def what_to_do(study: Study, finding: str) -> Answer:
     other = study.readable
     if other is not None and not other.is_best and other.within and study.select().name != other.name:
         sentences.append(f"If it must be explained, {other.name} is about as good and can be read.")
-    sentences += filter(None, [threshold(study.model, study.plan)])
+    sentences += filter(None, [threshold(study.model, study.plan), _never(held)])
     warned = [one for one in study.checks if one.status == "found" and one.severity != "info"]
     if warned:
         some = "; ".join(one.title for one in warned[:3]) + ("; and more" if len(warned) > 3 else "")
@@ -325,6 +375,19 @@ def what_to_do(study: Study, finding: str) -> Answer:
     code = ""
     if study.opened is None and study.n_test:
         code = f"assay open {study.name}"
-    elif finding in ("test-better", "outer-better"):
+    elif finding in ("test-better", "outer-better") and not stops:
         code = "assay predict model.assay TABLE -o predictions.csv"
     return Answer("do", "What to do with it?", lead, tuple(sentences), code=code, link="limits", more="Limits")
+
+
+def _never(held: HeldOut) -> str:
+    """What to do where the rarer of two classes is never predicted, although rows can be ranked by its probability."""
+    if held.classes is None or held.labels is None or held.classes.size != 2 or held.study.select().name == BASELINE:
+        return ""
+    never = [label for label in held.classes if not (held.labels == label).any()]
+    if not never:
+        return ""
+    return (
+        f"It never predicts {plain(never[0], 40)} by itself: rank rows by its probability, or run the study again with "
+        "--cost or --rate, which choose from which probability on a row is called so."
+    )

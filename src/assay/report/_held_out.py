@@ -69,6 +69,12 @@ class HeldOut:
         )
 
     @property
+    def row_numbers(self) -> Array | None:
+        """The number of each row in the table as it was given, from 1; None in studies that did not record it."""
+        numbers = self.study.data.row_numbers
+        return None if numbers is None else numbers[self.rows]
+
+    @property
     def n(self) -> int:
         """How many rows there are."""
         return int(self.rows.size)
@@ -135,7 +141,7 @@ class HeldOut:
         """The worst slices of the columns, corrected for the search."""
         plan, (name, losses) = self.study.plan, self.loss
         columns = [one for one in plan.kinds if plan.kinds[one] in ("number", "category", "date")]
-        columns = [one for one in columns if one not in (plan.target, plan.group)]
+        columns = [one for one in columns if one not in (plan.target, plan.group, *plan.drop)]
         some = np.arange(self.n)
         if self.n > SEARCHED:
             some = np.sort(np.random.default_rng(plan.seed).choice(self.n, SEARCHED, replace=False))

@@ -22,6 +22,7 @@ from assay.numbers import with_limits
 from assay.report._embed import Part, picture, table_of
 from assay.report.draw import draw
 from assay.report.draw_experiment import plain
+from assay.words import plural
 
 if TYPE_CHECKING:
     from assay.experiment.study import Study
@@ -106,7 +107,8 @@ def importance(study: Study, refits: list[Refit], kept: list[Importance]) -> Par
         ("column", "importance", "lower", "upper"),
         [(name, *with_limits(*row)) for name, row in zip(best, figures, strict=True)],
     )
-    shown = found.order[:BARS]
+    moving = found.order[(found.lower[found.order] != 0) | (found.upper[found.order] != 0)]
+    shown = moving[:BARS] if moving.size else found.order[:1]
     size = (6.4, 1.3 + 0.26 * shown.size)
     image = picture(
         _drawn(study, found, shown),
@@ -115,8 +117,10 @@ def importance(study: Study, refits: list[Refit], kept: list[Importance]) -> Par
         titled=False,
     )
     caption = "Permutation importance with intervals."
-    if shown.size < len(names):
+    if shown.size < moving.size:
         caption += f" The {shown.size} most important columns; the table has all."
+    elif moving.size < len(names):
+        caption += f" {plural(len(names) - moving.size, 'other column')} made no difference at all."
     return Part("Column importance", tuple(words), image, caption, view, folded=True)
 
 
@@ -254,10 +258,10 @@ def dependence(study: Study, names: list[str], kept: list[Dependence]) -> Part |
         for spare in flat[len(drawn) :]:
             spare.set_visible(False)
         handles, labels = flat[0].get_legend_handles_labels()
-        flat[0].figure.legend(handles, labels, loc="outside upper left", ncols=min(3, len(labels)))
+        flat[0].figure.legend(handles, labels, loc="outside upper left", ncols=min(3 if wide > 1 else 2, len(labels)))
 
     alt = f"Average prediction against {', '.join(one.columns[0] for one in drawn)}"
-    image = picture(None, (3.6 * wide, 0.5 + 2.6 * tall), alt, panels=(tall, wide), paint=paint)
+    image = picture(None, (7.2 if wide > 1 else 5.4, 0.5 + 2.6 * tall), alt, panels=(tall, wide), paint=paint)
     words: tuple[str, ...] = (
         f"The average prediction when a column is set to each value in {max(one.n for one in found)} training rows, "
         "with the other columns unchanged. The band is pointwise and treats the model as fixed.",

@@ -31,12 +31,25 @@ __all__ = ["Learned", "learned"]
 Array = np.ndarray
 COEFFICIENTS = 25
 """How many coefficients are drawn; the table holds more."""
+CLASSES = 8
+"""How many classes have a column there."""
 ROWS = 100
 """How many rows a table of coefficients has at most."""
 WIDE = 300
 """Wider models are not fitted again for their covariance matrix."""
 FEW = 12
 """Longer tables of coefficients are folded."""
+DATE_PARTS = {
+    "days": "days passed",
+    "year": "year",
+    "month": "month",
+    "weekday": "weekday, from Monday",
+    "year sin": "season, sine",
+    "year cos": "season, cosine",
+    "day sin": "time of day, sine",
+    "day cos": "time of day, cosine",
+}
+"""How the parts of a date are called; a place on a circle has two."""
 LEAVES, DRAWN = 64, 12
 """Leaves of another package's tree above which it is not drawn; leaves drawn of ours."""
 
@@ -92,7 +105,9 @@ def _coefficients(study: Study) -> Part | None:
     model, columns = pipe.named_steps["model"], pipe.named_steps["columns"]
     if not hasattr(model, "coef_"):
         return None
-    names = [str(name) for name in columns.get_feature_names_out()]
+    dates = [name for name, kind in study.plan.kinds.items() if kind == "date"]
+    spoken = {f"{name} {part}": f"{name}: {words}" for name in dates for part, words in DATE_PARTS.items()}
+    names = [spoken.get(str(name), str(name)) for name in columns.get_feature_names_out()]
     unit = columns.divisors
     words: tuple[str, ...] = ("The table has the effect of one unit of a column, all others unchanged.",)
     if getattr(model, "inference", True) is False and len(model.coef_) == 1 and len(names) <= WIDE:
@@ -108,9 +123,12 @@ def _coefficients(study: Study) -> Part | None:
 
 def _without_intervals(table: pd.DataFrame, words: tuple[str, ...]) -> Part:
     """The coefficients of a model after a search or a penalty that leaves no valid interval."""
-    words = (*words, "No intervals are given: none are valid after the penalty or the search.")
+    words = (*words, "No intervals are given: this model has none that would be valid.")
+    if table.shape[1] > CLASSES:
+        words += (f"The first {CLASSES} of {table.shape[1]} classes are shown.",)
+        table = table.iloc[:, :CLASSES]
     zero = int((table == 0).all(axis=1).sum())
-    used = (f"{len(table) - zero} of {len(table)} are not zero.",) if zero else ()
+    used = (f"{len(table) - zero} of {len(table)} coefficients are not zero.",) if zero else ()
     order = table.abs().max(axis=1).sort_values(ascending=False, kind="stable").index
     table = table.loc[order][: max(1, len(table) - zero)]
     view = table_of(
@@ -185,7 +203,7 @@ def _bare(model: Any, names: list[str]) -> pd.DataFrame:
     heads = (
         classes if len(classes) == len(values) else ["coefficient"] if len(values) == 1 else list(range(len(values)))
     )
-    return pd.DataFrame(values.T, index=names, columns=heads).iloc[:, :8]
+    return pd.DataFrame(values.T, index=names, columns=heads)
 
 
 def _counted(words: str, rows: int) -> str:

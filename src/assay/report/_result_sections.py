@@ -101,12 +101,13 @@ def comparisons_part(study: Study) -> Part:
         (8.0, 1.7 + 0.3 * min(60, len(found.pairs))),
         f"Differences between learners with intervals; {shown} of {len(found.pairs)} exclude zero",
     )
+    intervals = "simultaneous intervals" if found.together else "intervals, each on its own"
     view = table_of(
-        f"Differences in {found.metric.name} with simultaneous intervals",
+        f"Differences in {found.metric.name} with {intervals}",
         ("first", "second", f"difference{unit}", "lower", "upper", "adjusted p", "verdict"),
         rows,
     )
-    return Part("", tuple(sentences), image, "Differences with simultaneous intervals.", view, folded=True, wide=True)
+    return Part("", tuple(sentences), image, f"Differences with {intervals}.", view, folded=True, wide=True)
 
 
 def selection_part(study: Study) -> Part:
@@ -218,7 +219,7 @@ def figures_table(caption: str, found: Opened | Outer, unit: str | None) -> View
         kind = f"{100 * one.level:.4g}% {one.method}, n = {say(one.n)}"
         rows.append((called(name), shown, between, guess, role, kind))
     heads = ("metric", "estimate", "interval", "baseline", "role", "kind of interval")
-    return table_of(caption, heads, rows, [list(found.intervals).index(found.primary)])
+    return table_of(caption, heads, rows, [list(found.intervals).index(found.primary)], amounts=(1, 2, 3))
 
 
 def _compared(found: BaselineTest) -> str:

@@ -31,6 +31,10 @@ CROWDED = 1_000
 """From here on calibration bins are ten instead of five."""
 CLASSES = 40
 """Up to this many classes a confusion table can be read."""
+BESIDE = np.array([(x * r, y * r) for r in (1, 2, 3) for y in (0, 9, -9) for x in (7, -7, 0) if x or y])
+"""Where the number of a dot may stand, in points from it, the best first."""
+LETTER = np.array([10.0, 11.0])
+"""Width and height of a number in points, with room for the layout that comes after."""
 BARS = 40
 """How many columns of a table are drawn."""
 PLAIN: Any = {"text.parse_math": False}
@@ -132,16 +136,22 @@ class PredictedAgainstTrue:
         return f"{self.n:,} {self.which}" if self.y.size == self.n else f"{self.y.size:,} of {self.n:,} {self.which}"
 
     def number(self, axes: Axes, x: np.ndarray, y: np.ndarray) -> None:
-        """Number the named rows, on the side of the dot that is towards the middle of the picture."""
-        middle = (x.min() + x.max()) / 2
+        """Number the named rows beside their dots: towards the middle of the picture, or where no number stands yet."""
+        axes.autoscale_view()
+        middle, taken = (x.min() + x.max()) / 2, np.empty((0, 2))
         for k, at in enumerate(np.searchsorted(self.chosen, self.named), start=1):
-            right = x[at] <= middle
+            dot = axes.transData.transform((x[at], y[at])) * 72 / axes.figure.dpi
+            sides = BESIDE if x[at] <= middle else BESIDE * (-1, 1)
+            apart = [np.abs(dot + side - taken) / LETTER for side in sides]
+            free = [j for j, one in enumerate(apart) if one.max(axis=1).min(initial=np.inf) >= 1]
+            side = sides[free[0] if free else 0]
+            taken = np.vstack([taken, dot + side])
             axes.annotate(
                 str(k),
                 (x[at], y[at]),
-                (4 if right else -4, 0),
+                side,
                 textcoords="offset points",
-                ha="left" if right else "right",
+                ha="center",
                 va="center",
                 fontsize=8,
                 color=WARM,

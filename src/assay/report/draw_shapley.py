@@ -48,8 +48,9 @@ def steps(result: ShapleyValues, ax: Axes | None = None, most: int = STEPS) -> A
     values = result.values[0, :, output] if several else result.values[0]
     base = float(np.ravel(result.base)[output])
     order = np.argsort(-np.abs(values), kind="stable")
-    shown = order.size if order.size == most + 1 else most  # one that is left would take as much room as its name
-    own, rest = order[:shown], order[shown:]
+    moved = max(1, int(np.count_nonzero(values)))
+    shown = moved if moved <= most + 1 else most  # one that is left would take as much room as its name
+    own, rest = order[:shown], order[shown:moved]
     names = [f"{result.names[j]} = {cell_text(result.cells[0, j])}" for j in own][::-1]
     moves = values[own][::-1]
     if rest.size:

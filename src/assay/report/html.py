@@ -113,7 +113,7 @@ def render(study: Study) -> str:
         .render(
             study=study.name,
             target=study.plan.target,
-            source=study.plan.source,
+            source=Path(study.plan.source).name,
             verdict=told["verdict"],
             good=told["better_than_baseline"] and not study.checks.serious,
             answers=_answers(study, held, model, told["finding"]),
@@ -157,7 +157,7 @@ def _answers(study: Study, held: HeldOut, model: Learned, finding: str) -> list[
         "How far off is it?": lambda: how_far_off(study),
         "What drives it?": lambda: what_drives_it(study, model.importance, model.curves),
         "Where does it fail?": lambda: where_it_fails(study, held),
-        "What to do with it?": lambda: what_to_do(study, finding),
+        "What to do with it?": lambda: what_to_do(study, held, finding),
     }
     found = []
     for title, make in makers.items():
@@ -207,7 +207,7 @@ def _columns(study: Study) -> Part:
         for name in shown
     ]
     words = [
-        f"{plan.source}: {len(rows):,} training rows with {len(plan.kinds):,} columns"
+        f"{Path(plan.source).name}: {len(rows):,} training rows with {len(plan.kinds):,} columns"
         + (f"; the {study.n_test:,} test rows are not described here." if study.has_test_set else ".")
     ]
     words += [sentence(note) for note in study.notes]

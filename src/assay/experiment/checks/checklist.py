@@ -28,7 +28,7 @@ from assay.errors import DataError
 from assay.experiment.checks import leaks
 from assay.experiment.checks import rows as about
 from assay.experiment.checks import target as counts
-from assay.experiment.checks.facts import SEVERITIES, Check, Facts, check_names
+from assay.experiment.checks.facts import SEVERITIES, Check, Facts, check_names, idle
 from assay.experiment.checks.profile import columns_of, target_of
 from assay.experiment.test_set.size import LEAST, Precision
 from assay.inference import cohens_h, hoeffding, sample_size
@@ -152,6 +152,7 @@ def check_table(
     drop: Sequence[str] = (),
     level: float = 0.95,
     n_test: int | None = None,
+    test_groups: int | None = None,
     metric: str | None = None,
     reasons: Mapping[str, str] | None = None,
 ) -> Checks:
@@ -169,6 +170,7 @@ def check_table(
     | drop      | ()      | column names                         | left out; they may still tell of groups and time |
     | level     | 0.95    | (0, 1)                               | confidence of the claim                          |
     | n_test    | None    | whole number >= 0                    | sealed test rows; None: judged by training rows  |
+    | test_groups | None  | whole number >= 0                    | groups among them; they are the units with group |
     | metric    | None    | a name                               | what learners are judged by; None: not decided   |
     | reasons   | None    | column -> clause, as `Table.reasons` | why columns were taken for what they are         |
 
@@ -215,6 +217,8 @@ def check_table(
         time=time,
         level=level,
         n_test=None if n_test is None else whole(n_test, "n_test", 0),
+        test_groups=None if test_groups is None else whole(test_groups, "test_groups", 0),
+        train_groups=None if group is None else int(rows[group].nunique(dropna=False)),
         metric=metric,
         reasons=dict(reasons or {}),
     )
@@ -223,24 +227,29 @@ def check_table(
 
 
 def _sample_size(facts: Facts) -> Check:
-    """The rows that a figure of the usual precision needs, as where the size of a test set is chosen."""
-    code, title = "sample-size", "too few rows for a precise estimate"
+    """The rows, or groups, that a figure of the usual precision needs, as where the size of a test set is chosen."""
+    noun = "rows" if facts.group is None else "groups"
+    code, title = "sample-size", f"too few {noun} for a precise estimate"
     delta = 1 - facts.level
     sure = int(np.ceil(float(hoeffding(eps=MARGIN, delta=delta))))
     precision, task = Precision(level=facts.level), facts.target.task
     wanted = precision.units(task)
     detect = sample_size("binomial", effect_size=cohens_h(0.5 + MARGIN, 0.5), alpha=delta, null=0.5)
-    n, which = (facts.n, "training") if facts.n_test is None else (facts.n_test, "test")
+    which = "training" if facts.n_test is None else "test"
+    rows, groups = (facts.n, facts.train_groups) if facts.n_test is None else (facts.n_test, facts.test_groups)
+    n = rows if facts.group is None else groups
+    if n is None:
+        return idle(code, title, "warning", f"the number of {which} groups is not known")
     figure = "a rate" if task == "classification" else "a figure"
-    known = f"to know {figure} to about {precision.reached(task, wanted)} takes {wanted:,} {which} rows"
+    known = f"to know {figure} to about {precision.reached(task, wanted)} takes {wanted:,} {which} {noun}"
     needs = (
         f"{known} at {100 * facts.level:.4g}% confidence; the mean of any loss between 0 and 1 to +-{MARGIN:g} takes "
         f"{sure:,} (Hoeffding), telling 55% from 50% with power 0.8 {detect:,}"
     )
     if n >= CLOSE * wanted:
-        return Check(code, title, "passed", "warning", f"{n:,} {which} rows; {needs}")
+        return Check(code, title, "passed", "warning", f"{n:,} {which} {noun}; {needs}")
     if n == 0:
-        return Check(code, title, "not applicable", "warning", f"no {which} rows; {needs}")
+        return Check(code, title, "not applicable", "warning", f"no {which} {noun}; {needs}")
     severity = "serious" if n < LEAST else "warning"
-    remedy = "quote every figure with its interval, or collect more rows"
+    remedy = f"quote every figure with its interval, or collect more {noun}"
     return Check(code, title, "found", severity, f"{known}; there are {n:,}", (), remedy)

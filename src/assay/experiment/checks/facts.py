@@ -63,6 +63,8 @@ class Facts:
     time: str | None
     level: float
     n_test: int | None
+    test_groups: int | None = None
+    train_groups: int | None = None
     metric: str | None = None
     reasons: Mapping[str, str] = field(default_factory=dict)
     dropped: Sequence[Column] = ()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from assay.evaluation import Validation
 from assay.experiment.checks.facts import Check, idle, passed
-from assay.inference import TailDiagnosis
+from assay.inference import TailDiagnosis, diagnose_tail
 from assay.metrics.definition import Metric
-from assay.metrics.tails import MILDER, loss_words
+from assay.metrics.tails import MILDER, loss_behind, loss_words
 
-__all__ = ["CODE", "error_tail"]
+__all__ = ["CODE", "error_tail", "tail_out_of_fold"]
 
 CODE = "error-tail"
 WHEN = {
@@ -15,6 +16,12 @@ WHEN = {
     "opening": ", in a study of new rows: chosen after the look at these, it would be chosen by their result",
     "none": "",
 }
+
+
+def tail_out_of_fold(result: Validation, metric: Metric) -> TailDiagnosis | None:
+    """The tail of a learner's out-of-fold losses; None where the metric is not a mean of unbounded ones."""
+    behind = loss_behind(metric)
+    return None if behind is None else diagnose_tail(*result.row_losses(behind))
 
 
 def error_tail(metric: Metric, learner: str, tail: TailDiagnosis | None, test_set: str = "sealed") -> Check:

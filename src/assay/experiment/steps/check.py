@@ -29,6 +29,7 @@ def check(state: StudyState, context: Context) -> StudyState:
         level=plan.level,
         metric=plan.metric,
         n_test=parted.n_test if parted.has_test_set else None,
+        test_groups=parted.test_groups,
     )
     state = replace(state, checks=checks.joined(unfinished(parted.name, {})))
     state.unanswered(context)  # refuses, before the work, a code that no check has

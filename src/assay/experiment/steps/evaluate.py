@@ -139,9 +139,11 @@ def training_data(plan: Plan, parted: Parted) -> TrainingData:
     """
     learners = tuple(panel(plan.task, plan.panel, plan.learners))
     digests = row_digests(parted.train, parted.sealed.seal.columns)
-    train = parted.train.iloc[np.argsort(digests, kind="stable")].reset_index(drop=True)
+    train = parted.train.iloc[np.argsort(digests, kind="stable")]
     if plan.time is not None:
-        train = train.sort_values(plan.time, kind="stable", ignore_index=True)
+        train = train.sort_values(plan.time, kind="stable")
+    numbers = None if parted.row_numbers is None else parted.row_numbers[train.index]
+    train = train.reset_index(drop=True)
     y = train[plan.target]
     target = y.to_numpy(dtype=float) if plan.task == "regression" else y.to_numpy()
     groups = None if plan.group is None else train[plan.group].to_numpy()
@@ -158,7 +160,7 @@ def training_data(plan: Plan, parted: Parted) -> TrainingData:
     if why is not None:
         message = f"{plan.metric} is not defined on these {len(splits)} folds: {why.what}"
         raise DataError(message, remedy="use fewer folds, or another metric")
-    return TrainingData(train, rows, splits, metrics, learners)
+    return TrainingData(train, rows, splits, metrics, learners, numbers)
 
 
 def subset(plan: Plan, data: TrainingData, chosen: Array) -> TrainingData:
@@ -170,7 +172,9 @@ def subset(plan: Plan, data: TrainingData, chosen: Array) -> TrainingData:
     groups = None if rows.groups is None else rows.groups[chosen]
     part = Rows(take(rows.X, chosen), rows.y[chosen], None, classes, groups)
     splits = splits_for(plan, part, part.n)
-    return replace(data, frame=data.frame.iloc[chosen].reset_index(drop=True), rows=part, splits=splits)
+    numbers = None if data.row_numbers is None else data.row_numbers[chosen]
+    frame = data.frame.iloc[chosen].reset_index(drop=True)
+    return replace(data, frame=frame, rows=part, splits=splits, row_numbers=numbers)
 
 
 def _refuse_idle(plan: Plan, train: pd.DataFrame, splits: Sequence[tuple[Array, Array]]) -> None:

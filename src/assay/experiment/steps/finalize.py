@@ -98,7 +98,7 @@ def finalize(state: StudyState, context: Context, folder: Path) -> Final:
     make_folder(folder)
     test = Vault(parted.name).read(parted.vault)
     every = pd.concat([parted.train, test], ignore_index=True)
-    data = training_data(state.plan, replace(parted, train=every))
+    data = training_data(state.plan, replace(parted, train=every, row_numbers=None))
     with one_blas_thread(), collected() as warned:
         model = refit(state.plan, data, name, context.n_jobs)
     if state.plan.threshold:  # the one whose figure the test rows gave

@@ -53,6 +53,8 @@ def seal(state: StudyState, context: Context) -> StudyState:
         reason=asked.reseal,
     )
     train = asked.table.frame.iloc[sealed.train].reset_index(drop=True)
+    kept = asked.table.row_numbers
+    row_numbers = sealed.train + 1 if kept is None else kept[sealed.train]
     test = (asked.table if asked.test is None else asked.test).frame.iloc[sealed.test].reset_index(drop=True)
     none = sealed.seal.by == "none"
     test, left = (test, []) if none else _of_new_groups(plan, train, test)
@@ -73,7 +75,10 @@ def seal(state: StudyState, context: Context) -> StudyState:
     name = name_of(plan, sealed.seal.id, rows)
     vault = Vault(name).write(test)
     state = replace(state, notes=(*state.notes, *sealed.notes, *left))
-    parted = _store(state, context, Parted(name, sealed, train, len(test), vault, _hashes(rows, sealed.seal, vault)))
+    groups = None if plan.group is None else int(test[plan.group].nunique(dropna=False))
+    hashes = _hashes(rows, sealed.seal, vault)
+    parted = Parted(name, sealed, train, len(test), vault, hashes, row_numbers, groups)
+    parted = _store(state, context, parted)
     write_beside(parted.folder / CONFIG, asked.config.encode())
     return replace(state, asked=None, parted=parted)  # from here on the test rows are in the vault alone
 
@@ -101,7 +106,7 @@ def _hashes(rows: str, seal: Seal, vault: str) -> dict[str, str]:
 def _store(state: StudyState, context: Context, parted: Parted) -> Parted:
     """Put the plan and the training rows where a later process finds them, and record it in the ledger."""
     vault = Vault("train", parted.folder)
-    sha = vault.write(parted.train)
+    sha = vault.write(parted.train.set_axis(made(parted.row_numbers), axis=0))
     body = {
         "plan": state.plan.state(),
         "seal": parted.sealed.seal.id,
@@ -111,6 +116,7 @@ def _store(state: StudyState, context: Context, parted: Parted) -> Parted:
         "rows": parted.hashes["training rows"],
         "n_train": len(parted.train),
         "n_test": parted.n_test,
+        "test_groups": parted.test_groups,
         "notes": list(state.notes),
         "missing": {name: dict(texts) for name, texts in state.missing.items()},
         "version": __version__,
@@ -118,7 +124,7 @@ def _store(state: StudyState, context: Context, parted: Parted) -> Parted:
     write_beside(parted.folder / "study.json", canonical_json.encode(body).encode())
     if not any(entry.body == body for entry in context.ledger.entries("study", parted.name)):
         context.ledger.append("study", body, parted.name)
-    return replace(parted, train=vault.read(sha))  # a resumed study computes on these very arrays, so this one does too
+    return replace(parted, **_training_rows(vault, sha))  # a resumed study computes on these very arrays
 
 
 def load(name: str, context: Context) -> StudyState:
@@ -131,11 +137,26 @@ def load(name: str, context: Context) -> StudyState:
     entry = next(one for one in context.ledger.entries("seal") if one.seq == body["seal_entry"])
     found = Seal.from_ledger(context.ledger, entry)
     sealed = Sealed(found, np.arange(body["n_train"]), np.arange(body["n_test"]), entry, True)
-    train = Vault("train", home() / "studies" / name).read(body["train"])
+    train = _training_rows(Vault("train", home() / "studies" / name), body["train"])
     hashes = _hashes(body["rows"], found, body["vault"])
-    parted = Parted(name, sealed, train, body["n_test"], body["vault"], hashes)
+    parted = Parted(
+        name,
+        sealed,
+        n_test=body["n_test"],
+        vault=body["vault"],
+        hashes=hashes,
+        test_groups=body.get("test_groups"),
+        **train,
+    )
     plan, missing = Plan.from_state(body["plan"]), body.get("missing", {})
     return StudyState(plan, tuple(body["notes"]), missing, done="seal", parted=parted)
+
+
+def _training_rows(vault: Vault, sha: str) -> dict[str, Any]:
+    """The training rows of a study and their numbers in the table, which versions before did not store as an index."""
+    rows = vault.read(sha)
+    numbers = None if isinstance(rows.index, pd.RangeIndex) else rows.index.to_numpy()
+    return {"train": rows.reset_index(drop=True), "row_numbers": numbers}
 
 
 def stored_wishes(name: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from assay.evaluation import Selection
 from assay.evaluation import select as select_result
 from assay.evaluation.select import about_as_good
 from assay.experiment.checks.facts import Check
-from assay.experiment.checks.tails import error_tail
+from assay.experiment.checks.tails import error_tail, tail_out_of_fold
 from assay.experiment.events import LearnerFailed, StepBegan
 from assay.experiment.outcome import Alternative
 from assay.experiment.panel import BASELINE
@@ -18,8 +18,6 @@ from assay.experiment.steps.compare import compare
 from assay.experiment.steps.evaluate import refit
 from assay.experiment.steps.recorded import result_on_record
 from assay.experiment.warned import collected
-from assay.inference import diagnose_tail
-from assay.metrics.tails import loss_behind
 from assay.numerics.threads import one_blas_thread
 
 __all__ = ["select"]
@@ -60,9 +58,7 @@ def _on_record(state: StudyState, context: Context, chosen: Selection) -> Select
 def _error_tail(state: StudyState, context: Context, name: str) -> Check:
     """Whether a few training rows carry the figure: said now, while another metric may still be chosen."""
     metric = state.plan.measure(state.plan.metric)
-    behind = loss_behind(metric)
-    losses, weights = (None, None) if behind is None else made(state.leaderboard).results[name].row_losses(behind)
-    tail = None if losses is None else diagnose_tail(losses, weights)
+    tail = tail_out_of_fold(made(state.leaderboard).results[name], metric)
     test_set = "none" if not made(state.parted).has_test_set else "opening" if context.open_test else "sealed"
     return error_tail(metric, name, tail, test_set)
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from assay.errors import DataError
 from assay.experiment.table.kinds import ID_NAME, MISSING
 from assay.experiment.table.table import EVERY, Table, nearest, read_table
@@ -88,7 +90,7 @@ def _with_target(table: Table, target: str, notes: list[str]) -> Table:
     if text not in notes:
         notes.append(text)
     frame = table.frame.loc[there].reset_index(drop=True)
-    return replace(table, frame=frame)
+    return replace(table, frame=frame, row_numbers=np.flatnonzero(there) + 1)
 
 
 def _refuse_dropped(table: Table, target: str, time: str | None, drop: tuple[str, ...]) -> None:

@@ -44,6 +44,7 @@ class Table(Result):
     | notes   | what was repaired or should be known: encoding, separator, names that were changed                 |
     | missing | by column with missing cells: the texts that were read as missing and how often, "" for empty ones |
     | gaps    | by column where they are not the usual ones: the texts that are read as missing                    |
+    | row_numbers | of each row where some were left out: its number in the source, from 1; None: all are there    |
 
     >>> import pandas as pd
     >>> print(read_table(pd.DataFrame({"size": [1.5, 2, None], "colour": ["red", "blue", "red"]})))
@@ -60,6 +61,7 @@ class Table(Result):
     notes: tuple[str, ...] = ()
     missing: dict[str, dict[str, int]] = field(default_factory=dict)
     gaps: dict[str, list[str]] = field(default_factory=dict)
+    row_numbers: np.ndarray | None = None
 
     def to_frame(self) -> pd.DataFrame:
         """One row per column: its kind, how many cells are missing, and why it was taken for that kind."""

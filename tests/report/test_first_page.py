@@ -1,0 +1,69 @@
+"""The first page where a few rows decide the main figure."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from assay.experiment.study import run
+from assay.report._first_page import how_far_off, what_to_do
+from assay.report._held_out import HeldOut
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path, monkeypatch):
+    monkeypatch.setenv("ASSAY_HOME", str(tmp_path))
+
+
+def answer(train, test, **options):
+    """The study of 300 training and 100 test rows with so many huge errors in each, and its first answer."""
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(rng.normal(size=(400, 2)), columns=["a", "b"])
+    frame["y"] = 10 * frame.a + 3 * rng.normal(size=400)
+    frame.loc[[*range(train), *range(300, 300 + test)], "y"] += np.array([30.0, -80.0, 20.0, 55.0, -40.0])[
+        : train + test
+    ]
+    study = run(frame[:300], "y", test=frame[300:], learners=["least squares"], cv=5, **options)
+    return study, how_far_off(study)
+
+
+def test_errors_without_a_tail_are_led_by_the_main_figure():
+    study, found = answer(0, 0)
+    assert found.lead.startswith("Predictions are typically off by ")
+    assert "decide" not in " ".join(found.words) + study.verdict()
+
+
+def test_a_few_test_rows_that_decide_are_said_beside_the_figure():
+    _, found = answer(2, 3)
+    assert found.lead.startswith("Half of the predictions are off by less than ")
+    assert found.words[0].startswith("Nine in ten predictions are off by less than ")
+    assert found.words[1].startswith("The main figure, the typical error (rmse), is ")
+    assert "Few rows decide it: in the test set 1 of 100 rows makes up" in found.words[1]
+
+
+def test_a_narrow_interval_far_from_cross_validation_is_not_left_alone():
+    study, found = answer(5, 0)
+    main, folds = study.test.intervals["rmse"], study.leaderboard.results["least squares"].estimate
+    assert main.upper < 4 < folds
+    text = " ".join(found.words)
+    assert found.lead.startswith("Half of the predictions are off by less than ")
+    assert "Few rows decide it: in cross-validation 1 of 300 rows makes up" in text
+    assert f"Cross-validation of the training rows gave {folds:.3g}" in text
+    assert f"But few rows decide the rmse: in cross-validation it is {folds:.3g}" in study.verdict()
+
+
+def test_a_sealed_study_says_it_too():
+    _, found = answer(5, 0, open_test=False)
+    assert found.lead.startswith("Predictions are typically off by ")
+    assert found.words[0].startswith("Few rows decide it: in cross-validation")
+
+
+def test_a_rare_class_that_is_never_predicted_is_said():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(700, 2)), columns=["a", "b"])
+    frame["fraud"] = np.where(rng.random(700) < 1 / (1 + np.exp(4.5 - frame.a)), "yes", "no")
+    for options, never in (({}, True), ({"cost": "missed=100 false=1"}, False)):
+        study = run(frame, "fraud", learners=["logistic"], cv=5, test_size="none", **options)
+        held = HeldOut.of(study)
+        assert (held.labels == "yes").any() != never
+        advice = " ".join(what_to_do(study, held, study.summary()["finding"]).words)
+        assert ("It never predicts yes by itself" in advice) == never
