@@ -79,6 +79,25 @@ def test_a_number_can_stand_for_a_missing_value(source, tmp_path):
     assert np.array_equal(table.frame["crp"], [0.5, np.nan, 3.25, 9.0], equal_nan=True)
 
 
+def test_numbers_with_units_are_no_classes():
+    prices = [f"${1000 + 37 * i:,}" for i in range(60)]
+    path = written(area=np.arange(60) % 7 + 0.5, price=prices)
+    with pytest.raises(
+        DataError, match=r"'price' contains numbers with units or separators, such as '\$1,000'"
+    ) as error:
+        assay.Study(path, "price")
+    assert error.value.option == ("task", "classification")
+    assert assay.Study(path, "price", task="classification").plan.task == "classification"
+    assert assay.Study(written(area=np.arange(60) % 7 + 0.5, size=["5+", "10+", "20+"] * 20), "size").plan.task
+
+
+def test_points_between_thousands_before_a_decimal_comma():
+    cells = ["1.867,39", "999,5", "12.001.867,25"]
+    pd.DataFrame({"x": cells}).assign(y=[1, 2, 3]).to_csv("table.csv", sep=";", index=False)
+    table = read_table("table.csv")
+    assert list(table.frame["x"]) == [1867.39, 999.5, 12001867.25]
+
+
 def test_a_text_among_numbers_has_a_remedy_that_works():
     path = written(crp=["1.5", "<0.5", "", "4", "<0.5"])
     with pytest.raises(DataError, match="read it as missing") as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from functools import partial
@@ -262,6 +261,8 @@ def test_what_stands_around_a_learner_is_read_by_a_process_that_has_run_no_study
 def test_a_rare_class_is_said_with_what_follows_from_it():
     study = Study(_rare(), "y", learners=["logistic"])
     assert study.plan.metric == "auc"
+    coded = Study(_rare().assign(y=lambda one: (one["y"] == "fraud").astype(int)), "y", learners=["logistic"])
+    assert any("are 1, so folds" in one and "predicts 0;" in one for one in coded.notes)
     assert any("are 'fraud', so folds keep that share, and learners are judged by auc" in one for one in study.notes)
 
 

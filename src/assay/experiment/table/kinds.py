@@ -39,13 +39,14 @@ from assay.experiment.table.levels import (
     is_number,
     read_dates,
     read_numbers,
+    with_point,
     without_gaps,
 )
 from assay.experiment.table.reading import Raw
 from assay.numbers import fmt
 from assay.words import plural
 
-__all__ = ["KINDS", "MISSING", "Settled", "canonical", "settle"]
+__all__ = ["DRESSED", "KINDS", "MISSING", "Settled", "canonical", "settle"]
 
 Array = np.ndarray
 KINDS = ("number", "category", "date", "text", "id")
@@ -352,7 +353,7 @@ def _mixed(cells: Cells, labels: Labels, counts: Array) -> str:
 
 
 def _pointed(level: str, cells: Cells) -> str:
-    return level.replace(",", ".", 1) if cells.source.decimal_comma else level
+    return with_point(level) if cells.source.decimal_comma else level
 
 
 def _short(value: str) -> str:
