@@ -30,7 +30,7 @@ from assay.neural import (
     Residual,
 )
 from assay.state import StateError, Stateful, check_state, floats, from_state, ints, labels, size, to_state
-from assay.trees import BaggingClassifier, RandomForestClassifier
+from assay.trees import BaggingClassifier, GradientBoostingRegressor, PrunedTreeClassifier, RandomForestClassifier
 from tests import estimators
 from tests.experiment.mutants import METHODS, bare
 
@@ -65,6 +65,19 @@ def test_every_public_estimator_comes_back_to_the_bit():
         seen.add(type(model))
     # Those that are not fitted to a table of numbers have their own test below.
     assert set(estimators.classes()) - seen == {CalibratedClassifier, IsotonicMap, LogisticMap}
+
+
+@pytest.mark.parametrize(
+    "model", [PrunedTreeClassifier(), RandomForestClassifier(n_estimators=3), GradientBoostingRegressor(n_estimators=3)]
+)
+def test_trees_that_split_missing_values_from_all_others_come_back(model):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    X[::3, 0] = np.nan
+    y = np.isnan(X[:, 0]).astype(int)
+    model.set_params(random_state=0).fit(X, y)
+    assert np.isinf(model.nodes_.threshold).any()
+    same(model, X)
 
 
 LAYERS = [

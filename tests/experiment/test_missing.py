@@ -66,6 +66,47 @@ def test_the_user_says_what_is_missing():
         read_table(path, missing={"roofs": []})
 
 
+@pytest.mark.parametrize("source", ["file", "comma", "frame"])
+def test_a_number_can_stand_for_a_missing_value(source, tmp_path):
+    frame = pd.DataFrame({"bp": [120, -99, 130, -99], "crp": [0.5, -99.0, 3.25, 9.0]})
+    if source != "frame":
+        form = {"sep": ";", "decimal": ","} if source == "comma" else {}
+        frame.to_csv("table.csv", index=False, **form)
+    table = read_table(frame if source == "frame" else "table.csv", missing={"*": ["-99"]})
+    assert table.missing == {"bp": {"-99": 2}, "crp": {"-99": 1}}
+    assert table.kinds == {"bp": "number", "crp": "number"}
+    assert np.array_equal(table.frame["bp"], [120, np.nan, 130, np.nan], equal_nan=True)
+    assert np.array_equal(table.frame["crp"], [0.5, np.nan, 3.25, 9.0], equal_nan=True)
+
+
+def test_numbers_with_units_are_no_classes():
+    prices = [f"${1000 + 37 * i:,}" for i in range(60)]
+    path = written(area=np.arange(60) % 7 + 0.5, price=prices)
+    with pytest.raises(
+        DataError, match=r"'price' contains numbers with units or separators, such as '\$1,000'"
+    ) as error:
+        assay.Study(path, "price")
+    assert error.value.option == ("task", "classification")
+    assert assay.Study(path, "price", task="classification").plan.task == "classification"
+    assert assay.Study(written(area=np.arange(60) % 7 + 0.5, size=["5+", "10+", "20+"] * 20), "size").plan.task
+
+
+def test_points_between_thousands_before_a_decimal_comma():
+    cells = ["1.867,39", "999,5", "12.001.867,25"]
+    pd.DataFrame({"x": cells}).assign(y=[1, 2, 3]).to_csv("table.csv", sep=";", index=False)
+    table = read_table("table.csv")
+    assert list(table.frame["x"]) == [1867.39, 999.5, 12001867.25]
+
+
+def test_a_text_among_numbers_has_a_remedy_that_works():
+    path = written(crp=["1.5", "<0.5", "", "4", "<0.5"])
+    with pytest.raises(DataError, match="read it as missing") as error:
+        read_table(path, kinds={"crp": "number"})
+    assert error.value.option == ("missing", "crp=<0.5")
+    table = read_table(path, kinds={"crp": "number"}, missing={"crp": ["<0.5"]})
+    assert table.missing == {"crp": {"": 1, "<0.5": 2}}
+
+
 @given(st.lists(st.sampled_from([*MISSING, "a", "b", "Full", "7", "x y"]), min_size=1, max_size=30))
 def test_every_missing_cell_is_counted_once(cells):
     frame = pd.DataFrame({"x": pd.Series(cells, dtype=object)})

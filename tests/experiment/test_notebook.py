@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from assay.errors import SealError
 from assay.experiment.events import FoldDone, LearnerBegan, LearnerStopped, StepBegan, silent
 from assay.experiment.notebook import NotebookProgress, usual_listener
 from assay.experiment.study import run
@@ -85,6 +86,19 @@ def test_a_study_shows_one_line_that_grows_and_goes(kernel, tmp_path, monkeypatc
     assert any("least squares" in one["text/plain"] for one in shown)
     assert shown[-1] == {"text/html": "", "text/plain": ""}
     assert capsys.readouterr() == ("", "")
+
+
+def test_the_line_goes_after_an_error_and_after_a_final_fit(kernel, tmp_path, monkeypatch):
+    monkeypatch.setenv("ASSAY_HOME", str(tmp_path))
+    displays = kernel(ZMQInteractiveShell())
+    x, noise = np.random.default_rng(0).normal(size=(2, 60))
+    frame = pd.DataFrame({"x": x, "y": x + noise})
+    study = run(frame, "y", learners=["least squares"], cv=5, test_size=0.5, despite=["sample-size"])
+    final = study.finalize(tmp_path)
+    assert str(final).count("of the recipe fitted to the training rows") == 1
+    with pytest.raises(SealError):
+        run(frame, "y", learners=["least squares"], cv=5, test_size="none")
+    assert [shown[-1] for shown in displays] == 3 * [{"text/html": "", "text/plain": ""}]
 
 
 def test_a_given_listener_is_the_only_one(kernel, tmp_path, monkeypatch):

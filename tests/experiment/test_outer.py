@@ -14,6 +14,7 @@ from assay.errors import SealError
 from assay.experiment.events import FoldDone, InOuterFold
 from assay.experiment.model_file import load_model
 from assay.experiment.protocol import outer_splits
+from assay.experiment.side_by_side import side_by_side
 from assay.experiment.study import Study
 from assay.resampling import Folds
 
@@ -170,6 +171,19 @@ def test_there_is_nothing_to_open_or_to_finalize(tmp_path):
     assert "There is no test set." in page
     assert "This is the first study of these rows and this target." in page
     assert "could not be" not in page.split("<script")[0]
+
+
+def test_outer_figures_stand_side_by_side(tmp_path):
+    first, other = (Study(table(seed=seed), "y", learners=["least squares"], cv=4).finish() for seed in (0, 1))
+    for study in (first, other):
+        study.publish(tmp_path)
+    found = side_by_side(first.ledger, [first.name, other.name])
+    one = first.outer.intervals["rmse"]
+    assert found.outer["rmse"][0] == (one.estimate, one.lower, one.upper)
+    assert found.figures == {}
+    frame = found.to_frame()
+    assert "outer folds rmse" in frame.index
+    assert frame.loc["looks"].tolist() == ["none", "none"]
 
 
 def test_a_test_file_excludes_none(tmp_path):

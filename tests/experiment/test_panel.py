@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from functools import partial
 from importlib.util import find_spec
 from types import SimpleNamespace
@@ -16,10 +18,13 @@ from typer.testing import CliRunner
 from assay.base import groups_name
 from assay.cli import app
 from assay.errors import ParameterError
-from assay.experiment.model_file import load_model, predict_table
+from assay.experiment.calibrated import CalibratedIfBetter
+from assay.experiment.model_file import load_model, predict_table, save_model
 from assay.experiment.panel import assemble, learners, panel
+from assay.experiment.peers import Coded
 from assay.experiment.steps.evaluate import estimator_of, shares_of
 from assay.experiment.study import Study
+from assay.linear import LogisticRegression
 from assay.metrics import get_metric
 from assay.numerics.threads import cores
 from assay.resampling import TimeFolds
@@ -259,9 +264,27 @@ def _rare(n: int = 400) -> pd.DataFrame:
     return frame.assign(y=np.where(frame["a"] + rng.normal(size=n) > 1.8, "fraud", "ok"))
 
 
+@pytest.mark.parametrize("wrapper", ["CalibratedIfBetter", "Coded"])
+def test_what_stands_around_a_learner_is_read_by_a_process_that_has_run_no_study(tmp_path, wrapper):
+    frame = _rare()
+    if wrapper == "Coded":
+        model = Coded(LogisticRegression()).fit(frame[["a", "b"]], frame["y"])
+        save_model(tmp_path / "model.assay", {"pipeline": model, "task": "classification", "target": "y"})
+    else:
+        study = Study(frame, "y", learners=["logistic"], cv=3, test_size=0.25)
+        assert isinstance(study.model, CalibratedIfBetter)
+        study.save(tmp_path / "model.assay")
+    script = "from assay.experiment import load_model; print(type(load_model('model.assay')['pipeline']).__name__)"
+    args = [sys.executable, "-c", script]
+    done = subprocess.run(args, cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    assert (done.stdout.strip(), done.returncode) == (wrapper, 0), done.stderr
+
+
 def test_a_rare_class_is_said_with_what_follows_from_it():
     study = Study(_rare(), "y", learners=["logistic"])
     assert study.plan.metric == "auc"
+    coded = Study(_rare().assign(y=lambda one: (one["y"] == "fraud").astype(int)), "y", learners=["logistic"])
+    assert any("are 1, so folds" in one and "predicts 0;" in one for one in coded.notes)
     assert any("are 'fraud', so folds keep that share, and learners are judged by auc" in one for one in study.notes)
 
 

@@ -98,7 +98,7 @@ def finalize(ctx: typer.Context, name: Id, *, json_: Json = False, **given: Any)
         else:
             from assay.cli import tell
 
-            tell.final(made)
+            tell.final(made, options.get("trust") or study.wishes.trust)
 
 
 @takes("panel", "n_jobs", "out")

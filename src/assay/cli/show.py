@@ -166,7 +166,8 @@ def report(ctx: typer.Context, name: Id, *, json_: Json = False, **given: Any) -
     if json_:
         out.document({"study": study.name, **files})
     else:
-        out.lines([f"{what:<10} {path}" for what, path in files.items()], indent=0)
+        width = max(map(len, files), default=0)
+        out.lines([f"{name:<{width}} {path}" for name, path in files.items()], indent=0)
     if study.unwritten is not None:
         out.complain(" ".join(study.unwritten))
 

@@ -353,7 +353,13 @@ def verdict(study: Any) -> None:
     out.lines([study.verdict()], style="bold")
 
 
-def final(made: Any) -> None:
+def _predict(model: Any, trust: Any) -> str:
+    """The command that predicts with a model file."""
+    trusted = [word for one in trust for word in ("--trust", one)]
+    return shlex.join(["assay", "predict", str(model), "TABLE", "-o", "OUT", *trusted])
+
+
+def final(made: Any, trust: Any = ()) -> None:
     """The model that was fitted to all rows: settings beside the earlier ones, and whose figure the test set's is."""
     total = made.n_train + made.n_test
     out.heading(f"Final model: {made.selected}, fitted to all {total:,} rows of study {made.study}")
@@ -371,7 +377,7 @@ def final(made: Any) -> None:
         out.lines([f"Test figure, of the recipe fitted to the training rows: {text}."])
     out.lines([f"No row is left to score this model by; the ledger records that all {total:,} were used."])
     out.lines(f"warning: {words}" for words in made.warnings)
-    out.lines([f"model   {made.path}", f"predict assay predict {made.path} TABLE -o OUT"])
+    out.lines([f"model   {made.path}", f"predict {_predict(made.path, trust)}"])
 
 
 def _setting(value: Any) -> str:
@@ -388,7 +394,7 @@ def files(study: Any) -> None:
         if name in found:
             out.lines([f"{name:<7} {Path(found[name])}"])
     if "model" in found:
-        out.lines([f"predict assay predict {found['model']} TABLE -o OUT"])
+        out.lines([f"predict {_predict(found['model'], study.wishes.trust)}"])
     if study.unwritten is not None:
         why, command = study.unwritten
         out.lines([why[0].upper() + why[1:]])

@@ -27,6 +27,7 @@ from assay.metrics.definition import METRICS, Metric
 from assay.metrics.scorer import class_options
 
 __all__ = [
+    "FEW_CLASSES",
     "Plan",
     "infer_task",
     "is_rare",
@@ -232,10 +233,11 @@ def rare_note(target: Any, metric: str) -> str:
     """How a rare one of two classes is taken account of, in a sentence."""
     shares = pd.Series(np.asarray(target)).value_counts(normalize=True)
     share = f"{100 * shares.min():.2g}%"
+    rare, other = (getattr(label, "item", lambda label=label: label)() for label in (shares.idxmin(), shares.idxmax()))
     return (
-        f"only {share} of the rows are {shares.idxmin()!r}, so folds keep that share, and learners are judged by "
+        f"only {share} of the rows are {rare!r}, so folds keep that share, and learners are judged by "
         f"{called(metric, short=True)}, not by the error rate, which is {share} for a model that always predicts "
-        f"{shares.idxmax()!r}; probabilities are calibrated where that lowers their log loss on inner folds"
+        f"{other!r}; probabilities are calibrated where that lowers their log loss on inner folds"
     )
 
 

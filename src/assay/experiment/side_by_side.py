@@ -33,6 +33,7 @@ class SideBySide(Result):
     | studies     | their names                                                                              |
     | facts       | fact -> its value in each study: task, target, metric, rows, looks, selected             |
     | figures     | metric -> (estimate, lower, upper) of each study's test set, None where there is none    |
+    | outer       | the same of the outer folds of studies without a test set                                |
     | differences | entry of the plan -> its values, where they are not the same                             |
     | warnings    | codes of what keeps figures from being compared: "rows", "target", "metric", "test rows" |
     """
@@ -40,14 +41,16 @@ class SideBySide(Result):
     studies: tuple[str, ...]
     facts: dict[str, tuple[Any, ...]]
     figures: dict[str, tuple[tuple[float, float | None, float | None] | None, ...]]
+    outer: dict[str, tuple[tuple[float, float | None, float | None] | None, ...]]
     differences: dict[str, tuple[Any, ...]]
     warnings: tuple[str, ...]
 
     def to_frame(self) -> pd.DataFrame:
         """One column per study; facts, figures with their limits, and what differs in the plans."""
         rows: dict[str, list[Any]] = {name: list(values) for name, values in self.facts.items()}
-        for metric, values in self.figures.items():
-            rows[f"test {called(metric, short=True)}"] = [_figure(metric, value) for value in values]
+        for part, figures in (("test", self.figures), ("outer folds", self.outer)):
+            for metric, values in figures.items():
+                rows[f"{part} {called(metric, short=True)}"] = [_figure(metric, value) for value in values]
         rows |= {f"plan: {name}": list(values) for name, values in self.differences.items()}
         return pd.DataFrame.from_dict(rows, orient="index", columns=list(self.studies), dtype=object)
 
@@ -99,24 +102,27 @@ def side_by_side(ledger: Any, names: Sequence[str]) -> SideBySide:
         "metric": tuple(plan.get("metric") for plan in plans),
         "training rows": tuple(body["n_train"] for body in bodies),
         "test rows": tuple(body["n_test"] for body in bodies),
-        "looks": tuple(count or "sealed" for count in looks),
+        "looks": tuple(
+            count or ("sealed" if body["n_test"] else "none") for count, body in zip(looks, bodies, strict=True)
+        ),
         "selected": tuple(result.get("selected") or "unfinished" for result in results),
         "version": tuple(body.get("version") for body in bodies),
     }
-    return SideBySide(tuple(names), facts, _figures(plans, results), _differences(plans), _warnings(bodies))
+    test, outer = (_figures(plans, results, part) for part in ("test", "outer"))
+    return SideBySide(tuple(names), facts, test, outer, _differences(plans), _warnings(bodies))
 
 
-def _figures(plans: list[Any], results: list[Any]) -> dict[str, Any]:
+def _figures(plans: list[Any], results: list[Any], part: str) -> dict[str, Any]:
     """Figures of every metric that any study has, the metrics that studies were planned by first."""
     metrics = dict.fromkeys(plan["metric"] for plan in plans)
-    metrics |= dict.fromkeys(metric for result in results for metric in result.get("test") or {})
-    figures = {metric: tuple(_limits(result, metric) for result in results) for metric in metrics}
+    metrics |= dict.fromkeys(metric for result in results for metric in result.get(part) or {})
+    figures = {metric: tuple(_limits(result, metric, part) for result in results) for metric in metrics}
     return {metric: values for metric, values in figures.items() if any(values)}
 
 
-def _limits(result: Any, metric: str) -> tuple[float, float | None, float | None] | None:
+def _limits(result: Any, metric: str, part: str) -> tuple[float, float | None, float | None] | None:
     """A figure with its limits; studies of earlier versions recorded none, and a Ladder's answer has no figure."""
-    estimate = (result.get("test") or {}).get(metric)
+    estimate = (result.get(part) or {}).get(metric)
     if estimate is None:
         return None
     lower, upper = (result.get("limits") or {}).get(metric) or (None, None)

@@ -106,8 +106,12 @@ class Study:
     def _reach(self, step: str) -> StudyState:
         """The state after a step; steps before it that are not done yet are done first."""
         before = self._state
-        for state in steps.advance(self._state, self._context, step):
-            self._state = state
+        try:
+            for state in steps.advance(self._state, self._context, step):
+                self._state = state
+        except BaseException:
+            self._context.emit(StepsDone(step))
+            raise
         if self._state is not before:
             self._context.emit(StepsDone(step))
         return self._state
@@ -227,7 +231,10 @@ class Study:
         context = replace(self._context, trust=tuple(trust) or self._context.trust)
         if self.opened is None and any(self.ledger.entries(kind, self.name) for kind in ("look", "replay")):
             self.open()  # a study that was loaded reads its own look again, which costs none
-        return finalize(self._reach("select"), context, Path(out))
+        try:
+            return finalize(self._reach("select"), context, Path(out))
+        finally:
+            context.emit(StepsDone("finalize"))
 
     # What the steps have made.
 

@@ -37,7 +37,8 @@ class Nodes(Stateful):
     |-----------|-----------------|--------------------------------------------------------------------------------|
     | starts    | trees + 1, int64 | first node of each tree, and the number of all nodes                          |
     | feature   | nodes, int32    | the column tested, -1 in a leaf                                                |
-    | threshold | nodes, float64  | numbers up to it go to the first child (0 where no number is tested)           |
+    | threshold | nodes, float64  | numbers up to it go to the first child (0 where no number is tested, infinity  |
+    |           |                 | where every number does, missing values being the second child)                |
     | first     | nodes, int32    | the first child (0 in a leaf)                                                  |
     | count     | nodes, int32    | how many children: 0, 2, or more for a multiway node                           |
     | missing   | nodes, int32    | the child, counted from 0, that takes missing and unseen values                |
@@ -67,7 +68,7 @@ class Nodes(Stateful):
     state: ClassVar[Specs] = {
         "starts": ints("trees+1", rising=True),
         "feature": array(np.int32, "n", low=LEAF),
-        "threshold": floats("n"),
+        "threshold": floats("n", finite=False),
         "first": array(np.int32, "n", low=0),
         "count": array(np.int32, "n", low=0),
         "missing": array(np.int32, "n", low=0),
@@ -80,6 +81,7 @@ class Nodes(Stateful):
 
     def _check_state(self) -> None:
         """Every child behind its parent and inside its tree."""
+        need(not np.isnan(self.threshold).any(), "a threshold is not a number")
         inner = np.flatnonzero(self.feature >= 0)
         first, count = self.first[inner].astype(np.int64), self.count[inner]
         need(self.starts.size > 1 and self.starts[0] == 0 and self.starts[-1] == self.size)

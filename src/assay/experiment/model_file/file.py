@@ -29,6 +29,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from assay.checks import choice, whole
 from assay.errors import AssayError, DataTypeError, ParameterError, UntrustedError
+from assay.experiment import calibrated, peers  # noqa: F401 (what stands around a learner registers itself)
 from assay.experiment.columns import Columns
 from assay.experiment.model_file import sklearn_state  # noqa: F401 (registers a few classes)
 from assay.experiment.model_file.archive import (

@@ -144,7 +144,9 @@ def alerts_of(training: Mapping[str, Any], frame: pd.DataFrame) -> list[Alert]:
     for (name, _), p_value, fired in zip(tests, adjusted.adjusted, adjusted.rejected, strict=True):
         if fired:
             change = _change(training["columns"][name], frame[name], training["n"])
-            text = f"column {name!r} is not distributed as in the training rows ({change}; p = {format_p(p_value)}, "
+            p = format_p(p_value)
+            p = f"p {p}" if p.startswith("<") else f"p = {p}"
+            text = f"column {name!r} is not distributed as in the training rows ({change}; {p}, "
             text += f"corrected for {plural(len(tests), 'column')})"
             found.append(Alert("drift", name, len(frame), text))
     return found

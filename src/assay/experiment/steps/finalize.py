@@ -77,7 +77,7 @@ class Final(Result):
     def __str__(self) -> str:
         title = f"{self.selected}, fitted to all {self.n_train + self.n_test:,} rows of study {self.study}: {self.path}"
         told = [f"{name}: {row.iloc[0]} on the training rows, {row.iloc[1]} on all" for name, row in self._settings()]
-        told += [] if self.figure is None else [f"{self.figure}: {OF_THE_RECIPE}"]
+        told += [] if self.figure is None else [str(self.figure)]
         return "\n".join([title, *told])
 
     def _settings(self) -> list[tuple[Any, pd.Series]]:

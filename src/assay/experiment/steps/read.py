@@ -7,13 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from assay.errors import DataError, ParameterError
 from assay.experiment.events import StepBegan
 from assay.experiment.options import Options, config_text
 from assay.experiment.panel import weighs_classes
-from assay.experiment.plan import Plan, infer_task, is_rare, labels_of, learners_of, metrics_for, rare_note
+from assay.experiment.plan import FEW_CLASSES, Plan, infer_task, is_rare, labels_of, learners_of, metrics_for, rare_note
 from assay.experiment.protocol import refuse_protocol
 from assay.experiment.state import Asked, Context, StudyState
+from assay.experiment.table.kinds import DRESSED
 from assay.experiment.table.question import read_parts
 from assay.experiment.wording import called
 from assay.metrics import get_metric
@@ -37,6 +40,8 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
     )
     refuse_subgroups(options.by, table.kinds, target)
     y, kind = table.frame[target], table.kinds[target]
+    if options.task == "auto" and kind == "category":
+        _refuse_dressed(y, target)
     task = infer_task(y, kind) if options.task == "auto" else options.task
     if task == "regression" and y.dtype.kind not in "biuf":
         message = f"the target {target!r} has kind {kind}, not number"
@@ -73,6 +78,16 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
     config = config_text(None if plan.source == "frame" else plan.source, target, options)
     asked = Asked(table, given, options.test_size, options.margin, options.reseal, config)
     return StudyState(plan, tuple(notes), missing=dict(table.missing), asked=asked)
+
+
+def _refuse_dressed(y: pd.Series, target: str) -> None:
+    """Refuse prices such as "$1,250" and other numbers in words, of which as many classes would be made."""
+    levels = [one for one in y.dropna().unique().tolist() if isinstance(one, str)]
+    if len(levels) <= FEW_CLASSES or sum(DRESSED.fullmatch(one) is not None for one in levels) <= 0.9 * len(levels):
+        return
+    message = f"the target {target!r} contains numbers with units or separators, such as {levels[0]!r}"
+    remedy = "write them as plain numbers to predict numbers; to predict classes"
+    raise DataError(message, remedy=remedy, option=("task", "classification"))
 
 
 def refuse_subgroups(by: Sequence[str], kinds: Mapping[str, str], target: str) -> None:

@@ -18,6 +18,7 @@ clean column of numbers, one encoding and a few passes over the levels for any o
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,13 +39,14 @@ from assay.experiment.table.levels import (
     is_number,
     read_dates,
     read_numbers,
+    with_point,
     without_gaps,
 )
 from assay.experiment.table.reading import Raw
 from assay.numbers import fmt
 from assay.words import plural
 
-__all__ = ["KINDS", "MISSING", "Settled", "canonical", "settle"]
+__all__ = ["DRESSED", "KINDS", "MISSING", "Settled", "canonical", "settle"]
 
 Array = np.ndarray
 KINDS = ("number", "category", "date", "text", "id")
@@ -92,7 +94,7 @@ class Cells:
         return f"column {self.name!r} of {self.source.name}"
 
     def note_gaps(self, tokens: dict[str, int]) -> None:
-        self.tokens |= tokens
+        self.tokens = dict(Counter(self.tokens) + Counter(tokens))
         if tokens:
             count = plural(sum(tokens.values()), "cell")
             self.remarks += (f"{', '.join(map(repr, tokens))} read as missing in {count}",)
@@ -162,7 +164,20 @@ def _cells(column: Any, name: str, source: Raw, gaps: frozenset[str] | None = No
         raise DataTypeError(message, remedy="split it into separate columns, or drop the column")
     if cells.typed == "missing":
         cells.numbers = np.full(len(column), np.nan)
+    elif cells.numbers is not None and gaps:
+        cells.numbers = _without_codes(cells.numbers, cells)
     return cells
+
+
+def _without_codes(values: Array, cells: Cells) -> Array:
+    """Numbers without those that stand for missing values, such as -99; by value, however a cell writes it."""
+    tokens = {}
+    for gap in sorted(gap for gap in cells.gaps or () if is_number(gap)):
+        code = values == float(gap)
+        if code.any():
+            values, tokens[gap] = np.where(code, np.nan, values), int(code.sum())
+    cells.note_gaps(tokens)
+    return values
 
 
 def _is_text(kind: Any) -> bool:
@@ -338,7 +353,7 @@ def _mixed(cells: Cells, labels: Labels, counts: Array) -> str:
 
 
 def _pointed(level: str, cells: Cells) -> str:
-    return level.replace(",", ".", 1) if cells.source.decimal_comma else level
+    return with_point(level) if cells.source.decimal_comma else level
 
 
 def _short(value: str) -> str:
@@ -372,7 +387,10 @@ def _as_numbers(cells: Cells) -> Array:
     if any(bad):
         row, value = labels.first(bad)
         message = f"{cells.at} cannot be a number: {_short(value)} in {cells.source.place(row)} is not a finite number"
-        raise DataError(message, remedy="correct that cell, leave it empty, or keep the column a category")
+        if "," in value or "=" in value:  # separate texts and columns in --missing
+            raise DataError(message, remedy="correct that cell, leave it empty, or keep the column a category")
+        remedy = "correct that cell, keep the column a category, or read it as missing"
+        raise DataError(message, remedy=remedy, option=("missing", f"{cells.name}={value}"))
     return labels.spread(np.array([float(level) for level in levels]), np.nan)
 
 

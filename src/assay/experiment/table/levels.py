@@ -26,6 +26,7 @@ __all__ = [
     "is_number",
     "read_dates",
     "read_numbers",
+    "with_point",
     "without_gaps",
 ]
 
@@ -44,6 +45,8 @@ ISO = re.compile(
 )
 SLASHED = re.compile(r"([0-9]{1,2})[/.-]([0-9]{1,2})[/.-]([0-9]{4})")
 PREFIX = re.compile(r"[+-]?0[0-9xX]")
+GROUPED = re.compile(r"[+-]?[0-9]{1,3}(\.[0-9]{3})+,[0-9]+")
+"""Points between thousands before a decimal comma; without the comma 1.234 could also be one and some."""
 EXACT = 2**53
 SHORT = 200
 """Below so many cells a loop over them is quicker than a call of Arrow; tables with thousands of columns are short."""
@@ -189,9 +192,19 @@ def is_number(level: str) -> bool:
     return NUMBER.fullmatch(level) is not None and math.isfinite(float(level))
 
 
+def with_point(level: str) -> str:
+    """A number that is written with a decimal comma, and perhaps points between thousands, with a decimal point.
+
+    >>> with_point("3,5"), with_point("1.234.567,89"), with_point("1.234")
+    ('3.5', '1234567.89', '1.234')
+    """
+    whole = level.replace(".", "") if GROUPED.fullmatch(level) else level
+    return whole.replace(",", ".", 1)
+
+
 def read_numbers(labels: Labels, *, comma: bool = False) -> tuple[Array | None, str]:
     """The cells as numbers, or None and, where all are digits, why they are codes instead."""
-    levels = [level.replace(",", ".", 1) for level in labels.levels] if comma else labels.levels
+    levels = [with_point(level) for level in labels.levels] if comma else labels.levels
     if not all(is_number(level) for level in levels):
         return None, ""
     values = np.array([float(level) for level in levels])

@@ -25,7 +25,9 @@ __all__ = ["Parsed", "first_line", "parse_text"]
 SEPARATORS = (",", ";", "\t", "|")
 SAMPLE = 1 << 16
 """So many characters are looked at to find the separator."""
-DECIMAL_COMMA = re.compile(r"[+-]?(0,[0-9]+|[0-9]+,[0-9]{1,2}|[0-9]+,[0-9]{4,}|[0-9]{4,},[0-9]+)")
+DECIMAL_COMMA = re.compile(
+    r"[+-]?([0-9]{1,3}(\.[0-9]{3})+,[0-9]+|0,[0-9]+|[0-9]+,[0-9]{1,2}|[0-9]+,[0-9]{4,}|[0-9]{4,},[0-9]+)"
+)
 """A decimal comma beyond doubt: 1,234 could also be a thousand and some."""
 
 
