@@ -22,7 +22,7 @@ from assay.experiment.calibrated import CalibratedIfBetter
 from assay.experiment.model_file import load_model, predict_table, save_model
 from assay.experiment.panel import assemble, learners, panel
 from assay.experiment.peers import Coded
-from assay.experiment.steps.evaluate import estimator_of, shares_of
+from assay.experiment.steps.evaluate import estimator_of, shares_of, training_data
 from assay.experiment.study import Study
 from assay.linear import LogisticRegression
 from assay.metrics import get_metric
@@ -42,21 +42,26 @@ def numbers(n: int = 120) -> pd.DataFrame:
     return frame.assign(y=frame["a"] + rng.normal(size=n))
 
 
+def folds_of(study):
+    """What folds are made of, without fitting any learner."""
+    return training_data(study.plan, study._parted())
+
+
 def test_a_study_uses_all_cores_unless_told_otherwise():
     study = Study(numbers(), "y", cv=10)
-    shares = partial(shares_of, study.plan, study.data)
+    shares = partial(shares_of, study.plan, folds_of(study))
     assert shares(None) == (1, cores())  # a small study: threads of the learners, no worker processes
     assert shares(1) == (1, 1)
     assert shares(4) == (4, 1)
     assert shares(30) == (10, 3)  # no more processes than folds, their threads share the rest
     large = Study(numbers(20_000), "y", learners=["nearest neighbours"], repeats=20)
-    assert shares_of(large.plan, large.data, None) == (min(cores(), 200), 1)
+    assert shares_of(large.plan, folds_of(large), None) == (min(cores(), 200), 1)
     with pytest.raises(ParameterError, match="n_jobs = 0"):
         Study(numbers(), "y", n_jobs=0)
 
 
 def test_a_large_table_gets_fewer_worker_processes():
-    data = Study(numbers(), "y", cv=10).data
+    data = folds_of(Study(numbers(), "y", cv=10))
 
     def shares(columns):
         return shares_of(SimpleNamespace(features=range(columns), tuned=False, exchangeable=True), data, 12)
