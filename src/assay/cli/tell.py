@@ -237,8 +237,13 @@ def comparisons(study: Any, explain: bool = False) -> None:
     shown = [(one, *apart(name, gap, low, high), words) for one, gap, low, high, words in rows]
     out.table(titles, shown, cut=60)
     beaten = [name for name in study.leaderboard.order if name != BASELINE and study.beats_baseline(name)]
-    if BASELINE in found.names:
-        out.lines([f"Shown to beat the baseline, which uses no features: {', '.join(beaten) or 'none'}."])
+    untested = {name: study.untested(name) for name in study.leaderboard.order if study.untested(name)}
+    if BASELINE in found.names and (beaten or len(untested) < len(found.names) - 1):
+        shown_to = "Ahead of" if study.plan.time is not None else "Shown to beat"
+        out.lines([f"{shown_to} the baseline, which uses no features: {', '.join(beaten) or 'none'}."])
+    out.lines(f"Not tested against the baseline ({why}): {name}." for name, why in untested.items())
+    if study.plan.time is not None:
+        out.lines(["In the order of time no theory gives the intervals: take them as a guide."])
     whole = (
         ""
         if study.plan.group is None

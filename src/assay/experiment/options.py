@@ -119,15 +119,16 @@ def kinds_of(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def texts_of(rules: Sequence[str]) -> dict[str, list[str]]:
-    """TEXT,TEXT for every column ("*"), or COL=TEXT,TEXT for one.
+    """TEXT,TEXT for every column ("*"), or COL=TEXT,TEXT for one; a text may hold = itself.
 
-    >>> texts_of(["-,unknown", "basement=", "wall=None"])
-    {'*': ['-', 'unknown'], 'basement': [], 'wall': ['None']}
+    >>> texts_of(["-,unknown", "basement=", "wall=None", "crp=<=0.5"])
+    {'*': ['-', 'unknown'], 'basement': [], 'wall': ['None'], 'crp': ['<=0.5']}
     """
     found: dict[str, list[str]] = {}
     for rule in rules:
-        name, sign, texts = rule.rpartition("=")
-        found.setdefault(name if sign else "*", []).extend(text for text in texts.split(",") if text)
+        name, sign, texts = rule.partition("=")
+        where, texts = (name, texts) if sign else ("*", rule)
+        found.setdefault(where, []).extend(text for text in texts.split(",") if text)
     return found
 
 

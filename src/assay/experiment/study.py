@@ -160,6 +160,10 @@ class Study:
         """Whether a learner is shown to be better than no features at all, at the level of the family."""
         return self._reach("compare").beats_baseline(name)
 
+    def untested(self, name: str) -> str:
+        """Why a learner could not be tested against the baseline; empty where it was."""
+        return self._reach("compare").untested(name)
+
     def select(self) -> Selection:
         """The learner with the best figure, refitted to all training rows; with `select="readable"` a readable one.
 
