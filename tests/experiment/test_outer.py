@@ -145,10 +145,23 @@ def test_in_the_order_of_time_the_verdict_claims_no_more_than_the_note():
     assert study.outer.against_baseline.code == "better"
     told = study.summary()
     assert (told["finding"], told["better_than_baseline"]) == ("outer-ahead", False)
-    assert "did better than the baseline" in told["verdict"] and "as a guide" in told["verdict"]
+    assert "did better than the baseline" in told["verdict"]
+    assert "as a guide" in told["verdict"]
     assert "beats" not in told["verdict"]
     assert finding(replace(study.state, outer=None)) == "folds-ahead"
     assert "ahead of the baseline" in str(model_card(study.state, study.wishes))
+
+
+def test_outer_folds_that_cannot_be_made_leave_the_study_without_a_figure(tmp_path):
+    """New groups appear early on, and none in the later half, which the outer folds are of."""
+    who = np.where(np.arange(100) < 50, np.arange(100), np.arange(100) % 50)
+    frame = table(100, signal=2.0).assign(who=who, day=np.arange(100))
+    study = assay.run(frame, "y", group="who", time="day", learners=["least squares"], cv=4, out=tmp_path / "out")
+    told = study.summary()
+    assert told["against_baseline"] is None
+    assert "cannot be split into outer folds" in told["verdict"]
+    assert "--known-groups" in told["outer"]["notes"][0]
+    assert (tmp_path / "out" / "report.html").exists()
 
 
 def test_thresholds_and_calibration_are_part_of_the_procedure():

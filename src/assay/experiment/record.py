@@ -347,9 +347,11 @@ def _command() -> str:
 def code(state: StudyState) -> str:
     """A plain script that repeats the study."""
     plan, name = state.plan, made(state.parted).name
-    shown = {**plan.state(), "kinds": dict(plan.kinds), "missing": dict(plan.gaps) or None}
-    if made(state.leaderboard).unfinished:
-        shown["learners"] = made(state.leaderboard).finished
+    apart = plan.group if plan.known_groups and not plan.learn_group else None  # its kind would make it a feature
+    kinds = {name: kind for name, kind in plan.kinds.items() if name != apart}
+    shown = {**plan.state(), "kinds": kinds, "missing": dict(plan.gaps) or None}
+    if state.leaderboard is not None and state.leaderboard.unfinished:
+        shown["learners"] = state.leaderboard.finished
     shown |= {} if made(state.parted).has_test_set else {"test_size": "none"}
     given = [one for one in declared() if shown.get(one) is not None]
     lines = [f"    {one}={shown[one]!r}," for one in given]
