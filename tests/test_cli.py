@@ -25,7 +25,8 @@ from typer.testing import CliRunner
 import assay
 from assay.cli import app, live, out
 from assay.cli.options import metric_names
-from assay.errors import LedgerError, ParameterError
+from assay.cli.session import _reach
+from assay.errors import LedgerError, ParameterError, SealError
 from assay.evaluation import cross_validate
 from assay.experiment import panel
 from assay.experiment.events import FoldDone, LearnerBegan
@@ -877,3 +878,13 @@ def test_finalize_follows_the_look(tmp_path, monkeypatch):
     again = call(*args)
     assert again.exit_code == 2
     assert "cannot be test rows again" in again.stderr
+
+
+def test_the_reason_that_is_asked_for_keeps_the_codes_that_were_given():
+    def reach(step):
+        raise SealError("this would be look 2", remedy="give a reason", option=("reason", "why"))
+
+    study = SimpleNamespace(name="houses-1", reach=reach, wishes=SimpleNamespace(despite=("leak", "time")))
+    with pytest.raises(SealError) as error:
+        _reach(study, "open")
+    assert error.value.remedy.endswith('assay open houses-1 --despite leak --despite time --reason "why"')

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import doctest
+import json
 import re
 import tomllib
 from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import assay
+from assay.experiment.record import WORDS
 
 ROOT = Path(__file__).parents[1]
 
@@ -46,3 +53,32 @@ def test_examples_of_the_methods_run():
     found = doctest.testfile(str(path), module_relative=False, optionflags=options, encoding="utf-8")
     assert found.attempted >= 10
     assert found.failed == 0
+
+
+def test_every_key_of_the_json_document_is_documented():
+    """Of a study with a test set, and of one without."""
+    text = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1:3] for line in text.splitlines() if line.startswith("| `")]
+    about = {key: cell for keys, cell in rows for key in re.findall(r"`(\w+)`", keys)}
+    codes = {code.split("-")[1] for code in WORDS}
+    assert {key for key in about if key in codes} == codes
+    rng = np.random.default_rng(0)
+    for size in (0.3, "none"):
+        frame = pd.DataFrame(rng.normal(size=(60, 2)), columns=["x", "z"])
+        frame["y"] = frame["x"] + rng.normal(size=60)
+        study = assay.run(frame, "y", test_size=size, learners=["least squares"], cv=3, n_jobs=1)
+        document = json.loads(json.dumps(study.summary(), allow_nan=False))
+        assert set(document) == set(about) - codes
+        assert (document["test"] is None) == (size == "none")
+        for name, value in document.items():
+            many = (
+                [value] if name not in ("test", "outer") else list((value or {}).get("figures", value or {}).values())
+            )
+            if name in ("warnings", "missing"):
+                continue  # by column or learner, not by fixed keys
+            parts = [row for one in many for row in (one if isinstance(one, list) else [one]) if isinstance(row, dict)]
+            named = set(re.findall(r"`(\w+)`", about["test" if name == "outer" else name]))
+            for part in parts:
+                assert named <= set(part) if name in ("test", "outer") else named == set(part), name
+        if document["outer"] is not None:
+            assert set(re.findall(r"`(\w+)`", about["outer"])) - {"test"} == set(document["outer"])

@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import assay
+from assay.cli import live, tell
 from assay.errors import DataError
 from assay.experiment.model_file.predict import predict_rows
+from assay.experiment.options import texts_of
 from assay.experiment.plan import Plan
 from assay.experiment.table import read_table
 from assay.experiment.table.levels import MISSING
@@ -130,3 +132,18 @@ def test_new_rows_are_read_as_the_training_rows_were(tmp_path):
     assert (alone.frame["prediction"] > 3).all()
     told = assay.run("table.csv", "y", learners=["least squares"], cv=5, missing={"cover": ["None"]}, open_test=False)
     assert told.summary()["missing"] == {"cover": {"None": int((cover == "None").sum())}}
+
+
+def test_the_remedy_of_a_level_read_as_missing_is_printed_to_be_pasted(capsys):
+    path = written(region=["EU", "APAC", "NA", "?"] * 20, staff=["1-2", "3-9", "None", ""] * 20, y=np.arange(80.0) ** 2)
+    live.begin(["run", str(path), "-t", "y"])
+    study = assay.Study(path, "y")
+    tell.columns(study.table, study.plan)
+    printed = capsys.readouterr().out
+    assert "Read as missing: 'NA' in region; 'None' in staff." in printed
+    assert f"assay run {path} -t y --missing 'region=?' --missing staff=" in printed
+    rules = texts_of(["region=?", "staff="])
+    study = assay.Study(path, "y", missing=rules)
+    assert study.missing == {"region": {"?": 20}, "staff": {"": 20}}
+    tell.columns(study.table, study.plan)
+    assert "Read as missing" not in capsys.readouterr().out

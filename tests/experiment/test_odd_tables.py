@@ -13,7 +13,7 @@ from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression
 from typer.testing import CliRunner
 
-from assay.cli import app
+from assay.cli import app, tell
 from assay.errors import DataError, SealError
 from assay.evaluation import compare, cross_validate
 from assay.experiment import Study, run
@@ -213,6 +213,20 @@ def test_a_constant_difference_is_a_row_with_a_reason_and_the_study_goes_on():
     assert np.isnan([pair["p_value"], pair["adjusted"], pair["lower"], pair["upper"]]).all()
     assert not study.beats_baseline("logistic")
     assert study.summary()["comparisons"][0]["p_value"] is None
+
+
+def test_a_pair_that_cannot_be_tested_is_not_said_to_show_nothing(capsys):
+    options = {"learners": ["logistic"], "metric": "auc", "n_jobs": 1, "open_test": False, "test_size": 0.25}
+    study = run(column_is_target(120), "y", cv=3, **options)
+    told = study.summary()
+    assert told["finding"] == "folds-untested"
+    assert "could not be tested against the baseline" in told["verdict"]
+    assert "no variance between folds" in told["verdict"]
+    tell.comparisons(study)
+    printed = capsys.readouterr().out
+    assert "Not tested against the baseline (no variance between folds): logistic." in printed
+    assert "Shown to beat" not in printed
+    assert "- to -" not in printed
 
 
 def test_folds_without_a_positive_row_weigh_nothing_and_are_counted():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -151,3 +152,33 @@ def test_protocols_drops_and_missing_texts_survive_a_configuration_file(tmp_path
     read = read_config(path)
     assert (read.pop("table"), read.pop("target")) == ("t.csv", "y")
     assert Options(**{**read, "drop": tuple(read["drop"])}) == asked
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'open_test = "false"',  # true, so that the test set would be opened
+        'refit = "no"',
+        'despite = "leak"',
+        'drop = "zip"',
+        'by = "zip"',
+        "learners = 3",
+        'kinds = "zip=category"',
+        'missing = ["region="]',
+        'missing = {region = "NA"}',
+        "out = 3",
+        "unit = 3",
+    ],
+)
+def test_a_value_of_another_type_in_a_file_is_one_sentence(line, table):
+    path = Path("bad.toml")
+    path.write_text(f'table = "{table}"\ntarget = "y"\n{line}\n')
+    with pytest.raises(ParameterError, match=f"{line.split()[0]} = .* is not valid"):
+        Options(**{key: value for key, value in read_config(path).items() if key not in ("table", "target")})
+
+
+def test_a_misspelt_option_in_a_file_has_a_guess(table):
+    path = Path("bad.toml")
+    path.write_text('learner = ["tree"]\n')
+    with pytest.raises(ParameterError, match="did you mean 'learners'"):
+        read_config(path)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,8 +13,10 @@ import assay
 from assay.cli import app
 from assay.errors import SealError
 from assay.experiment.events import FoldDone, InOuterFold
+from assay.experiment.model_card import model_card
 from assay.experiment.model_file import load_model
 from assay.experiment.protocol import outer_splits
+from assay.experiment.record import finding
 from assay.experiment.side_by_side import side_by_side
 from assay.experiment.study import Study
 from assay.resampling import Folds
@@ -133,6 +136,32 @@ def test_groups_stay_whole_and_time_runs_forward():
     later = Study(frame.assign(day=np.arange(100)), "y", time="day", learners=["least squares"], cv=4).finish()
     assert all(train.max() < test.min() for train, test in outer_splits(later.plan, later.data.rows, 10))
     assert later.outer.against_baseline is not None
+
+
+def test_in_the_order_of_time_the_verdict_claims_no_more_than_the_note():
+    study = Study(table(100, signal=2.0).assign(day=np.arange(100)), "y", time="day", learners=["least squares"], cv=4)
+    study.finish()
+    assert any("as a guide" in note for note in study.outer.notes)
+    assert study.outer.against_baseline.code == "better"
+    told = study.summary()
+    assert (told["finding"], told["better_than_baseline"]) == ("outer-ahead", False)
+    assert "did better than the baseline" in told["verdict"]
+    assert "as a guide" in told["verdict"]
+    assert "beats" not in told["verdict"]
+    assert finding(replace(study.state, outer=None)) == "folds-ahead"
+    assert "ahead of the baseline" in str(model_card(study.state, study.wishes))
+
+
+def test_outer_folds_that_cannot_be_made_leave_the_study_without_a_figure(tmp_path):
+    """New groups appear early on, and none in the later half, which the outer folds are of."""
+    who = np.where(np.arange(100) < 50, np.arange(100), np.arange(100) % 50)
+    frame = table(100, signal=2.0).assign(who=who, day=np.arange(100))
+    study = assay.run(frame, "y", group="who", time="day", learners=["least squares"], cv=4, out=tmp_path / "out")
+    told = study.summary()
+    assert told["against_baseline"] is None
+    assert "cannot be split into outer folds" in told["verdict"]
+    assert "--known-groups" in told["outer"]["notes"][0]
+    assert (tmp_path / "out" / "report.html").exists()
 
 
 def test_thresholds_and_calibration_are_part_of_the_procedure():

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import assay
+from assay.cli import tell
 from assay.errors import DataError, ParameterError
 from assay.evaluation.learner import Rows
 from assay.experiment.plan import Plan
@@ -169,6 +170,40 @@ def test_new_groups_in_the_future_unless_known_ones_are_asked_for(known, tmp_pat
     estimand = f"later rows (by 'day') of {which} (by 'who')"
     assert study.opened.intervals["rmse"].estimand == f"rmse of least squares on {estimand}"
     assert which in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_folds_without_new_groups_are_counted_in_a_note(capsys):
+    frame = visits().assign(who=lambda t: np.where(t["day"] < 50, t["who"] % 6, t["who"] + 100))
+    study = assay.Study(frame, "y", test_size=0.2, group="who", time="day", learners=["least squares"], cv=6)
+    left = 6 - len(study.data.splits)
+    assert left > 0
+    notes = [note for note in study.notes if "of 6 folds" in note]
+    assert len(notes) == 1
+    assert notes[0].startswith(f"{left} of 6 folds")
+    assert "--known-groups" in notes[0]
+    tell.leaderboard(study)
+    assert f"note: {left} of 6 folds" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("learned", [False, True])
+def test_known_groups_are_a_feature_where_their_kind_is_set(learned):
+    frame = visits().assign(y=lambda t: t["y"] + 5.0 * (t["who"] % 2))
+    options = {"group": "who", "time": "day", "known_groups": True, "learners": ["tree"], "cv": 4, "test_size": 0.25}
+    study = assay.Study(frame, "y", kinds={"who": "category"} if learned else None, **options)
+    assert ("who" in study.plan.features) == learned
+    told = [note for note in study.notes if "--kind who=category" in note]
+    assert len(told) == (not learned)
+    assert Plan.from_state(study.plan.state()) == study.plan
+    study.seal()
+    assert ("'who': 'category'" in study.code()) == learned
+    unseen = frame.head(2).assign(who=[999, 998])
+    assert len(study.predict(unseen).frame) == 2
+
+
+def test_a_margin_without_a_size_to_choose_is_refused():
+    for more in ({"test_size": 0.2}, {"test": visits()}):
+        with pytest.raises(ParameterError, match="margin sets the size"):
+            assay.Study(visits(), "y", margin=0.2, **more)
 
 
 def test_known_groups_alone_say_nothing():

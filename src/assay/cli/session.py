@@ -112,7 +112,8 @@ def _reach(study: Any, step: str) -> None:
     except SealError as error:
         if error.option is None or error.option[0] != "reason":
             raise
-        remedy = f'give a reason with: assay open {study.name} --reason "why"'
+        codes = "".join(f" --despite {code}" for code in study.wishes.despite)
+        remedy = f'give a reason with: assay open {study.name}{codes} --reason "why"'
         raise SealError(error.what, remedy=remedy) from error
 
 

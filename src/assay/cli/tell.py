@@ -12,6 +12,7 @@ from assay.cli import live, out
 from assay.experiment.checks.finished import CODE as UNFINISHED
 from assay.experiment.checks.tails import CODE as ERROR_TAIL
 from assay.experiment.panel import BASELINE
+from assay.experiment.protocol import left_out, number_of_splits
 from assay.experiment.wording import MEANING, apart, called, figure, limits, missing_cells, roughly, threshold
 from assay.metrics.tails import MILDER
 from assay.numbers import fmt
@@ -21,6 +22,9 @@ __all__ = ["AFTER", "columns", "files", "final", "verdict"]
 
 SHOWN = 12
 """Columns listed one by one; of a wider table only those that are not numeric."""
+
+LEVELS_TOO = ("na", "none")
+"""Texts read as missing that often are levels: North America, Namibia, no fence."""
 
 WHY = {
     "columns": (
@@ -115,6 +119,20 @@ def columns(table: Any, plan: Any, explain: bool = False) -> None:
         if others:
             more = "" if len(others) <= SHOWN else f" and {len(others) - SHOWN:,} more"
             out.lines([f"missing cells: {', '.join(others[:SHOWN])}{more}"])
+    doubtful = {
+        name: [text for text in texts if text.casefold() in LEVELS_TOO]
+        for name, texts in gaps.items()
+        if kinds[name] == "category" and "=" not in name and name not in (*table.gaps, *plan.drop, plan.group)
+    }
+    doubtful = {name: texts for name, texts in doubtful.items() if texts}
+    if doubtful:
+        named = "; ".join(f"{', '.join(map(repr, texts))} in {name}" for name, texts in doubtful.items())
+        out.lines([f"Read as missing: {named}. Where it is a level, run instead:"])
+        rules = [
+            f"{name}=" + ",".join(text for text in gaps[name] if text not in ("", *texts))
+            for name, texts in doubtful.items()
+        ]
+        out.command(live.again("missing", *rules, table=plan.source, target=target))
     _explain(
         "columns",
         explain,
@@ -191,6 +209,7 @@ def leaderboard(study: Any, explain: bool = False) -> None:
     short = called(plan.metric, short=True)
     titles = {"learner": "left", short: "right", f"{100 * plan.level:g}% interval": "left", "time": "right"}
     out.table(titles, rows)
+    out.lines(f"note: {note}" for note in left_out(plan, study.data.splits, number_of_splits(plan, len(study.rows))))
     for name, kinds in board.warnings.items():
         folds = max(kinds.values())
         where = f"in {out.count(folds, 'fold')}" if len(kinds) == 1 else f"in up to {out.count(folds, 'fold')}"
@@ -237,8 +256,13 @@ def comparisons(study: Any, explain: bool = False) -> None:
     shown = [(one, *apart(name, gap, low, high), words) for one, gap, low, high, words in rows]
     out.table(titles, shown, cut=60)
     beaten = [name for name in study.leaderboard.order if name != BASELINE and study.beats_baseline(name)]
-    if BASELINE in found.names:
-        out.lines([f"Shown to beat the baseline, which uses no features: {', '.join(beaten) or 'none'}."])
+    untested = {name: study.untested(name) for name in study.leaderboard.order if study.untested(name)}
+    if BASELINE in found.names and (beaten or len(untested) < len(found.names) - 1):
+        shown_to = "Ahead of" if study.plan.time is not None else "Shown to beat"
+        out.lines([f"{shown_to} the baseline, which uses no features: {', '.join(beaten) or 'none'}."])
+    out.lines(f"Not tested against the baseline ({why}): {name}." for name, why in untested.items())
+    if study.plan.time is not None:
+        out.lines(["In the order of time no theory gives the intervals: take them as a guide."])
     whole = (
         ""
         if study.plan.group is None

@@ -164,6 +164,12 @@ class Comparison(Result):
             won == name and pair == {name, other} for won, pair in zip(self.winners, sets, strict=True)
         )
 
+    def untested(self, name: str, other: str) -> str:
+        """Why no test can judge a pair; empty where one did, or where the two are no pair."""
+        pairs = ({self.names[a], self.names[b]} for a, b in self.pairs)
+        tests = zip(pairs, self.tests, strict=True)
+        return next((test.untested for pair, test in tests if pair == {name, other}), None) or ""
+
     @property
     def verdicts(self) -> tuple[str, ...]:
         """In words: who is better, only where it is shown; or why the pair could not be tested."""

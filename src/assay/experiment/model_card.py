@@ -81,7 +81,11 @@ def _use(state: StudyState) -> Iterator[str]:
     plan = state.plan
     yield f"predictions for {plan.population}, recorded in the same way"
     yield "not for other places, times or people without measuring again, nor to predict the effect of a change"
-    if finding(state) not in ("test-better", "outer-better", "folds-better"):
+    if finding(state) in ("outer-ahead", "folds-ahead"):
+        yield "ahead of the baseline, which uses no column, but no theory gives the interval in the order of time"
+    elif finding(state) in ("folds-untested", "outer-untested", "test-untested"):
+        yield "not tested against the baseline, which uses no column: not for use as it stands"
+    elif finding(state) not in ("test-better", "outer-better", "folds-better"):
         yield "not shown to beat the baseline, which uses no column: not for use as it stands"
 
 

@@ -11,8 +11,9 @@ import inspect
 import json
 import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field, asdict, dataclass, field, fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -119,15 +120,16 @@ def kinds_of(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def texts_of(rules: Sequence[str]) -> dict[str, list[str]]:
-    """TEXT,TEXT for every column ("*"), or COL=TEXT,TEXT for one.
+    """TEXT,TEXT for every column ("*"), or COL=TEXT,TEXT for one; a text may hold = itself.
 
-    >>> texts_of(["-,unknown", "basement=", "wall=None"])
-    {'*': ['-', 'unknown'], 'basement': [], 'wall': ['None']}
+    >>> texts_of(["-,unknown", "basement=", "wall=None", "crp=<=0.5"])
+    {'*': ['-', 'unknown'], 'basement': [], 'wall': ['None'], 'crp': ['<=0.5']}
     """
     found: dict[str, list[str]] = {}
     for rule in rules:
-        name, sign, texts = rule.rpartition("=")
-        found.setdefault(name if sign else "*", []).extend(text for text in texts.split(",") if text)
+        name, sign, texts = rule.partition("=")
+        where, texts = (name, texts) if sign else ("*", rule)
+        found.setdefault(where, []).extend(text for text in texts.split(",") if text)
     return found
 
 
@@ -345,6 +347,8 @@ class Options:
     )
 
     def __post_init__(self) -> None:
+        for one in fields(self):
+            _refuse_type(one, getattr(self, one.name))
         object.__setattr__(self, "cost", None if self.cost is None else cost_of(self.cost))
         object.__setattr__(self, "rate", None if self.rate is None else rate_of(self.rate))
         if self.cost is not None and self.rate is not None:
@@ -373,6 +377,30 @@ class Options:
             raise ParameterError(
                 f"n_jobs = {self.n_jobs!r} is out of range", remedy="pass None or a non-zero whole number"
             )
+
+
+def _refuse_type(one: Field[Any], value: Any) -> None:
+    """Refuse text where a list, a mapping or a truth value belongs: "false" would be true, "zip" three columns."""
+    maps = one.metadata["declared"].parse in (kinds_of, texts_of)
+    if isinstance(one.default, bool):
+        fits, remedy = isinstance(value, bool), "pass True or False (true or false in a file)"
+    elif maps:
+        texts = list(value.values()) if isinstance(value, Mapping) else []
+        fits = value is None or (isinstance(value, Mapping) and (one.name == "kinds" or all(map(_is_list, texts))))
+        remedy = 'write it as {"zip": "category"}' if one.name == "kinds" else 'write it as {"size": ["NA", "-"]}'
+    elif one.metadata["declared"].many:
+        fits, remedy = _is_list(value), f"write it as [{value!r}]"
+    elif one.name == "out":
+        fits, remedy = value is None or isinstance(value, str | Path), "pass the path of a directory"
+    else:
+        fits = one.name not in ("reason", "reseal", "unit") or value is None or isinstance(value, str)
+        remedy = "pass text"
+    if not fits:
+        raise ParameterError(f"{one.name} = {value!r} is not valid", remedy=remedy)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
 
 
 def _is_int(value: Any) -> bool:
@@ -443,7 +471,9 @@ def read_config(path: str | Path) -> dict[str, Any]:
     known = {"table", "target", *declared()}
     for key in found:
         if key not in known:
-            raise ParameterError(f"unknown option {key!r} in {path}", remedy=f"use one of {', '.join(sorted(known))}")
+            near = get_close_matches(key, sorted(known), 1)
+            remedy = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(sorted(known))}"
+            raise ParameterError(f"unknown option {key!r} in {path}", remedy=remedy)
     return found
 
 

@@ -41,8 +41,8 @@ __all__ = [
 
 RENAMED = {"one-se": "readable"}
 """Rules of selection in plans of earlier versions, and what they are now."""
-DECIDING = ("cost", "rate", "labels", "calibrate")
-"""Fields that plans without a decision threshold or a rare class do not have."""
+DECIDING = ("cost", "rate", "labels", "calibrate", "learn_group")
+"""Fields that plans without a decision threshold, a rare class or a group to learn from do not have."""
 FEW_CLASSES = 20
 """A target of whole numbers with at most this many values is taken for classes."""
 RARE = 0.2
@@ -66,6 +66,7 @@ class Plan:
     | validation, refit  | a holdout's share of all rows, and whether the model is fitted to these rows as well     |
     | group, time        | columns whose rows stay together, or whose order is kept                                 |
     | known_groups       | with both: whether later rows of groups seen before are predicted as well                |
+    | learn_group        | with known_groups: whether the group is a feature as well; a new one is an unseen level  |
     | looks, level       | planned looks at the test set, and the level they share                                  |
     | select, correction | the rule of selection, the correction for the number of pairs                            |
     | seed               | of folds and learners                                                                    |
@@ -99,6 +100,7 @@ class Plan:
     rate: tuple[str, float] | None = None
     labels: tuple[Any, Any] | None = None
     calibrate: bool | None = None
+    learn_group: bool | None = None
     source: str = field(default="frame", compare=False)
 
     @property
@@ -146,8 +148,9 @@ class Plan:
 
     @property
     def features(self) -> list[str]:
-        """The columns that may be used: all but the target, the groups and what is to be left out."""
-        return [name for name in self.kinds if name not in (self.target, self.group, *self.drop)]
+        """The columns that may be used: all but the target, those left out and, unless asked for, the groups."""
+        apart = None if self.learn_group else self.group
+        return [name for name in self.kinds if name not in (self.target, apart, *self.drop)]
 
     @classmethod
     def asked(cls) -> list[str]:

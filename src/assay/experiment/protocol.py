@@ -19,12 +19,13 @@ import numpy as np
 from assay.errors import DataError, ParameterError
 from assay.experiment.options import Options
 from assay.resampling import FiveByTwo, Folds, Holdout, LeaveOneOut, TimeFolds, splits_of
+from assay.words import plural
 
 if TYPE_CHECKING:
     from assay.evaluation.learner import Rows
     from assay.experiment.plan import Plan
 
-__all__ = ["OUTER", "folds_at_least", "number_of_splits", "outer_splits", "refuse_protocol", "splits_for"]
+__all__ = ["OUTER", "folds_at_least", "left_out", "number_of_splits", "outer_splits", "refuse_protocol", "splits_for"]
 
 Array = np.ndarray
 OUTER = (10, 5)
@@ -54,6 +55,10 @@ def refuse_protocol(asked: Options) -> None:
     if cv != "holdout" and asked.validation is not None:
         remedy = 'use cv="holdout", or leave validation out'
         raise ParameterError("validation is the share of a holdout", remedy=remedy, option=("cv", "holdout"))
+    if asked.margin is not None and (asked.test_size != "auto" or asked.test is not None):
+        fixed = "a test file is given" if asked.test is not None else f"test_size = {asked.test_size!r}"
+        message = f"margin sets the size of the test set that test_size = 'auto' chooses, but {fixed}"
+        raise ParameterError(message, remedy="leave margin or the other out")
     if not asked.refit and (cv != "holdout" or repeats != 1):
         message = "without a refit there must be one holdout, but there are several splits"
         raise ParameterError(message, remedy="use cv='holdout' without repeats, or refit")
@@ -97,6 +102,18 @@ def outer_splits(plan: Plan, rows: Rows, n_folds: int) -> Sequence[tuple[Array, 
     return splits_of(cv, rows.X, rows.y, groups=rows.groups)
 
 
+def left_out(plan: Plan, splits: Sequence[tuple[Array, Array]], asked: int) -> tuple[str, ...]:
+    """A note where folds have no later rows of new groups, and so are not among the splits."""
+    missing = asked - len(splits)
+    if plan.time is None or plan.group is None or not missing:
+        return ()
+    text = f"{missing} of {plural(asked, 'fold')} {'has' if missing == 1 else 'have'} no later rows of a new "
+    return (
+        text + f"{plan.group!r} and {'is' if missing == 1 else 'are'} left out; known_groups (--known-groups) "
+        "would predict later rows of known groups as well",
+    )
+
+
 def _later(plan: Plan, splits: Sequence[tuple[Array, Array]], groups: Array | None) -> Sequence[tuple[Array, Array]]:
     """Splits in the order of time; where new groups are asked for, without the later rows of groups trained on."""
     if groups is None or plan.known_groups:
@@ -105,7 +122,7 @@ def _later(plan: Plan, splits: Sequence[tuple[Array, Array]], groups: Array | No
     kept = [(train, test) for train, test in new if test.size]
     if not kept:
         message = f"no fold has later rows of a {plan.group!r} that was not trained on"
-        raise DataError(message, remedy="pass known_groups to predict later rows of known groups")
+        raise DataError(message, remedy="pass known_groups (--known-groups) to predict later rows of known groups")
     return kept
 
 

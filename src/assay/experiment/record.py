@@ -18,6 +18,7 @@ from assay.experiment.options import declared
 from assay.experiment.outcome import Alternative
 from assay.experiment.panel import BASELINE
 from assay.experiment.state import Context, StudyState, made
+from assay.experiment.test_set.against_baseline import BETTER
 from assay.experiment.test_set.vault import Vault
 from assay.experiment.wording import apart, called, figure, roughly, tail_notes
 from assay.metrics import get_metric
@@ -56,11 +57,14 @@ def finding(state: StudyState) -> str:
     | test-untested   | the test rows could not be used for the comparison                             |
     | outer-better, outer-worse, outer-unclear, outer-baseline, outer-untested | the same of the outer folds, on which |
     |                 | the whole procedure is compared with the baseline                              |
+    | outer-ahead     | ... the interval excludes 0, in the order of time, where no theory gives it    |
     | folds-better    | in cross-validation the selected learner is shown to beat the baseline         |
+    | folds-ahead     | ... it did better, in the order of time, where no theory gives the interval    |
+    | folds-untested  | ... it could not be tested against the baseline                                |
     | folds-other     | ... another learner is, but not the selected one                               |
     | folds-none      | ... no learner is                                                              |
     """
-    chosen, opened = made(state.fitted).selection.name, state.opened
+    chosen, opened, timed = made(state.fitted).selection.name, state.opened, state.plan.time is not None
     if opened is not None and opened.release is None:
         if chosen == BASELINE:
             return "test-baseline"
@@ -69,9 +73,13 @@ def finding(state: StudyState) -> str:
         if chosen == BASELINE:
             return "outer-baseline"
         against = state.outer.against_baseline
+        if against is not None and against.code == BETTER and timed:
+            return "outer-ahead"
         return "outer-untested" if against is None else f"outer-{against.code}"
     if state.beats_baseline(chosen):
-        return "folds-better"
+        return "folds-ahead" if timed else "folds-better"
+    if state.untested(chosen):
+        return "folds-untested"
     return "folds-other" if any(map(state.beats_baseline, made(state.leaderboard).results)) else "folds-none"
 
 
@@ -86,7 +94,13 @@ WORDS = {
     "outer-unclear": "{chosen} was selected, by a procedure that is not shown to beat the baseline (no features)",
     "outer-baseline": "no learner was shown to beat the baseline (no features), which was selected",
     "outer-untested": "{chosen} was selected, but its procedure could not be compared with the baseline (no features)",
+    "outer-ahead": "{chosen} was selected, by a procedure that did better than the baseline (no features), "
+    "although in the order of time no theory gives the interval, so take it as a guide",
     "folds-better": "{chosen} beats the baseline (no features) in cross-validation",
+    "folds-ahead": "{chosen} did better than the baseline (no features) in cross-validation, "
+    "although in the order of time no theory gives the interval, so take it as a guide",
+    "folds-untested": "{chosen} was selected, but could not be tested against the baseline (no features) in "
+    "cross-validation ({untested})",
     "folds-other": "{chosen} was selected, but is not shown to beat the baseline (no features) in cross-validation",
     "folds-none": "no learner is shown to beat the baseline (no features) in cross-validation ({rows:,} training rows)",
 }
@@ -103,7 +117,7 @@ def verdict(state: StudyState) -> str:
         else ""
     )
     chosen, rows = made(state.fitted).selection.name, len(made(state.parted).train)
-    found = WORDS[finding(state)].format(chosen=chosen, rows=rows)
+    found = WORDS[finding(state)].format(chosen=chosen, rows=rows, untested=state.untested(chosen))
     return f"{warning}For {state.plan.target}, {found}{_evidence(state)}"
 
 
@@ -333,9 +347,11 @@ def _command() -> str:
 def code(state: StudyState) -> str:
     """A plain script that repeats the study."""
     plan, name = state.plan, made(state.parted).name
-    shown = {**plan.state(), "kinds": dict(plan.kinds), "missing": dict(plan.gaps) or None}
-    if made(state.leaderboard).unfinished:
-        shown["learners"] = made(state.leaderboard).finished
+    apart = plan.group if plan.known_groups and not plan.learn_group else None  # its kind would make it a feature
+    kinds = {name: kind for name, kind in plan.kinds.items() if name != apart}
+    shown = {**plan.state(), "kinds": kinds, "missing": dict(plan.gaps) or None}
+    if state.leaderboard is not None and state.leaderboard.unfinished:
+        shown["learners"] = state.leaderboard.finished
     shown |= {} if made(state.parted).has_test_set else {"test_size": "none"}
     given = [one for one in declared() if shown.get(one) is not None]
     lines = [f"    {one}={shown[one]!r}," for one in given]

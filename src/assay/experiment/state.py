@@ -209,6 +209,10 @@ class StudyState:
         """Whether a learner is shown to be better than no features at all, at the level of the family."""
         return self.comparisons is not None and self.comparisons.is_better(name, BASELINE)
 
+    def untested(self, name: str) -> str:
+        """Why a learner could not be tested against the baseline; empty where it was, or where there was no pair."""
+        return "" if self.comparisons is None else self.comparisons.untested(name, BASELINE)
+
     def unanswered(self, context: Context) -> tuple[Check, ...]:
         """Serious findings that keep the test set sealed: not answered by `despite`, and the set not opened before."""
         name = made(self.parted).name

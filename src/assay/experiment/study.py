@@ -160,6 +160,10 @@ class Study:
         """Whether a learner is shown to be better than no features at all, at the level of the family."""
         return self._reach("compare").beats_baseline(name)
 
+    def untested(self, name: str) -> str:
+        """Why a learner could not be tested against the baseline; empty where it was."""
+        return self._reach("compare").untested(name)
+
     def select(self) -> Selection:
         """The learner with the best figure, refitted to all training rows; with `select="readable"` a readable one.
 
@@ -402,7 +406,7 @@ class Study:
     def _repr_html_(self) -> str:
         """What a notebook shows: the leaderboard and the test figures once they are there; nothing is computed."""
         state = self._state
-        parts = [f"<h4>Study {escape(self.name or '')} of {escape(self.plan.target)}</h4>"]
+        parts = [f"<h4>{escape(' '.join(filter(None, ['Study', self.name, 'of', self.plan.target])))}</h4>"]
         if state.fitted is None or state.leaderboard is None:
             sealed = "not sealed yet" if self.name is None else "its test rows are sealed; nothing is selected yet"
             return f"{parts[0]}<p>{sealed}</p>"

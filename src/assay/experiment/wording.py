@@ -160,8 +160,12 @@ def apart(metric: str, value: float, low: float, high: float) -> tuple[str, str]
     (('-4.2 points', '-6.0 to -2.0 points'), ('-4,193', '-7,000 to -1,400'))
     >>> apart("rmse", -2.1, -4.2, -0.01)
     ('-2.1', '-4.2 to -0.01')
+    >>> apart("auc", 0.5, float("nan"), float("nan"))
+    ('0.5', '')
     """
     scale, unit = (100.0, " points") if metric in PERCENT else (1.0, "")
+    if math.isnan(low) and math.isnan(high):  # no test could judge it
+        return numbers.fmt(scale * value) + unit, ""
     middle, least, most = numbers.with_limits(scale * value, scale * low, scale * high)
     # A limit beyond 0 must not be printed as 0: what is said of the difference follows what is printed.
     least = numbers.fmt(scale * low, 1) if low > 0 and float(least.replace(",", "")) == 0 else least

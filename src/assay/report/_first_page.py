@@ -346,7 +346,10 @@ ADVICE = {
     "outer-unclear": "Do not rely on it yet: it is not shown to beat the guess.",
     "outer-baseline": "Keep the guess: no learner did better.",
     "outer-untested": "Do not rely on it yet: it could not be compared with the guess.",
+    "outer-ahead": "Promising, but only a guide: score it on later rows before you rely on it.",
     "folds-better": "Promising: decide all that is open, then open the test set once.",
+    "folds-ahead": "Promising: decide all that is open, then open the test set once.",
+    "folds-untested": "Do not rely on it yet: it could not be compared with the guess.",
     "folds-other": "Do not rely on it yet: it is not shown to beat the guess.",
     "folds-none": "Do not rely on it yet: it is not shown to beat the guess.",
 }

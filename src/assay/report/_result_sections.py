@@ -116,13 +116,23 @@ def selection_part(study: Study) -> Part:
     if study.readable is not None and chosen.rule != "readable":
         sentences.append(f"Readable alternative: {study.readable}")
     sentences += filter(None, [threshold(study.model, study.plan)])
-    if study.beats_baseline(chosen.name):
+    planned = "the one planned test is that of the " + ("test set" if study.has_test_set else "outer folds")
+    if study.beats_baseline(chosen.name) and study.plan.time is not None:
+        sentences.append(
+            "In cross-validation it did better than the baseline, which uses no features; in the order of time no "
+            "theory gives the interval, so take it as a guide."
+        )
+    elif study.beats_baseline(chosen.name):
         sentences.append(
             "In cross-validation it is shown to beat the baseline, which uses no features, at a confidence level that "
             "holds over all pairs."
         )
+    elif study.untested(chosen.name):
+        sentences.append(
+            f"In cross-validation it could not be tested against the baseline, which uses no features "
+            f"({study.untested(chosen.name)}); {planned}."
+        )
     elif chosen.name != BASELINE:
-        planned = "the one planned test is that of the " + ("test set" if study.has_test_set else "outer folds")
         sentences.append(
             "In cross-validation it is not shown to beat the baseline, which uses no features, at a confidence level "
             f"that holds over all pairs; {planned}."

@@ -29,7 +29,7 @@ from assay.experiment.events import FoldDone, LearnerBegan, LearnerFailed, Learn
 from assay.experiment.outcome import Leaderboard
 from assay.experiment.panel import Learner, assemble, panel, strongest_first
 from assay.experiment.plan import Plan
-from assay.experiment.protocol import splits_for
+from assay.experiment.protocol import left_out, number_of_splits, splits_for
 from assay.experiment.state import Context, Parted, StudyState, TrainingData, made
 from assay.experiment.steps.early import EarlyLosses
 from assay.experiment.storage.journal import Journal
@@ -193,6 +193,8 @@ def evaluate(state: StudyState, context: Context) -> StudyState:
     parted = made(state.parted)
     data = training_data(state.plan, parted)
     record_scored(context.ledger, parted.sealed.seal.id, parted.name)
+    notes = left_out(state.plan, data.splits, number_of_splits(state.plan, data.rows.n))
+    state = replace(state, notes=(*state.notes, *(note for note in notes if note not in state.notes)))
     return evaluate_on(state, data, Journal(parted.folder / "journal.db"), context)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,10 @@ class Final(Result):
         told = [f"{name}: {row.iloc[0]} on the training rows, {row.iloc[1]} on all" for name, row in self._settings()]
         told += [] if self.figure is None else [str(self.figure)]
         return "\n".join([title, *told])
+
+    def _repr_html_(self) -> str:
+        settings = super()._repr_html_() if len(self.to_frame()) else ""
+        return f"<p>{escape(str(self))}</p>{settings}"
 
     def _settings(self) -> list[tuple[Any, pd.Series]]:
         return list(self.to_frame().iterrows())

@@ -19,14 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from assay.errors import AssayError, LedgerError
+from assay.errors import AssayError, DataError, LedgerError
 from assay.evaluation import compare as compare_results
 from assay.evaluation.validation import Validation, validation_of
 from assay.experiment.events import Event, InOuterFold, StepBegan
 from assay.experiment.outcome import Outer
 from assay.experiment.panel import BASELINE
 from assay.experiment.plan import Plan
-from assay.experiment.protocol import OUTER, outer_splits
+from assay.experiment.protocol import OUTER, left_out, outer_splits
 from assay.experiment.state import Context, StudyState, TrainingData, made
 from assay.experiment.steps.evaluate import estimator_of, evaluate_on, portable, predictions_for, refit, subset, work_of
 from assay.experiment.steps.select import select
@@ -56,7 +56,12 @@ def outer(state: StudyState, context: Context) -> StudyState:
     kept = tuple(one for one in data.learners if one.name not in board.unfinished)  # what selected the model
     data = replace(data, learners=kept)
     most, few = OUTER
-    splits = outer_splits(state.plan, data.rows, most if most * work_of(state.plan, data) < DEAR else few)
+    asked = most if most * work_of(state.plan, data) < DEAR else few
+    try:
+        splits = outer_splits(state.plan, data.rows, asked)
+    except DataError as error:
+        why = f"the rows cannot be split into outer folds ({error}), so there is no figure"
+        return replace(state, outer=_none(state, context, (), (why,), 0))
     outcomes: list[dict[str, Any]] = []
     try:
         for k in range(len(splits)):
@@ -72,7 +77,8 @@ def outer(state: StudyState, context: Context) -> StudyState:
     if left:
         why = f"{left} of {len(splits)} outer folds were left when the time ran out; go on with: assay resume "
         return replace(state, outer=_none(state, context, splits, (why + made(state.parted).name,), left))
-    return replace(state, outer=_judged(state, context, data, splits, outcomes))
+    found = _judged(state, context, data, splits, outcomes)
+    return replace(state, outer=replace(found, notes=(*left_out(state.plan, splits, asked), *found.notes)))
 
 
 def _key(data: TrainingData, splits: Splits, k: int) -> str:

@@ -61,6 +61,11 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
     elif weighed:
         text = f"{called(primary, short=True)} does not count every row alike"
         notes = [*notes, f"{text}, so class weights are part of the inner search of each learner that takes them"]
+    learn_group = options.known_groups and (options.kinds or {}).get(str(options.group)) in ("number", "category")
+    if options.known_groups and not learn_group:
+        setting = shlex.quote(f"{options.group}=category")
+        text = f"{options.group!r} groups the rows and is not learned from; as its groups are known, it may be: add "
+        notes = [*notes, f"{text}--kind {setting} to use it as a feature"]
     plan = Plan(
         target=target,
         task=task,
@@ -72,6 +77,7 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
         drop=tuple(dict.fromkeys(options.drop)),
         labels=labels,
         calibrate=True if rare and not (weighed and labels is None) else None,
+        learn_group=learn_group or None,
         source=str(source) if isinstance(source, str | Path) else "frame",
         **{name: getattr(options, name) for name in Plan.asked()},
     )
