@@ -23,6 +23,7 @@ Sadinle, Lei, Wasserman (2019), JASA 114, 223-234; Vovk, Gammerman, Shafer (2005
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -43,7 +44,7 @@ from assay.evaluation.learner import (
     rows_of,
 )
 from assay.numbers import fmt
-from assay.numerics.seeds import generator, seed_sequence
+from assay.numerics.seeds import seed_sequence
 from assay.resampling import take
 from assay.results import Result
 from assay.state import Specs, array, floats, labels, need, part, several
@@ -161,8 +162,8 @@ class Conformal(Result):
             raise DataTypeError("a regressor has prediction intervals, not sets", remedy="call .interval(X)")
         level, X = self._level(level), _table(X)
         self._warn(level)
-        u = generator(random_state).random(X.shape[0]) if self.randomized else 1.0
         p = np.array([rules.probabilities(fit.model, X, self.classes) for fit in self.fits])
+        u = _uniform(p, X.shape[0], random_state) if self.randomized else 1.0
         new = np.array([rules.aps(one, u) if self.score == "aps" else rules.lac(one) for one in p])
         assert self.codes is not None
         inside = rules.members(new, self.fold, self.scores, self.codes, level, self._groups(level))
@@ -295,7 +296,7 @@ class Conformal(Result):
         classes, p = found[order], rules.check_probabilities(p[:, order])
         codes = rules.codes_of(labels, classes)
         randomized = bool(randomized) and score == "aps"
-        scores = _class_scores(p, codes, score, randomized, generator(random_state))
+        scores = _class_scores(p, codes, score, randomized, random_state)
         method = "prefit" if held_out else "cv"
         label = label_of(model) if name is None else name
         fold = freeze(np.zeros(codes.size, dtype=np.intp))
@@ -414,13 +415,13 @@ def _calibrate_classes(
         here = made.fold == k
         p[here] = rules.probabilities(fit.model, take(rows.X, held[here]), classes)
     codes = rules.codes_of(rows.y[held], classes)
-    scores = _class_scores(p, codes, made.score, randomized, np.random.default_rng(seeds))
+    scores = _class_scores(p, codes, made.score, randomized, seeds)
     made = replace(made, scores=freeze(scores), classes=classes, codes=freeze(codes))
     return replace(made, by_class=_by_class(by_class), randomized=randomized)
 
 
-def _class_scores(p: Array, codes: Array, score: str, randomized: bool, rng: np.random.Generator) -> Array:
-    u = rng.random(len(p)) if randomized else 1.0
+def _class_scores(p: Array, codes: Array, score: str, randomized: bool, random_state: Any) -> Array:
+    u = _uniform(p, len(p), random_state) if randomized else 1.0
     every = rules.aps(p, u) if score == "aps" else rules.lac(p)
     return np.ascontiguousarray(every[np.arange(len(p)), codes])
 
@@ -431,3 +432,16 @@ def _table(X: Any) -> Any:
 
 def _index(X: Any) -> Any:
     return X.index if isinstance(X, pd.DataFrame) else None
+
+
+def _uniform(p: Array, n: int, random_state: Any) -> Array:
+    """A number between 0 and 1 for each of n rows, of the seed and of the probabilities.
+
+    Of the seed alone, all tables of one size would share their draws, and coverage would be off for all of them alike.
+    """
+    if isinstance(random_state, np.random.Generator):
+        return random_state.random(n)
+    seeds = random_state if isinstance(random_state, np.random.SeedSequence) else seed_sequence(random_state)
+    digest = hashlib.blake2b(np.ascontiguousarray(np.round(p, 9)), digest_size=16).digest()
+    mixed = [*seeds.generate_state(4).tolist(), *np.frombuffer(digest, np.uint32).tolist()]
+    return np.random.default_rng(np.random.SeedSequence(mixed)).random(n)
