@@ -56,6 +56,8 @@ ALL = "all"
 METHODS = ("cv+", "cv", "split", "prefit")
 SCORES = ("auto", "residual", "lac", "aps")
 BY_CLASS = ("auto", True, False)
+TIED = 0.05
+"""With more than this share of equal scores at the quantile, sets and intervals cover visibly more than the level."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -119,21 +121,32 @@ class Conformal(Result):
 
     def _proved(self, level: float, where: str) -> str:
         place = f"{where} " if where else ""
+        near = f"near {level:g}, or above it because scores tie," if self._tied(level) else f"near {level:g}"
         if self.method in ("split", "prefit"):
             sure = f"covers a new row {place}with probability at least {level:g}, if old and new rows are exchangeable"
             return sure + (" and the model has not seen the old ones" if self.method == "prefit" else "")
         if self.method == "cv":
             return (
-                f"no guarantee: scores of held-out rows around a model refitted to all rows; near {level:g} {place}"
+                f"no guarantee: scores of held-out rows around a model refitted to all rows; {near} {place}"
                 "if leaving rows out changes the model little"
             )
         models = len(self.fits)
         name = "jackknife+" if models == self.n else f"CV+ with {models} folds"
         if where:
-            return f"{name} by class: typically near {level:g} {where}; no bound is claimed"
+            return f"{name} by class: typically {near} {where}; no bound is claimed"
         least = 2 * level - 1 - rules.shortfall(self.n, models)
         proved = f"at least {fmt(max(0.0, least), 3)}" if least > 0 else "no bound at this level"
-        return f"{name}: proved {proved}, typically near {level:g}, if old and new rows are exchangeable"
+        return f"{name}: proved {proved}, typically {near.rstrip(',')}, if old and new rows are exchangeable"
+
+    def _tied(self, level: float) -> bool:
+        """Whether a twentieth of the scores or more, among those compared with, is their quantile, as of a tree."""
+        for scores in self._parts(level).values():
+            at = rules.rank(scores.size, level)
+            if at <= scores.size and np.mean(scores == np.partition(scores, at - 1)[at - 1]) > max(
+                TIED, 1 / scores.size
+            ):
+                return True
+        return False
 
     def _counts(self) -> Array:
         """How many calibration rows each class has."""
@@ -339,7 +352,8 @@ def conformal(
     | n_jobs       | None    | None or non-zero                 | fits at a time; never changes the result          |
 
     Give the answer's `.coverage(X_new, y_new)` rows that it has not seen. A set may be empty: no class fits as well as
-    the level asks. Time-ordered rows are not exchangeable.
+    the level asks. Time-ordered rows are not exchangeable, nor are rows in groups: nothing is proved for rows of new
+    groups. Folds of whole groups, `cv=list(GroupKFold(5).split(X, y, groups))`, come near the level if groups are many.
     Barber, Candes, Ramdas, Tibshirani (2021), Annals of Statistics 49, 486-507.
 
     >>> from sklearn.linear_model import LinearRegression
