@@ -321,6 +321,30 @@ def test_bad_input_gets_one_sentence(arguments, words):
     assert "\n" not in str(caught.value)
 
 
+class First(BaseEstimator):
+    """Predicts the first column."""
+
+    def fit(self, X, y):
+        return self
+
+    def predict(self, X):
+        return X[:, 0]
+
+
+@pytest.mark.parametrize("metric", ["mse", "rmse", "r2"])
+@pytest.mark.parametrize("cv", [Folds(5), Folds(5, repeats=2), LeaveOneOut()])
+def test_an_error_that_overflows_names_the_row_of_the_table_and_what_is_too_large(metric, cv):
+    X, y = np.ones((40, 1)), np.arange(40.0)
+    X[17], y[23] = 1e160, 1e150
+    with pytest.raises(
+        DataError, match=r"squared error of row 17 overflows because the prediction is 1e\+160; check the"
+    ):
+        cross_validate(First(), X, y, cv=cv, metric=metric)
+    X[17], y[23] = 1.0, 1e160
+    with pytest.raises(DataError, match=r"squared error of row 23 overflows because y is 1e\+160; rescale y"):
+        cross_validate(First(), X, y, cv=cv, metric=metric)
+
+
 def test_one_class_alone_is_scored_or_refused_in_a_sentence():
     found = cross_validate(DummyClassifier(), X, np.ones(90, dtype=int), cv=3)
     assert found.estimate == 0

@@ -243,3 +243,27 @@ def test_the_result_is_a_test_result():
     np.testing.assert_array_equal(y, before[1])
     with pytest.raises(AttributeError, match="bootstrap"):
         result.interval(0.95)
+
+
+@pytest.mark.parametrize("statistic", ["mean", "median"])
+def test_the_largest_numbers_are_tested_where_the_statistic_is_finite(statistic):
+    """As after division by 2^20; a statistic that overflows is refused in one sentence, without a warning of numpy."""
+    for x, y, paired in [
+        ([1e308, 1e308], [-1e307, 1.0], False),
+        ([1.7e308] * 2, [1.7e308, -1e307, 1e307], False),
+        ([1.7e308] * 3, None, False),
+        ([1e308, -1e307, 1e308], [2e307, 1.0, -5.0], True),
+    ]:
+        small = None if y is None else np.divide(y, 2.0**20)
+        for kind in ({}, {"n_resamples": 99, "random_state": 0}):
+            large = permutation_test(x, y, paired=paired, statistic=statistic, **kind)
+            usual = permutation_test(np.divide(x, 2.0**20), small, paired=paired, statistic=statistic, **kind)
+            assert large.p_value == usual.p_value
+            np.testing.assert_array_equal(large.null_distribution / 2.0**20, usual.null_distribution)
+    for x, y, paired in [
+        ([1.7e308] * 2, [-1.7e308, -1.7e308], False),
+        ([1.7e308] * 20, [-1.7e308] * 20, False),
+        ([1e308, 1e308], [-1e308, 1.0], True),
+    ]:
+        with pytest.raises(DataError, match="overflows floating point; rescale"):
+            permutation_test(x, y, paired=paired, statistic=statistic)

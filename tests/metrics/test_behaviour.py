@@ -118,8 +118,12 @@ def test_bad_weights_and_parameters():
         am.gamma_deviance([1, 1], [0.0, 1.0])
     with pytest.raises(DataError, match="does not vary"):
         am.r2([1, 1], [1.0, 2.0])
-    with pytest.raises(DataError, match="overflows"):
-        am.mse([1e200, 1], [-1e200, 1.0])
+    with pytest.raises(DataError, match=r"error of row 1 overflows because y is 1e[+]200; rescale y"):
+        am.mse([1, 1e200], [1.0, -1e200])
+    with pytest.raises(
+        DataError, match=r"error of row 1 overflows because the prediction is -1e[+]160; check the learner"
+    ):
+        am.r2([1, 2, 3], [1.0, -1e160, 3.0])
     with pytest.raises(DataError, match="has the class 2; "):
         am.auc([0, 1, 1], np.ones((3, 3)) / 3, labels=[0, 1, 2])
     with pytest.raises(DataError, match="only one class"):

@@ -92,13 +92,17 @@ def scope(groups: Array, counts: Array, classes: Array, level: float) -> tuple[s
     guests = (groups != EVERY) & (groups < counts.size) & (groups != np.arange(counts.size))
     never = ""
     if guests.any():
-        has = f"{int(counts[guests].sum())} calibration rows{' together' if guests.sum() > 1 else ''}"
+        rows = int(counts[guests].sum())
+        has = f"{rows} calibration row{'' if rows == 1 else 's'}{' together' if guests.sum() > 1 else ''}"
         never = f"nothing is promised for {_named(classes[guests])} alone, with {has} where level {level:g} needs "
         never += str(least_rows(level))
     if np.unique(groups).size == 1:
         return "", never
     rarer = groups == counts.size
-    where = "within each class" + (f" and the rarer ones together ({_named(classes[rarer])})" if rarer.any() else "")
+    where = "within each class"
+    if rarer.any():
+        least = least_rows(level)
+        where += f" of at least {least} calibration rows and within the rarer ones together ({_named(classes[rarer])})"
     host = classes[[groups[guests][0]]] if guests.any() else classes[:0]
     return where + (f" ({_named(host)} together with {_named(classes[guests])})" if guests.any() else ""), never
 

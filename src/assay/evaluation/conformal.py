@@ -23,6 +23,7 @@ Sadinle, Lei, Wasserman (2019), JASA 114, 223-234; Vovk, Gammerman, Shafer (2005
 
 from __future__ import annotations
 
+import hashlib
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -43,7 +44,7 @@ from assay.evaluation.learner import (
     rows_of,
 )
 from assay.numbers import fmt
-from assay.numerics.seeds import generator, seed_sequence
+from assay.numerics.seeds import seed_sequence
 from assay.resampling import take
 from assay.results import Result
 from assay.state import Specs, array, floats, labels, need, part, several
@@ -55,6 +56,8 @@ ALL = "all"
 METHODS = ("cv+", "cv", "split", "prefit")
 SCORES = ("auto", "residual", "lac", "aps")
 BY_CLASS = ("auto", True, False)
+TIED = 0.05
+"""With more than this share of equal scores at the quantile, sets and intervals cover visibly more than the level."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -118,21 +121,32 @@ class Conformal(Result):
 
     def _proved(self, level: float, where: str) -> str:
         place = f"{where} " if where else ""
+        near = f"near {level:g}, or above it because scores tie," if self._tied(level) else f"near {level:g}"
         if self.method in ("split", "prefit"):
             sure = f"covers a new row {place}with probability at least {level:g}, if old and new rows are exchangeable"
             return sure + (" and the model has not seen the old ones" if self.method == "prefit" else "")
         if self.method == "cv":
             return (
-                f"no guarantee: scores of held-out rows around a model refitted to all rows; near {level:g} {place}"
+                f"no guarantee: scores of held-out rows around a model refitted to all rows; {near} {place}"
                 "if leaving rows out changes the model little"
             )
         models = len(self.fits)
         name = "jackknife+" if models == self.n else f"CV+ with {models} folds"
         if where:
-            return f"{name} by class: typically near {level:g} {where}; no bound is claimed"
+            return f"{name} by class: typically {near} {where}; no bound is claimed"
         least = 2 * level - 1 - rules.shortfall(self.n, models)
         proved = f"at least {fmt(max(0.0, least), 3)}" if least > 0 else "no bound at this level"
-        return f"{name}: proved {proved}, typically near {level:g}, if old and new rows are exchangeable"
+        return f"{name}: proved {proved}, typically {near.rstrip(',')}, if old and new rows are exchangeable"
+
+    def _tied(self, level: float) -> bool:
+        """Whether a twentieth of the scores or more, among those compared with, is their quantile, as of a tree."""
+        for scores in self._parts(level).values():
+            at = rules.rank(scores.size, level)
+            if at <= scores.size and np.mean(scores == np.partition(scores, at - 1)[at - 1]) > max(
+                TIED, 1 / scores.size
+            ):
+                return True
+        return False
 
     def _counts(self) -> Array:
         """How many calibration rows each class has."""
@@ -161,8 +175,8 @@ class Conformal(Result):
             raise DataTypeError("a regressor has prediction intervals, not sets", remedy="call .interval(X)")
         level, X = self._level(level), _table(X)
         self._warn(level)
-        u = generator(random_state).random(X.shape[0]) if self.randomized else 1.0
         p = np.array([rules.probabilities(fit.model, X, self.classes) for fit in self.fits])
+        u = _uniform(p, X.shape[0], random_state) if self.randomized else 1.0
         new = np.array([rules.aps(one, u) if self.score == "aps" else rules.lac(one) for one in p])
         assert self.codes is not None
         inside = rules.members(new, self.fold, self.scores, self.codes, level, self._groups(level))
@@ -295,7 +309,7 @@ class Conformal(Result):
         classes, p = found[order], rules.check_probabilities(p[:, order])
         codes = rules.codes_of(labels, classes)
         randomized = bool(randomized) and score == "aps"
-        scores = _class_scores(p, codes, score, randomized, generator(random_state))
+        scores = _class_scores(p, codes, score, randomized, random_state)
         method = "prefit" if held_out else "cv"
         label = label_of(model) if name is None else name
         fold = freeze(np.zeros(codes.size, dtype=np.intp))
@@ -338,7 +352,8 @@ def conformal(
     | n_jobs       | None    | None or non-zero                 | fits at a time; never changes the result          |
 
     Give the answer's `.coverage(X_new, y_new)` rows that it has not seen. A set may be empty: no class fits as well as
-    the level asks. Time-ordered rows are not exchangeable.
+    the level asks. Time-ordered rows are not exchangeable, nor are rows in groups: nothing is proved for rows of new
+    groups. Folds of whole groups, `cv=list(GroupKFold(5).split(X, y, groups))`, come near the level if groups are many.
     Barber, Candes, Ramdas, Tibshirani (2021), Annals of Statistics 49, 486-507.
 
     >>> from sklearn.linear_model import LinearRegression
@@ -414,13 +429,13 @@ def _calibrate_classes(
         here = made.fold == k
         p[here] = rules.probabilities(fit.model, take(rows.X, held[here]), classes)
     codes = rules.codes_of(rows.y[held], classes)
-    scores = _class_scores(p, codes, made.score, randomized, np.random.default_rng(seeds))
+    scores = _class_scores(p, codes, made.score, randomized, seeds)
     made = replace(made, scores=freeze(scores), classes=classes, codes=freeze(codes))
     return replace(made, by_class=_by_class(by_class), randomized=randomized)
 
 
-def _class_scores(p: Array, codes: Array, score: str, randomized: bool, rng: np.random.Generator) -> Array:
-    u = rng.random(len(p)) if randomized else 1.0
+def _class_scores(p: Array, codes: Array, score: str, randomized: bool, random_state: Any) -> Array:
+    u = _uniform(p, len(p), random_state) if randomized else 1.0
     every = rules.aps(p, u) if score == "aps" else rules.lac(p)
     return np.ascontiguousarray(every[np.arange(len(p)), codes])
 
@@ -431,3 +446,16 @@ def _table(X: Any) -> Any:
 
 def _index(X: Any) -> Any:
     return X.index if isinstance(X, pd.DataFrame) else None
+
+
+def _uniform(p: Array, n: int, random_state: Any) -> Array:
+    """A number between 0 and 1 for each of n rows, of the seed and of the probabilities.
+
+    Of the seed alone, all tables of one size would share their draws, and coverage would be off for all of them alike.
+    """
+    if isinstance(random_state, np.random.Generator):
+        return random_state.random(n)
+    seeds = random_state if isinstance(random_state, np.random.SeedSequence) else seed_sequence(random_state)
+    digest = hashlib.blake2b(np.ascontiguousarray(np.round(p, 9)), digest_size=16).digest()
+    mixed = [*seeds.generate_state(4).tolist(), *np.frombuffer(digest, np.uint32).tolist()]
+    return np.random.default_rng(np.random.SeedSequence(mixed)).random(n)

@@ -55,12 +55,16 @@ class Figure:
 
 @dataclass(frozen=True, eq=False)
 class OutOfFold:
-    """The tested rows of all splits in one column, fold after fold, with what the metric must know of each."""
+    """The tested rows of all splits in one column, fold after fold, with what the metric must know of each.
+
+    `at`: the row of the table that each is.
+    """
 
     metric: Metric
     y: Array
     predicted: Array
     weights: Array | None
+    at: Array
     fold: Array
     sizes: Array
     scheme: Scheme
@@ -78,8 +82,20 @@ class OutOfFold:
 
     def figure(self) -> Figure:
         """The figure with its folds; an error where no repeat has one."""
-        found = self._of_means() if self.metric.losses is not None else self._of_rows()
+        try:
+            found = self._of_means() if self.metric.losses is not None else self._of_rows()
+        except DataError:
+            self._count_rows_as_the_table()
+            raise
         return Figure(found.value, freeze(found.fold_scores), freeze(found.pseudo_values), found.losses)
+
+    def _count_rows_as_the_table(self) -> None:
+        """The metric in the order of the table, where every row is tested: an error then names the row of the table."""
+        for folds in self._repeats():
+            rows = self._rows_of(folds)
+            order = np.argsort(self.at[rows])
+            if np.array_equal(self.at[rows][order], np.arange(order.size)):
+                self.value(rows.start + order)
 
     def _repeats(self) -> list[range]:
         """The folds of each repeat."""
@@ -187,6 +203,7 @@ def out_of_fold(
         rows.y[at],
         np.concatenate(list(predicted)),
         None if rows.weights is None else rows.weights[at],
+        at,
         fold,
         sizes,
         scheme,

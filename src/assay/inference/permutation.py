@@ -22,6 +22,7 @@ Good (2005), Permutation, Parametric and Bootstrap Tests of Hypotheses.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations, islice, permutations, product
@@ -150,11 +151,14 @@ def permutation_test(
     seeds = seed_sequence(random_state)
     task = _task(x, y, statistic, paired, permute, vectorised)
     exact = task.arrangements <= max(n_resamples, EXACT if task.named else 0)
-    if exact:
-        null = np.concatenate([task.evaluate(block) for block in _blocks(task)])
-    else:
-        null = task.draw(seeds, n_resamples, n_jobs)
-    if not np.isfinite(null).all():
+    with np.errstate(over="ignore") if task.named else nullcontext():
+        if exact:
+            null = np.concatenate([task.evaluate(block) for block in _blocks(task)])
+        else:
+            null = task.draw(seeds, n_resamples, n_jobs)
+    if not np.isfinite([null.min(), null.max(), task.estimate]).all():
+        if task.named:
+            raise _overflow(task.estimand)
         what = f"the {task.estimand} is not defined on every arrangement of the rows"
         raise DataError(what, remedy="pass a statistic that is finite on all of them")
     ways = tuple(CONVENTIONS) if alternative == "two-sided" else (alternative,)
@@ -182,7 +186,10 @@ def permutation_test(
 
 def _p_value(null: Array, task: _Task, way: str, exact: bool) -> tuple[float, Interval]:
     """The share of arrangements as extreme as the one seen, one-sided or by a convention, with its interval."""
-    seen, slack, total = task.estimate, task.rounding, null.size
+    size = _power(
+        max(float(np.abs(null).max()), abs(task.estimate))
+    )  # sums and distances of the largest numbers are finite
+    null, seen, slack, total = null / size, task.estimate / size, task.rounding / size, null.size
     if way == "deviation":
         # The data are one of the arrangements: without them the centre of the draws would not treat all alike.
         centre = 0.0 if task.centred else float(np.mean(null) if exact else (null.sum() + seen) / (total + 1))
@@ -236,9 +243,11 @@ def _task(x: Any, y: Any, statistic: Any, paired: bool, permute: Any, vectorised
         return _any(caller(statistic, vectorised, "statistic"), first, second, kind)
     if kind == "groups":
         assert second is not None
-        return _groups(first, second, statistic)
+        with np.errstate(over="ignore"):
+            return _groups(first, second, statistic)
     if kind == "signs":
-        return _signs(first if second is None else first - second, statistic)
+        with np.errstate(over="ignore"):
+            return _signs(first if second is None else first - second, statistic)
     assert second is not None
     return _pairings(first, second)
 
@@ -255,6 +264,10 @@ def _kind(statistic: Any, y: Array | None, paired: bool, permute: Any) -> str:
     return kind
 
 
+def _overflow(name: str) -> DataError:
+    return DataError(f"the {name} overflows floating point", remedy="rescale the data, for instance divide by 1e10")
+
+
 def _column(values: Any, name: str) -> Array:
     array, names = sample(values, name)
     if len(names) > 1:
@@ -265,8 +278,13 @@ def _column(values: Any, name: str) -> Array:
 def _standard(values: Array) -> tuple[Array, float, float]:
     """Values centred and scaled by a power of two, the centre and the scale."""
     mean, spread = describe(values[:, None])
-    scale = float(np.ldexp(1.0, int(np.frexp(spread[0])[1]))) if spread[0] > 0 else 1.0
-    return (values - mean[0]) / scale, float(mean[0]), scale
+    scale = _power(float(spread[0]))
+    return values / scale - mean[0] / scale, float(mean[0]), scale
+
+
+def _power(size: float) -> float:
+    """The power of two up to a size, which is finite for any size; 1 for 0."""
+    return float(np.ldexp(1.0, int(np.frexp(size)[1]) - 1)) if size > 0 else 1.0
 
 
 def _groups(x: Array, y: Array, statistic: str) -> _Task:
@@ -313,11 +331,13 @@ def _group_medians(z: Array, scale: float, block: Array) -> Array:
 
 def _signs(d: Array, statistic: str) -> _Task:
     top = float(np.abs(d).max())
-    scale = float(np.ldexp(1.0, int(np.frexp(top)[1]))) if top > 0 else 1.0
+    if not np.isfinite(top):
+        raise _overflow(f"{statistic} difference")
+    scale = _power(top)
     z = d / scale
     if statistic == "mean":
         evaluate = partial(_sign_means, z, scale)
-        draw = partial(_run, lambda state, out: sign_sums(state, z, out), lambda s: scale * s / z.size, z.size)
+        draw = partial(_run, lambda state, out: sign_sums(state, z, out), lambda s: scale * (s / z.size), z.size)
     else:
         size = np.sort(np.abs(z))
         evaluate = partial(_sign_medians, z, scale)
@@ -330,7 +350,7 @@ def _signs(d: Array, statistic: str) -> _Task:
 
 
 def _sign_means(z: Array, scale: float, block: Array) -> Array:
-    return scale * (block @ z) / z.size
+    return scale * (block @ z / z.size)
 
 
 def _sign_medians(z: Array, scale: float, block: Array) -> Array:

@@ -54,7 +54,11 @@ def _squares(y_true: Any, y_pred: Any) -> Array:
         squares = (truth - predicted) ** 2
     if not np.isfinite(squares).all():
         row = int(np.argmin(np.isfinite(squares)))
-        raise DataError(f"the squared error of row {row} overflows", remedy="rescale y")
+        y, f = float(truth[row]), float(predicted[row])
+        reason, remedy = (
+            (f"the prediction is {f:g}", "check the learner") if abs(f) > abs(y) else (f"y is {y:g}", "rescale y")
+        )
+        raise DataError(f"the squared error of row {row} overflows because {reason}", remedy=remedy)
     return squares
 
 
