@@ -201,8 +201,8 @@ def _in_order(n: int, order: str, k: int) -> dict[str, Any]:
 
 
 MANY_CLASSES = 10
-"""Classes beyond which a path of penalties is coarser and has half the folds, as its coefficients are so many more; of 26
-classes the held-out deviance hardly changes from one penalty to the next around its minimum."""
+"""Classes beyond which a path of penalties is coarser and has half the folds, as its coefficients are so many more; of
+26 classes the held-out deviance hardly changes from one penalty to the next around its minimum."""
 
 
 def _path(n: int, order: str, k: int) -> dict[str, Any]:

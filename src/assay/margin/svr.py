@@ -252,16 +252,18 @@ class OneClassSVM(OutlierMixin, _OneDual):
         return self
 
     def decision_function(self, X: Any) -> Array:
-        """f(x): below 0 outside."""
-        return self._score(X)
+        """f(x): below 0 outside; what is 0 up to rounding, as rows on the boundary are, is 0."""
+        f = self._score(X)
+        f[np.abs(f) <= 1e-10 * (1.0 + abs(self.offset_))] = 0.0
+        return f
 
     def score_samples(self, X: Any) -> Array:
         """f(x) + rho: without the offset."""
         return self._score(X) + self.offset_
 
     def predict(self, X: Any) -> Array:
-        """1 inside, -1 outside; rows on the boundary, up to rounding, are inside."""
-        return np.where(self._score(X) >= -1e-10 * (1.0 + abs(self.offset_)), 1, -1)
+        """1 inside and on the boundary, -1 outside."""
+        return np.where(self.decision_function(X) >= 0.0, 1, -1)
 
     def p_values(self, X: Any, held_out: Any) -> Array:
         """For each row the share of rows at most as usual as it: (1 + #{held-out f <= f(x)}) / (1 + m).

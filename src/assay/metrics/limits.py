@@ -43,10 +43,12 @@ LEAST_RESAMPLES = 20
 
 
 def average(values: Array, weights: Array | None) -> float:
-    """The weighted mean."""
+    """The weighted mean, which rounding does not take beyond the values."""
     if weights is None:
         return float(values.mean())
-    return float(np.dot(values, weights / weights.max()) / (weights / weights.max()).sum())
+    scaled = weights / weights.max()
+    mean = float(np.dot(values, scaled) / scaled.sum())
+    return min(max(mean, float(values.min())), float(values.max()))
 
 
 def effective(weights: Array | None, rows: int) -> float:
