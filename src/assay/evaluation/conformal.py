@@ -456,6 +456,6 @@ def _uniform(p: Array, n: int, random_state: Any) -> Array:
     if isinstance(random_state, np.random.Generator):
         return random_state.random(n)
     seeds = random_state if isinstance(random_state, np.random.SeedSequence) else seed_sequence(random_state)
-    digest = hashlib.blake2b(np.ascontiguousarray(np.round(p, 9)), digest_size=16).digest()
+    digest = hashlib.blake2b(np.round(p, 9).tobytes(), digest_size=16).digest()
     mixed = [*seeds.generate_state(4).tolist(), *np.frombuffer(digest, np.uint32).tolist()]
     return np.random.default_rng(np.random.SeedSequence(mixed)).random(n)
