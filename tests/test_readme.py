@@ -33,15 +33,15 @@ def commands() -> list[str]:
 
 @pytest.fixture
 def tables(tmp_path, monkeypatch):
-    """The files that the commands name, in a directory of their own."""
+    """The files that the commands name, in a directory of their own; enough rows and patients for a test set."""
     monkeypatch.chdir(tmp_path)
-    rng = np.random.default_rng(0)
-    houses = pd.DataFrame({"size": rng.normal(100, 20, 120).round(), "town": rng.choice(["Ulm", "Bonn"], 120)})
-    houses["price"] = 2 * houses["size"] + 30 * (houses["town"] == "Bonn") + rng.normal(0, 10, 120).round()
+    rng, n = np.random.default_rng(0), 200
+    houses = pd.DataFrame({"size": rng.normal(100, 20, n).round(), "town": rng.choice(["Ulm", "Bonn"], n)})
+    houses["price"] = 2 * houses["size"] + 30 * (houses["town"] == "Bonn") + rng.normal(0, 10, n).round()
     houses.to_csv("houses.csv", index=False)
     houses.drop(columns="price").head(7).to_csv("new.csv", index=False)
-    visits = pd.DataFrame({"patient": np.repeat(np.arange(40), 3), "dose": rng.normal(size=120).round(3)})
-    visits["cured"] = np.where(visits["dose"] + rng.normal(size=120) > 0, "yes", "no")
+    visits = pd.DataFrame({"patient": np.repeat(np.arange(n), 2), "dose": rng.normal(size=2 * n).round(3)})
+    visits["cured"] = np.where(visits["dose"] + rng.normal(size=2 * n) > 0, "yes", "no")
     visits.to_csv("visits.csv", index=False)
     return tmp_path
 
