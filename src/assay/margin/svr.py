@@ -259,7 +259,7 @@ class OneClassSVM(OutlierMixin, _OneDual):
 
     def score_samples(self, X: Any) -> Array:
         """f(x) + rho: without the offset."""
-        return self._score(X) + self.offset_
+        return self.decision_function(X) + self.offset_
 
     def predict(self, X: Any) -> Array:
         """1 inside and on the boundary, -1 outside."""
