@@ -272,8 +272,8 @@ def false_alarms() -> pd.DataFrame:
     rows of one table (the ten above; 6,000 rows of randhie, where two rows of three have an equal one; and made-up ones
     with few levels, clusters, columns that repeat each other), or samples of two tables. Below, and not among the
     3,000: every other row of each table, where neighbouring rows may be alike (hours of a series, years of a person),
-    which no rule that compares rows alone can tell from changed ones with certainty; of random walks, such as prices,
-    every other step was linked now and then during development.
+    which no rule that compares rows alone can tell from changed ones with certainty, least of all in random walks
+    such as prices.
     Tables whose rows share cells with their neighbours (a series with its lags, such as daily returns beside those of
     the five days before) were linked even as halves during development; such a link costs a look too many, never one
     too few.
