@@ -260,10 +260,9 @@ def _frame(table: Any) -> pd.DataFrame:
         return table
     if hasattr(table, "to_pandas"):
         return pd.DataFrame(table.to_pandas())
-    array = as_table(table)
-    if sparse.issparse(array):
-        array = array.toarray()
-    return pd.DataFrame(array, columns=list(names_of(array))).infer_objects()
+    array: Any = as_table(table)
+    dense = array.tocsr().toarray() if sparse.issparse(array) else array
+    return pd.DataFrame(dense, columns=list(names_of(array))).infer_objects()
 
 
 def conditions(column: pd.Series, name: str) -> Iterator[tuple[str, str, Array]]:

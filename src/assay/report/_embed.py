@@ -182,7 +182,7 @@ def _write_out(figure: Figure) -> None:
                 axis.set_major_formatter(FuncFormatter(lambda value, _: decimal(fmt(value))))
         named = isinstance(one.xaxis.get_major_locator(), FixedLocator)  # categories keep all their names
         if isinstance(one.xaxis.get_major_formatter(), FuncFormatter) and not named:
-            _thin_out(one)
+            _thin_out(one, figure.get_size_inches()[0])
 
 
 def _beside(axes: Axes) -> int:
@@ -190,11 +190,12 @@ def _beside(axes: Axes) -> int:
     return max((len(label.get_text()) for label in axes.get_yticklabels()), default=0)
 
 
-def _thin_out(axes: Axes) -> None:
-    """Fewer ticks where their labels would touch."""
+def _thin_out(axes: Axes, width: float) -> None:
+    """Fewer ticks where their labels would touch, in a figure of this width in inches."""
     low, high = sorted(axes.get_xlim())
-    panels = 1 if axes.get_gridspec() is None else axes.get_gridspec().ncols
-    room = axes.get_figure().get_size_inches()[0] / panels * LETTERS - _beside(axes)
+    grid: Any = axes.get_gridspec()
+    panels = 1 if grid is None else grid.ncols
+    room = width / panels * LETTERS - _beside(axes)
     for most in (9, 7, 5, 4, 3):
         at = [tick for tick in axes.xaxis.get_majorticklocs() if low <= tick <= high]
         if sum(len(label) + 2 for label in axes.xaxis.get_major_formatter().format_ticks(at)) <= room:
@@ -210,7 +211,8 @@ def _legends_above(figure: Figure) -> None:
             continue
         start = legend.get_bbox_to_anchor().transformed(axes.transAxes.inverted()).x0
         if start > 0.99 and not axes.get_title(loc="left"):
-            handles, labels = legend.legend_handles, [text.get_text() for text in legend.get_texts()]
+            handles = [one for one in legend.legend_handles if one is not None]
+            labels = [text.get_text() for text in legend.get_texts()]
             legend.remove()
             figure.legend(handles, labels, loc="outside upper right", ncols=len(labels))
 
