@@ -39,11 +39,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import sparse, special
+from scipy import special
 
 from assay.checks import fraction, freeze, whole
 from assay.errors import DataError, DataTypeError
-from assay.evaluation._workbench import as_table, names_of
+from assay.evaluation._workbench import as_table, column_values, names_of
 from assay.inference.heavy_tails import mean_limits
 from assay.numbers import figure, fmt
 from assay.numbers import limits as limits_of
@@ -260,9 +260,8 @@ def _frame(table: Any) -> pd.DataFrame:
         return table
     if hasattr(table, "to_pandas"):
         return pd.DataFrame(table.to_pandas())
-    array: Any = as_table(table)
-    dense = array.tocsr().toarray() if sparse.issparse(array) else array
-    return pd.DataFrame(dense, columns=list(names_of(array))).infer_objects()
+    X = as_table(table)
+    return pd.DataFrame({name: column_values(X, j) for j, name in enumerate(names_of(X))}).infer_objects()
 
 
 def conditions(column: pd.Series, name: str) -> Iterator[tuple[str, str, Array]]:
