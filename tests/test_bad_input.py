@@ -28,6 +28,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import get_tags
 
 from assay.errors import AssayError, AssayWarning, DataTypeError
+from assay.labels import class_codes
 from tests.estimators import (
     QUICK,
     SLOW,
@@ -506,6 +507,13 @@ TARGETS = {
     "series": lambda y: pd.Series(y, index=np.arange(len(y))[::-1]),
     "nullable series": lambda y: pd.Series(y, dtype="Int64"),
 }
+
+
+@pytest.mark.parametrize("kind", ["boolean", "bool[pyarrow]", object, bool])
+def test_truth_values_stay_classes_of_their_own(kind):
+    classes, codes = class_codes(pd.Series([True, False, True], dtype=kind), 3)
+    assert classes.dtype == bool
+    assert codes.tolist() == [1, 0, 1]
 
 
 @each("dress", TARGETS)

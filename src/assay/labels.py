@@ -69,8 +69,8 @@ def class_labels(y: Any, n: int) -> Array:
         raise DataTypeError("y contains dates or times", remedy="pass one class per row")
     if raw.ndim == 1 or (raw.ndim == 2 and raw.shape[1] == 1):
         _refuse_gaps(raw.ravel())
-        if raw.dtype == object:
-            y = _plain(raw)
+        # Nullable truth values would become numbers in column_or_1d.
+        y = _plain(raw) if raw.dtype == object else raw
     try:
         labels = column_or_1d(y, warn=True)
         check_classification_targets(labels)

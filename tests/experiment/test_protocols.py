@@ -170,6 +170,9 @@ def test_new_groups_in_the_future_unless_known_ones_are_asked_for(known, tmp_pat
     estimand = f"later rows (by 'day') of {which} (by 'who')"
     assert study.opened.intervals["rmse"].estimand == f"rmse of least squares on {estimand}"
     assert which in (tmp_path / "out" / "report.html").read_text()
+    limits = (tmp_path / "out" / "model-card.md").read_text()
+    assert "takes the test set, the latest " in limits
+    assert "random choice" not in limits
 
 
 def test_folds_without_new_groups_are_counted_in_a_note(capsys):

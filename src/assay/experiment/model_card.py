@@ -175,9 +175,13 @@ def limitations(state: StudyState) -> tuple[str, ...]:
     else:
         found = opened.intervals[opened.primary]
         rows = f"{n_test:,} rows" if plan.group is None else f"{found.n:,} groups ({n_test:,} rows)"
+        drawn = f"accounts for the random choice of {rows} as test set"
+        if plan.time is not None:
+            drawn = f"takes the test set, the latest {rows}, for a random sample of rows like them"
         sentences.append(
-            f"The interval of {opened.primary} accounts for the random choice of {rows} as test set, for this one "
-            "fitted model. It does not account for how another training set would have changed the model."
+            f"The interval of {opened.primary} {drawn}, for this one fitted model. It does not account for "
+            + ("change over time, nor for " if plan.time is not None else "")
+            + "how another training set would have changed the model."
         )
         planned = "the one planned look" if plan.looks == 1 else f"the {plan.looks} planned looks together"
         sentences.append(

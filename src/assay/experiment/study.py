@@ -105,10 +105,11 @@ class Study:
 
     def _reach(self, step: str) -> StudyState:
         """The state after a step; steps before it that are not done yet are done first."""
-        moved = False  # no state before this one is kept: the first ones hold the test rows
+        moved = False
         try:
-            for self._state in steps.advance(self._state, self._context, step):
-                moved = True
+            for state in steps.advance(self._state, self._context, step):
+                self._state, moved = state, True
+                del state  # no state is kept longer than its step: the first ones hold the test rows
         except BaseException:
             self._context.emit(StepsDone(step))
             raise

@@ -162,7 +162,7 @@ class TableEstimator(Estimator):
         for j, levels in enumerate(self.levels_):
             column, where = frame.iloc[:, j], f"column {frame.columns[j]!r}"  # a number where there are no names
             if levels is None:
-                out[:, j] = as_numbers(column, where, amiss="", remedy="it was numeric in training")
+                out[:, j] = as_numbers(column, where, amiss=", but was numeric in training", remedy="correct it")
             else:
                 _refuse_bytes(column, where)
                 out[:, j] = as_places(column, levels, where)
