@@ -143,8 +143,11 @@ def _separation(rows: LogisticRows, fit: NewtonFit | FirthFit, problem: Likeliho
     """The direction that keeps the likelihood from having a maximum, where Newton did not find one."""
     if isinstance(fit, FirthFit) or fit.status == "converged":
         return None
-    rule = _plain(rows, fit.point.theta)
-    return find_separation(rows, rows.etas(fit.point.theta), rule, problem.names, problem.free, problem.labels)
+    (slopes, start), etas = _plain(rows, fit.point.theta), rows.etas(fit.point.theta)
+    near = rows.near_zero()
+    middle = rows.mean - near.mean
+    found = find_separation(near, etas, (slopes, start + slopes @ middle), problem.names, problem.free, problem.labels)
+    return None if found is None else replace(found, intercept=found.intercept - found.direction @ middle)
 
 
 def _plain(rows: LogisticRows, theta: Array) -> tuple[Array, Array]:
