@@ -524,6 +524,33 @@ def test_nearly_collinear_columns_keep_their_digits():
     np.testing.assert_allclose(model.predict_proba(X), better.predict_proba(Q), atol=1e-6)
 
 
+@pytest.mark.parametrize("far", [1e3, 1e6, -1e6])
+def test_one_row_far_from_all_others(far):
+    # A slip of a decimal point: no step may be cut to the size of that row's linear part, which runs into millions.
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(60, 2))
+        y = (X[:, 0] + rng.logistic(size=60) > 0).astype(int)
+        X[0, 0] = far * (1 if y[0] else -1)
+        model = LogisticRegression().fit(X, y)
+        scores = np.concatenate([np.ravel(part) for part in score(model, X, y)])
+        assert np.abs(scores).max() < 1e-6
+        if far > 0:  # on its side, the row is as good as absent
+            alone = LogisticRegression().fit(X[1:], y[1:])
+            np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-5)
+            np.testing.assert_allclose(model.std_errors_, alone.std_errors_, rtol=1e-5)
+
+
+def test_columns_with_a_long_tail():
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        X = np.exp(3 * rng.normal(size=(50, 2)))
+        y = (rng.random(50) < special.expit(np.log(X[:, 0]) - np.log(X[:, 1]) / 2)).astype(int)
+        model = LogisticRegression().fit(X, y)
+        scores = np.concatenate([np.ravel(part) for part in score(model, X, y)])
+        assert np.abs(scores).max() < 1e-5 * X.sum(axis=0).max()
+
+
 # ------------------------------------------------------------------------------------------ Firth
 
 
