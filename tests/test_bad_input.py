@@ -199,9 +199,6 @@ WARNED: dict[str, set[str]] = {
 }
 
 
-EITHER = {"huge column": {"ElasticNet()"}}
-"""Whether the sweeps settle in time hangs on last bits, which differ between processors: a warning, or an answer."""
-
 SHARED = {"NeuralNetworkRegressor"}  # all columns of the target are made of the same hidden units
 
 
@@ -620,8 +617,7 @@ def assert_scales(estimator: Any, cell: str, make: Callable[[float], tuple[Any, 
         given = expected_of(estimator, cell, X, y, *blame)
     if given is None:
         return
-    if not named(estimator, EITHER.get(cell, set())):
-        assert bool(told) == named(estimator, WARNED.get(cell, set()))
+    assert bool(told) == named(estimator, WARNED.get(cell, set()))
     if told:
         return
     reference = fitted_on_clean(estimator)[1]

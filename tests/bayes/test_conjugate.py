@@ -209,6 +209,14 @@ def test_beta_limits_are_quantiles(level):
     np.testing.assert_allclose(1 - high, 1 - special.betainccinv(a, b, tail), rtol=1e-9, atol=1e-15)
 
 
+@pytest.mark.parametrize(("a", "b"), [(1e-3, 1e-3), (2e-3, 5.0)])
+def test_a_lower_limit_below_the_smallest_float_is_zero(a, b):
+    # A quarter of Beta(0.001, 0.001) lies below 1e-308, which a lower limit there would leave out.
+    law = Beta(a, b)
+    assert law.ppf(0.025) == law.interval(0.95).lower == 0.0
+    assert law.cdf(law.interval(0.95).upper) >= 0.95
+
+
 @pytest.mark.parametrize("level", [0.5, 0.95])
 @pytest.mark.parametrize(("a", "b"), PAIRS)
 def test_highest_density_interval_is_the_shortest(a, b, level):

@@ -511,7 +511,7 @@ def test_linear_leaves_out_what_does_not_vary_and_says_so():
     assert "shrinkage" in said
     assert model.rank_ == 3
     assert_allclose(model.predict_log_proba(table), plain, rtol=1e-6, atol=1e-6)
-    with pytest.warns(CollinearityWarning, match="'col_d' alone separate the classes"):
+    with pytest.warns(CollinearityWarning, match="'col_d' alone separates the classes"):
         LDA().fit(frame(X).assign(col_d=y.astype(float)), y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

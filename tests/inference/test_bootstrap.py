@@ -347,3 +347,21 @@ def test_the_result_prints_tabulates_pickles_and_is_frozen():
 def test_swapped_arguments_are_named(statistic):
     with pytest.raises(DataTypeError, match="swapped: the statistic comes first; call bootstrap"):
         bootstrap([1.0, 2.0, 4.0], statistic)
+
+
+@pytest.mark.parametrize(("statistic", "side"), [(np.max, "above"), (np.min, "below"), (np.ptp, "above")])
+def test_a_statistic_of_the_ends_of_the_data_is_named(statistic, side):
+    x = skewed()
+    result = bootstrap(statistic, x, n_resamples=999, random_state=0)
+    assert result.is_one_sided
+    assert f"No resample lies {side} the estimate: the bootstrap fails" in str(result)
+    # Uniform values: their maximum never reaches the end that a 95% interval should cover.
+    assert bootstrap(np.max, np.random.default_rng(0).random(50), n_resamples=999, random_state=0).interval().upper < 1
+
+
+def test_no_other_statistic_is_named():
+    results = [bootstrap(name, skewed(), n_resamples=999, random_state=0) for name in CALLS]
+    results += [bootstrap("mean", values, n_resamples=999, random_state=0) for values in ([1.0] * 9, [0, 0, 0, 0, 1])]
+    results += [bootstrap("mean", skewed(), n_resamples=3, method="basic", random_state=seed) for seed in range(9)]
+    assert not any(result.is_one_sided for result in results)
+    assert "fails" not in str(results[0])

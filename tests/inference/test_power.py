@@ -171,3 +171,13 @@ def test_bad_plans(call):
 
 def test_target_below_alpha_needs_the_least():
     assert sample_size("one-sample z", effect_size=0.0, power=0.01) == 1
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.8])
+def test_one_sided_tests_of_a_high_level(alpha):
+    for d in (-0.5, 0.0, 0.5):
+        n, df = 12, 11
+        expected = stats.nct.sf(stats.t.isf(alpha, df), df, d * np.sqrt(n))
+        assert power("one-sample t", effect_size=d, n=n, alpha=alpha, alternative="greater") == pytest.approx(expected)
+        assert power("one-sample t", effect_size=-d, n=n, alpha=alpha, alternative="less") == pytest.approx(expected)
+    assert power("one-sample t", effect_size=1e5, n=3, alpha=alpha, alternative="less") == 0.0

@@ -109,7 +109,7 @@ def test_binomial_agrees_with_scipy(alternative, p):
 
 def test_binomial_agrees_with_exact_fractions():
     for n in (1, 5, 12, 30):
-        for p in (0.5, 0.25, 0.125):
+        for p in (0.5, 0.25, 0.125, 1e-12, 1e-20, 1 - 1e-12):
             ours = binomial_test(np.arange(n + 1), n, p).p_value
             close(ours, [binomial_two_sided_by_definition(k, n, p) for k in range(n + 1)])
 

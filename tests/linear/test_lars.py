@@ -188,8 +188,8 @@ def test_collinear_and_constant_columns_are_named_and_passed_over() -> None:
         with pytest.warns(CollinearityWarning) as caught:
             model = Lars(method=method).fit(wide, y)
         said = " ".join(str(w.message) for w in caught)
-        assert "'x5' are constant" in said
-        assert "combinations of active columns" in said
+        assert "column 'x5' is constant and keeps a coefficient of 0" in said
+        assert "determined by active columns and" in said
         np.testing.assert_allclose(model.predict(wide), Lars().fit(X, y).predict(X), rtol=1e-9)
         assert model.coef_[5] == 0
 

@@ -415,6 +415,29 @@ def test_the_separating_column_is_named():
     assert list(model.separation_.to_frame().index) == ["dose"]
 
 
+@pytest.mark.parametrize("place", [0.0, 1e7, 1.7e9, 1e12])
+@pytest.mark.parametrize("kind", ["complete", "quasi-complete", "three classes"])
+def test_separation_is_found_however_far_from_zero_a_column_is(place, kind):
+    x = np.array([0.0, 1, 2, 3, 4, 4 if kind == "quasi-complete" else 5, 6, 7, 8])
+    y = np.arange(9) // 3 if kind == "three classes" else np.arange(9) // 5
+    with pytest.warns(SeparationWarning, match="column 'x0' separates"):
+        found = LogisticRegression().fit(x[:, None] + place, y).separation_
+    assert found.kind == ("complete" if kind == "three classes" else kind)
+    eta = (x[:, None] + place) @ found.direction.T + found.intercept
+    eta = np.column_stack([np.zeros(9), eta]) if kind != "three classes" else eta
+    margins = np.take_along_axis(eta, y[:, None], axis=1) - eta
+    assert margins.min() >= -1e-15 * place
+
+
+def test_a_column_of_zeros_leaves_the_summary_as_it_is():
+    y = np.array([1, 0, 0, 1, 0, 0])
+    with pytest.warns(CollinearityWarning):
+        table = LogisticRegression().fit(np.zeros((6, 1)), y).summary(likelihood_ratio=True).to_frame()
+    assert table.loc["intercept", "estimate"] == pytest.approx(-np.log(2))
+    null = 6 * np.log(2) + 2 * np.log(1 / 3) + 4 * np.log(2 / 3)
+    assert table["lr_p_value"].to_numpy() == pytest.approx([stats.chi2.sf(2 * null, 1), 1.0])
+
+
 def test_the_classes_that_are_told_apart_are_named():
     rng = np.random.default_rng(0)
     y = np.repeat(["ant", "bee", "cat", "dog"], 50)
@@ -501,6 +524,33 @@ def test_nearly_collinear_columns_keep_their_digits():
     np.testing.assert_allclose(model.predict_proba(X), better.predict_proba(Q), atol=1e-6)
 
 
+@pytest.mark.parametrize("far", [1e3, 1e6, -1e6])
+def test_one_row_far_from_all_others(far):
+    # A slip of a decimal point: no step may be cut to the size of that row's linear part, which runs into millions.
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(60, 2))
+        y = (X[:, 0] + rng.logistic(size=60) > 0).astype(int)
+        X[0, 0] = far * (1 if y[0] else -1)
+        model = LogisticRegression().fit(X, y)
+        scores = np.concatenate([np.ravel(part) for part in score(model, X, y)])
+        assert np.abs(scores).max() < 1e-6
+        if far > 0:  # on its side, the row is as good as absent
+            alone = LogisticRegression().fit(X[1:], y[1:])
+            np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-5)
+            np.testing.assert_allclose(model.std_errors_, alone.std_errors_, rtol=1e-5)
+
+
+def test_columns_with_a_long_tail():
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        X = np.exp(3 * rng.normal(size=(50, 2)))
+        y = (rng.random(50) < special.expit(np.log(X[:, 0]) - np.log(X[:, 1]) / 2)).astype(int)
+        model = LogisticRegression().fit(X, y)
+        scores = np.concatenate([np.ravel(part) for part in score(model, X, y)])
+        assert np.abs(scores).max() < 1e-5 * X.sum(axis=0).max()
+
+
 # ------------------------------------------------------------------------------------------ Firth
 
 
@@ -564,6 +614,36 @@ def test_firth_likelihood_ratios_hold_the_term_at_zero():
 
         best = -minimize(held, np.zeros(2), method="BFGS", options={"gtol": 1e-8}).fun
         assert table["lr_p_value"].iloc[j] == pytest.approx(stats.chi2.sf(2 * (full - best), 1), rel=1e-4)
+
+
+def test_firth_of_collinear_columns_is_that_of_the_others():
+    X, y = rows(40, 2, seed=8)
+    columns = ["estimate", "std_error", "lower", "upper", "lr_p_value"]
+
+    def table(X):
+        model = LogisticRegression(firth=True, tol=1e-10).fit(X, y)
+        return model.summary(likelihood_ratio=True, intervals="profile").to_frame()[columns].to_numpy()
+
+    alone = table(X)
+    for extra, untouched in ((np.ones(40), [0, 1, 2]), (np.zeros(40), [0, 1, 2]), (X[:, 0] / 3, [0, 2])):
+        with pytest.warns(CollinearityWarning, match="'x2'"):
+            both = table(np.column_stack([X, extra]))
+        np.testing.assert_allclose(both[untouched], alone[untouched], rtol=1e-5)
+        assert np.isnan(both[3, 1:]).all()
+    wide = np.random.default_rng(0).normal(size=(40, 60))
+    with pytest.warns(CollinearityWarning, match="'x39'"):
+        model = LogisticRegression(firth=True).fit(wide, y)
+    # A saturated fit: each row is a cell of its own, to which one half is added on either side.
+    np.testing.assert_allclose(model.predict_proba(wide)[:, 1], (y + 0.5) / 2, atol=1e-6)
+
+
+@pytest.mark.parametrize("place", [1e4, 1e9])
+def test_firth_far_from_zero(place):
+    X, y = rows(40, 2, seed=8)
+    near, far = (LogisticRegression(firth=True, tol=1e-10).fit(Z, y) for Z in (X, X + place))
+    near, far = (m.summary(likelihood_ratio=True, intervals="profile").to_frame() for m in (near, far))
+    np.testing.assert_allclose(far.loc[["x0", "x1"]], near.loc[["x0", "x1"]], rtol=1e-5)
+    assert np.isfinite(far["lr_p_value"]).all()
 
 
 @pytest.mark.slow

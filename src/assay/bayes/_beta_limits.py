@@ -15,13 +15,14 @@ Didonato and Morris (1992), ACM TOMS 18, 360-373 (the fraction); Abramowitz and 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy import special
 
 from assay.numerics.jit import kernel
 
-__all__ = ["beta_limits"]
+__all__ = ["beta_limits", "beta_quantile"]
 
 Array = np.ndarray
 SMALLEST, LARGEST = 0.05, 2e5
@@ -217,13 +218,19 @@ def beta_limits(a: Array, b: Array, level: float, short: bool) -> tuple[Array, A
     return low, high
 
 
+def beta_quantile(a: Array, b: Array, p: Any) -> Array:
+    """The p-quantile of Beta(a, b); 0 where it lies below the smallest float, which scipy gives in its place."""
+    q = special.betaincinv(a, b, p)
+    return np.where(q <= np.finfo(float).tiny, 0.0, q)
+
+
 def _by_scipy(a: Array, b: Array, level: float, short: bool) -> tuple[Array, Array]:
     tail = 0.5 * (1.0 - level)
-    low, high = special.betaincinv(a, b, tail), special.betainccinv(a, b, tail)
+    low, high = beta_quantile(a, b, tail), special.betainccinv(a, b, tail)
     if not short:
         return low, high
     flat = (a == 1) & (b == 1)
-    falls, rises = special.betaincinv(a, b, level), special.betaincinv(a, b, 1.0 - level)
+    falls, rises = special.betaincinv(a, b, level), beta_quantile(a, b, 1.0 - level)
     at_zero = (a <= 1) & ((b > 1) | (falls <= 1.0 - rises)) & ~flat
     at_one = (b <= 1) & ~at_zero & ~flat
     low, high = np.where(at_zero, 0.0, low), np.where(at_zero, falls, high)

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from assay.bayes._beta_limits import beta_limits
+from assay.bayes._beta_limits import beta_limits, beta_quantile
 from assay.bayes._shortest import shortest
 from assay.bayes._stable import log_beta, log_beta_weight, log_gamma_weight
 from assay.bayes._validation import count_up, draws, plain
@@ -228,7 +228,7 @@ class Beta(Law):
         return special.betaincc(self.a, self.b, np.clip(x, 0.0, 1.0))
 
     def _ppf(self, q: Array) -> Array:
-        return special.betaincinv(self.a, self.b, q)
+        return beta_quantile(self.a, self.b, q)
 
     def _isf(self, q: Array) -> Array:
         return special.betainccinv(self.a, self.b, q)

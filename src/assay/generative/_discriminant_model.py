@@ -105,7 +105,8 @@ class Discriminant(ClassifierMixin, Estimator):
         if found.constant.size:
             verb = "does" if found.constant.size == 1 else "do"
             apart = found.constant[np.ptp(self._moments.mean[self._moments.weight > 0][:, found.constant], axis=0) > 0]
-            more = f" (though {name_columns(names, apart)} alone separate the classes)" if apart.size else ""
+            split = "separates" if apart.size == 1 else "separate"
+            more = f" (though {name_columns(names, apart)} alone {split} the classes)" if apart.size else ""
             said.append(f"{name_columns(names, found.constant)} {verb} not vary within the classes{more}")
         rows, K, p = int(self._moments.rows.sum()), int((self._moments.weight > 0).sum()), len(names)
         if found.repeated.size and rows - K < p - found.constant.size:

@@ -26,21 +26,25 @@ def binomial_p(k: Array, n: Array, p: float, alternative: str) -> Array:
     if alternative == "greater":
         return upper_tail(k, n, p)
     below = k < n * p
-    # The mirrored experiment (failures for successes) turns the upper tail into a lower one.
-    j = np.where(below, k, n - k)
-    q = np.where(below, p, 1 - p)
-    far = _first_as_unlikely(j, n, q)
-    total = lower_tail(j, n, q) + np.where(far <= n, upper_tail(far, n, q), 0.0)
+    far = _first_as_unlikely(k, n, p, below)
+    # 1 - p in place of p would cost the digits of a p near 0, so both tails are asked for in p itself.
+    seen = np.where(below, lower_tail(k, n, p), upper_tail(k, n, p))
+    beyond = np.where(below, upper_tail(far, n, p), lower_tail(n - far, n, p))
+    total = seen + np.where(far <= n, beyond, 0.0)
     return np.where(k == n * p, 1.0, np.minimum(1.0, total))
 
 
-def _first_as_unlikely(j: Array, n: Array, q: Array) -> Array:
-    """The smallest i above the mean with P(i) <= P(j): beyond the mean P falls. n + 1: none."""
+def _first_as_unlikely(k: Array, n: Array, p: float, below: Array) -> Array:
+    """The smallest count on the other side of the mean that is no more likely than k; n + 1: none.
+
+    Successes are counted where few were seen (`below`) and failures elsewhere, so that the other side is above.
+    """
+    j, q = np.where(below, k, n - k), np.where(below, p, 1 - p)
     # The tolerance is R's and scipy's: probabilities equal in exact arithmetic must count as equal.
-    bar = _log_pmf(j, n, q) + np.log1p(1e-7)
-    mirrored = np.round(2 * n * q - j)
-    start = np.ceil(n * q)
-    return np.maximum(j + 1, first_true(lambda i: _log_pmf(i, n, q) <= bar, start, n + 1, mirrored))
+    bar = _log_pmf(k, n, p) + np.log1p(1e-7)
+    start, mirrored = np.ceil(n * q), np.round(2 * n * q - j)
+    unlikely = first_true(lambda i: _log_pmf(np.where(below, i, n - i), n, p) <= bar, start, n + 1, mirrored)
+    return np.maximum(j + 1, unlikely)
 
 
 def first_true(holds: Callable[[Array], Array], low: Array, high: Array, guess: Array) -> Array:

@@ -14,6 +14,11 @@ without storing a resample (about a nanosecond a row), and the jackknife is a cl
 drawn from sorted data is row floor(n U), U the k-th smallest of n uniforms, which is Beta(k, n+1-k): a median or any
 quantile costs O(1) per resample, exactly in distribution. Any other statistic is called on chunks of resamples of
 bounded size. Memory is O(n + B) whatever n and B.
+
+It fails, at any n, for what hangs on a few rows or is no smooth function of the distribution: a maximum, a minimum, a
+range or the number of distinct values (a resample is never beyond the data, and the result says so), a quantile close
+to 0 or 1, a median of values with many ties, a mean of values without a variance (see `diagnose_tail`), an |estimate|
+whose truth is 0, and rows that depend on each other.
 Efron (1987), JASA 82, 171-185; Efron & Tibshirani (1993), An Introduction to the Bootstrap; Davison & Hinkley (1997).
 """
 
@@ -39,6 +44,8 @@ __all__ = ["Bootstrap", "bootstrap"]
 
 Array = np.ndarray
 METHODS = ("bca", "percentile", "basic", "studentised", "normal")
+FEW = 100
+"""Fewer resamples lie on one side of an estimate by chance."""
 TITLES = {
     "bca": "BCa bootstrap",
     "percentile": "percentile bootstrap",
@@ -85,6 +92,12 @@ class Bootstrap(Result):
             raise AttributeError("this result does not include the data that the jackknife needs")
         return acceleration(self.problem.influence())
 
+    @property
+    def is_one_sided(self) -> bool:
+        """Whether the resamples vary, but none lies above the estimate, or none below: there the bootstrap fails."""
+        low, high = float(self.replicates.min()), float(self.replicates.max())
+        return self.replicates.size >= FEW and low < high and (high <= self.estimate or low >= self.estimate)
+
     def to_frame(self) -> pd.DataFrame:
         """One row: estimate, limits, standard error, bias, level, method, n."""
         frame = self.interval().to_frame()
@@ -104,6 +117,12 @@ class Bootstrap(Result):
         ]
         rule = "-" * max(len(line) for line in lines)
         notes = [f"Excluded: {self.undefined} resamples on which it is not defined."] if self.undefined else []
+        if self.is_one_sided:
+            side = "above" if float(self.replicates.max()) <= self.estimate else "below"
+            notes.append(
+                f"No resample lies {side} the estimate: the bootstrap fails for a statistic that hangs on the ends of "
+                "the data, such as a maximum, a minimum or a range, and these limits cover less than they say."
+            )
         return "\n".join([lines[0], rule, *lines[1:], rule, *notes, "Assumes: the rows are independent draws."])
 
 

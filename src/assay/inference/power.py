@@ -178,8 +178,8 @@ def _noncentral(t: Array, df: Array, delta: Array) -> Array:
     # Beyond 1e4 the series in use loses its way, and Z beside delta moves P(S < (delta + Z) / t) by 1e-8 at most.
     far = np.abs(delta) > 1e4
     value = stats.nct.sf(t, df, np.where(far, 0.0, delta))
-    with np.errstate(over="ignore"):
-        edge = special.chdtr(df, df * (np.maximum(delta, 0.0) / t) ** 2)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        edge = special.chdtr(df, df * np.where(delta > 0, delta / t, 0.0) ** 2)
     return np.where(far, edge, np.clip(value, 0.0, 1.0))
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from assay.linear._logistic_newton import null_point, two_loops
+from assay.linear._logistic_precondition import factored
 from assay.linear._logistic_rows import LogisticRows, Point
 from assay.numerics.threads import one_blas_thread
 
@@ -49,6 +50,8 @@ def firth(rows: LogisticRows, tol: float, max_iter: int, free: Array | None = No
     free = np.ones(rows.m, dtype=bool) if free is None else free
     theta = np.where(free, null_point(rows), held)
     point, value, L = _penalised(rows, theta)
+    if np.isneginf(value):  # the determinant is zero wherever one looks: collinear columns
+        return FirthFit(point, np.zeros(rows.m), value, [-value], False)
     score = _score(rows, point, L)
     losses, converged = [-value], False
     memory: list[tuple[Array, Array]] = []
@@ -80,7 +83,7 @@ def firth(rows: LogisticRows, tol: float, max_iter: int, free: Array | None = No
 def _quasi_newton(information: Array, score: Array, memory: list[tuple[Array, Array]]) -> Array:
     """L-BFGS with the information matrix as the first approximation of the curvature."""
     with one_blas_thread():
-        return two_loops(score, memory, lambda q: np.linalg.solve(information, q))
+        return two_loops(score, memory, factored(information))
 
 
 def _rise(

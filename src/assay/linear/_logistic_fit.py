@@ -21,7 +21,7 @@ from scipy.linalg import cholesky
 from assay.errors import DataError
 from assay.linear._logistic_classes import symmetric_basis
 from assay.linear._logistic_firth import FirthFit, firth
-from assay.linear._logistic_newton import NewtonFit, solve_rows
+from assay.linear._logistic_newton import NewtonFit, is_direct, solve_rows
 from assay.linear._logistic_rows import LogisticRows, make_rows
 from assay.numerics.scale import norms
 from assay.numerics.separation import Separation, find_separation
@@ -53,6 +53,9 @@ LARGEST_TABLE = 2000
 
 SMALLEST = 1e-153
 """Below this a square is no full number any more."""
+
+MORE = 50
+"""So many steps are added where the likelihood seemed flat although no rule separates the classes."""
 
 WIDE = 1000
 """With more columns than this, and more columns than rows, a ridge fit works in the space of the rows."""
@@ -124,6 +127,11 @@ def maximise(
     wanted = inference and not rival
     fit = _solve(rows, problem, firth_correction, wanted, descend)
     separation = None if whole or rival else _separation(rows, fit, problem)
+    if separation is None and isinstance(fit, NewtonFit) and fit.status == "flat" and is_direct(rows):
+        # The classes overlap after all, if only by rows that one far from all others leaves little to say.
+        start = fit.point.theta
+        further = solve_rows(rows, problem.tol, MORE, start=start, hessian=wanted, patience=MORE + 1)
+        fit = replace(further, losses=fit.losses + further.losses[1:])
     if separation is not None:
         weak = np.concatenate([np.zeros(rows.first), np.where(problem.free, WEAK, 0.0)])
         turn, fit = None, _solve(replace(rows, ridge=rows.ridge + weak), problem, False, False)
@@ -143,8 +151,11 @@ def _separation(rows: LogisticRows, fit: NewtonFit | FirthFit, problem: Likeliho
     """The direction that keeps the likelihood from having a maximum, where Newton did not find one."""
     if isinstance(fit, FirthFit) or fit.status == "converged":
         return None
-    rule = _plain(rows, fit.point.theta)
-    return find_separation(rows, rows.etas(fit.point.theta), rule, problem.names, problem.free, problem.labels)
+    (slopes, start), etas = _plain(rows, fit.point.theta), rows.etas(fit.point.theta)
+    near = rows.near_zero()
+    middle = rows.mean - near.mean
+    found = find_separation(near, etas, (slopes, start + slopes @ middle), problem.names, problem.free, problem.labels)
+    return None if found is None else replace(found, intercept=found.intercept - found.direction @ middle)
 
 
 def _plain(rows: LogisticRows, theta: Array) -> tuple[Array, Array]:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,7 +28,9 @@ from assay.errors import DataError, ParameterError
 from assay.linear._logistic_firth import firth
 from assay.linear._logistic_fit import LikelihoodProblem, Maximum, loss_at, maximise, null_loss
 from assay.linear._logistic_rows import make_rows
+from assay.linear._logistic_scale import standardise
 from assay.linear._model import repeats
+from assay.numerics.triangle import solve, summarize
 from assay.results import Summary, TestResult
 from assay.state import Stateful
 
@@ -201,7 +202,7 @@ def likelihood_ratios(problem: LikelihoodProblem, full: Inference, firth_correct
     """
     p, K = problem.X.shape[1], problem.K
     if firth_correction:
-        return _penalised_ratios(problem)
+        return _penalised_ratios(problem, full)
     values = []
     for j in range(-int(problem.intercept), p):
         without = replace(problem, intercept=False) if j < 0 else _without(problem, j)
@@ -213,25 +214,52 @@ def likelihood_ratios(problem: LikelihoodProblem, full: Inference, firth_correct
     return np.array(values)
 
 
-def _penalised_ratios(problem: LikelihoodProblem) -> Array:
+def _penalised_ratios(problem: LikelihoodProblem, full: Inference) -> Array:
     """Firth's tests: the term is held at zero, the information is that of the whole design."""
-    falls = _penalised_falls(problem)
-    return np.array([stats.chi2.sf(max(2.0 * fall(0.0), 0.0), 1) for fall in falls])
+    falls = _penalised_falls(problem, full)
+    return np.array([stats.chi2.sf(max(2.0 * fall(0.0), 0.0), 1) if fall else np.nan for fall in falls])
 
 
-def _penalised_falls(problem: LikelihoodProblem, drop: float = 0.0) -> list[Callable[[float], float]]:
-    """For each coefficient, how far Firth's likelihood has fallen with it held at a value, less what is allowed."""
-    rows = make_rows(problem.X, problem.codes, 2, problem.w, problem.offset, problem.intercept, problem.n_jobs)
-    # Uncentred columns, so that the first coordinate is the intercept itself.
-    rows = replace(rows, mean=np.zeros_like(rows.mean), reach=rows.reach + np.abs(rows.mean) * rows.inverse)
+def _penalised_falls(
+    problem: LikelihoodProblem, full: Inference, drop: float = 0.0
+) -> list[Callable[[float], float] | None]:
+    """For each coefficient, how far Firth's likelihood has fallen with it held at a value, less what is allowed.
+
+    Columns that repeat others are left out, which moves no coefficient that the data determine; None for the others.
+    """
+    X = problem.X if isinstance(problem.X, np.ndarray) else problem.X.toarray()
+    first = int(problem.intercept)
+    mean, scale, _ = standardise(X, problem.w, problem.intercept, problem.n_jobs)
+    repeated = solve(summarize(X, np.zeros(len(X)), problem.w, intercept=problem.intercept)).aliased
+    kept = np.delete(np.arange(X.shape[1]), np.asarray(repeated, dtype=np.int64))
+    ones, units = np.ones((len(X), 1)), np.concatenate([np.ones(first), scale])
+    known = np.isfinite(full.std_errors()[0, 1 - first :]) if full.covariance is not None else np.ones(units.size, bool)
+
+    def of(at: int) -> Callable[[float], float] | None:
+        others = kept[kept != at - first]
+        if not known[at] or (at >= first and others.size == kept.size):
+            return None
+        # The intercept is that of the columns as they are; slopes are the same for centred ones, which keep digits.
+        Z = (X if at < first else X - mean) / scale
+        Z = np.hstack([Z[:, others], ones] if at < first else [ones[:, :first], Z[:, others], Z[:, [at - first]]])
+        return _fall_of_last(problem, Z, float(units[at]), drop)
+
+    return [of(at) for at in range(units.size)]
+
+
+def _fall_of_last(problem: LikelihoodProblem, Z: Array, unit: float, drop: float) -> Callable[[float], float]:
+    """The fall for the last column, in `unit`s: the last of orthonormal columns stands for it alone."""
+    root = np.sqrt(problem.w)[:, None]
+    Q, R = np.linalg.qr(root * Z)
+    rows = make_rows(np.ascontiguousarray(Q / root), problem.codes, 2, problem.w, problem.offset, False, problem.n_jobs)
+    free = np.arange(rows.m) < rows.m - 1
+    unit *= float(R[-1, -1] / rows.inverse[-1])
     top = firth(rows, problem.tol, problem.max_iter).value
-    units = np.concatenate([np.ones(rows.first), 1.0 / rows.inverse])
 
-    def fall(at: int, value: float) -> float:
-        free = np.arange(rows.m) != at
-        return top - firth(rows, problem.tol, problem.max_iter, free, value * units[at]).value - drop
+    def fall(value: float) -> float:
+        return top - firth(rows, problem.tol, problem.max_iter, free, value * unit).value - drop
 
-    return [partial(fall, at) for at in range(rows.m)]
+    return fall
 
 
 def profile_intervals(
@@ -241,15 +269,15 @@ def profile_intervals(
     drop = 0.5 * float(stats.chi2.ppf(level, 1))
     quantile = np.sqrt(2.0 * drop)
     errors = full.std_errors()[0]
-    penalised = _penalised_falls(problem, drop) if firth_correction else []
+    penalised = _penalised_falls(problem, full, drop) if firth_correction else []
     lower, upper = [], []
     for j in range(-int(problem.intercept), problem.X.shape[1]):
         estimate, error = float(full.estimates[0, 1 + j]), float(errors[1 + j])
-        if not np.isfinite(error) or error <= 0:
+        fall = penalised[j + int(problem.intercept)] if firth_correction else _fall(problem, full, j, drop)
+        if fall is None or not np.isfinite(error) or error <= 0:
             lower.append(np.nan)
             upper.append(np.nan)
             continue
-        fall = penalised[j + int(problem.intercept)] if penalised else _fall(problem, full, j, drop)
         lower.append(_crossing(fall, estimate, -quantile * error))
         upper.append(_crossing(fall, estimate, quantile * error))
     return np.array(lower), np.array(upper)

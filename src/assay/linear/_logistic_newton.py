@@ -48,6 +48,9 @@ Array = np.ndarray
 SHORT, SHORTER = 1e-3, 1e-7
 """A last step moves no eta by more than this; the second where the Hessian, that of the step before, is wanted."""
 
+LONGEST = 30.0
+"""No step starts by moving an eta by more than this: where probabilities are 0 and 1 the curvature says little."""
+
 PATIENCE = 3
 """So often may the gradient be small and the step long before the likelihood is called flat."""
 
@@ -99,7 +102,12 @@ def null_point(rows: LogisticRows) -> Array:
 
 
 def solve_rows(
-    rows: LogisticRows, tol: float, max_iter: int, start: Array | None = None, hessian: bool = True
+    rows: LogisticRows,
+    tol: float,
+    max_iter: int,
+    start: Array | None = None,
+    hessian: bool = True,
+    patience: int = PATIENCE,
 ) -> NewtonFit:
     """The fit of these rows; `hessian` asks for the Hessian at the end even if the way there did without."""
     theta = null_point(rows) if start is None else start
@@ -121,7 +129,7 @@ def solve_rows(
             if near.status == "converged" and not hessian:
                 return near
             theta, losses = near.point.theta, near.losses
-    fit = newton(rows, theta, tol, max_iter, True, None, SHORTER if hessian else SHORT)
+    fit = newton(rows, theta, tol, max_iter, True, None, SHORTER if hessian else SHORT, patience)
     return replace(fit, losses=losses + fit.losses)
 
 
@@ -236,6 +244,7 @@ def newton(
     direct: bool,
     precondition: Solver | None,
     short: float = SHORT,
+    patience: int = PATIENCE,
 ) -> NewtonFit:
     """Damped Newton steps from theta, direct or by conjugate gradients."""
     point = rows.evaluate(theta, direct)
@@ -256,12 +265,14 @@ def newton(
             step = _conjugate(rows, point, precondition, ratio)
         before = largest
         move = rows.bound(step)
+        # A row whose eta is far beyond those bounds is decided: its last digits do not count.
+        unit = max(1.0, rows.bound(point.theta) / LONGEST)
         if largest <= target:
-            if move <= short:
+            if move <= short * unit:
                 return NewtonFit(_finished(point, step), losses, "converged")
             # A penalty on every slope has a minimum, however long it takes to get there.
-            flat += move > SHORT and not rows.ridge[rows.first :].all()
-            if flat == PATIENCE:
+            flat += move > SHORT * unit and not rows.ridge[rows.first :].all()
+            if flat == patience:
                 return NewtonFit(point, losses, "flat")
         further = _search(rows, point, step, move, direct)
         if further is None:
@@ -283,12 +294,13 @@ def _search(rows: LogisticRows, point: Point, step: Array, move: float, direct: 
     slope = float(point.gradient @ step)
     if not np.isfinite(slope) or slope <= 0:
         return None
-    h = min(1.0, 30.0 / move) if move > 0 else 1.0
+    h, shortened = min(1.0, LONGEST / move) if move > 0 else 1.0, False
     noise = 4.0 * np.finfo(float).eps * abs(point.loss)
     for _ in range(40):
         trial = rows.evaluate(point.theta - h * step, direct)
         if trial.loss <= point.loss - 1e-4 * h * slope:
-            return trial
+            return trial if shortened else _lengthen(rows, point, step, slope, h, trial, direct)
+        shortened = True
         small = h * slope <= 1e3 * noise
         if small and trial.loss <= point.loss + noise:
             # Too close to see in the loss: the gradient decides.
@@ -296,6 +308,19 @@ def _search(rows: LogisticRows, point: Point, step: Array, move: float, direct: 
             return trial if shorter else None
         h *= 0.5
     return None
+
+
+def _lengthen(
+    rows: LogisticRows, point: Point, step: Array, slope: float, h: float, reached: Point, direct: bool
+) -> Point:
+    """Where only the bound on the step kept it short (one row far from all others), four times h while that pays."""
+    while h < 1.0:
+        longer = min(1.0, 4.0 * h)
+        trial = rows.evaluate(point.theta - longer * step, direct)
+        if not trial.loss <= reached.loss - 1e-4 * (longer - h) * slope:
+            break
+        reached, h = trial, longer
+    return reached
 
 
 def _conjugate(rows: LogisticRows, point: Point, precondition: Solver | None, ratio: float) -> Array:

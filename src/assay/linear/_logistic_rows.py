@@ -54,6 +54,9 @@ LANE_CELLS = 1 << 24
 TAME = 1e3
 """A mean of at most this many spreads costs at most three of sixteen digits when it is subtracted late."""
 
+FAR = 8.0
+"""A column this many spreads from zero is measured from its mean where margins are compared with the size of rows."""
+
 
 @dataclass(frozen=True, eq=False)
 class Point:
@@ -115,7 +118,16 @@ class LogisticRows:
     def bound(self, step: Array) -> float:
         """The most by which a step can move any eta; the largest |z| of each column is known."""
         far = np.concatenate([np.ones(self.first), self.reach])
-        return float((np.abs(step.reshape(-1, self.m)) @ far).max(initial=0.0))
+        return float((np.abs(step.reshape(self.K - 1, self.m)) @ far).max(initial=0.0))
+
+    def near_zero(self) -> LogisticRows:
+        """The same rows, measured from the means where some column is many times farther from zero than it is wide.
+
+        Margins relative to rows as they stand, a year or a time in seconds, would be lost in rounding.
+        """
+        if not (np.abs(self.mean * self.inverse) > FAR).any():
+            return self
+        return replace(self, X=self.X - self.mean, mean=np.zeros_like(self.mean))
 
     def part(self, stride: int) -> LogisticRows:
         """Every stride-th row, in the same units, with weights that stand for all rows."""

@@ -21,6 +21,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from assay.base import boolean, integer, jobs, none, one_of, real, seed
+from assay.checks import name_columns
 from assay.errors import CollinearityWarning, ConvergenceWarning, DataError, ParameterError
 from assay.linear import criteria
 from assay.linear._lars import ACTIVE, DONE, SIZE, follow
@@ -261,11 +262,12 @@ class Lars(LinearModel):
         """Warn of columns that were passed over and of a path cut short."""
         names = self._feature_names()
         constant = np.flatnonzero(problem.scale == 0) if problem.n > 1 else np.arange(0)
-        for what, columns in (("are constant", constant), ("are combinations of active columns", knots.aliased)):
+        for what, columns in (("constant", constant), ("determined by active columns", knots.aliased)):
             if columns.size:
-                listed = ", ".join(repr(names[j]) for j in columns[:5]) + (", ..." if columns.size > 5 else "")
+                verb, keep, them = ("is", "keeps", "it") if columns.size == 1 else ("are", "keep", "them")
+                listed = name_columns([names[j] for j in columns])
                 warnings.warn(
-                    f"columns {listed} {what} and keep a coefficient of 0; drop them to silence this",
+                    f"{listed} {verb} {what} and {keep} a coefficient of 0; drop {them} to silence this",
                     CollinearityWarning,
                     stacklevel=3,
                 )
