@@ -18,7 +18,7 @@ from sklearn.model_selection import cross_val_score
 from assay.errors import AssayWarning, ConvergenceWarning, DataError, ParameterError
 from assay.margin import SVC, SVCCV, SVR, LinearSVC, LinearSVR, OneClassSVM, SolverComparison, svm_scalings
 from assay.margin._dual import Dual, bias_and_gap, solve
-from assay.margin._finish import finish
+from assay.margin._finish import _thin, finish
 from assay.margin._gram import Gram
 from assay.margin.kernels import RBF, Linear, Precomputed, StringSpectrum
 from tests.naive.margin_svm import primal_classes, quadratic_programme
@@ -635,3 +635,22 @@ def test_one_number_per_machine_counts_its_support_vectors():
     for ours, theirs in ((SVR(), svm.SVR()), (OneClassSVM(), svm.OneClassSVM())):
         assert ours.fit(X, X[:, 0]).n_support_.tolist() == [ours.support_.size]
         assert ours.n_support_.shape == theirs.fit(X, X[:, 0]).n_support_.shape
+
+
+def test_many_dependent_free_rows_leave_in_one_go():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    K, y = X @ X.T, np.where(X[:, 0] + rng.normal(size=400) > 0, 1.0, -1.0)
+    bound = np.full(400, 10.0)
+    for coupled in (True, False):
+        dual = Dual(y, 0.0, np.where(y > 0, 0.0, -bound), np.where(y > 0, bound, 0.0), coupled)
+        start = 5.0 * y  # all rows are free, of a matrix of rank 3
+        start[y > 0] *= np.sum(y < 0) / np.sum(y > 0) if coupled else 1.0
+        beta, e, free = start.copy(), y - K @ start, np.ones(400, dtype=bool)
+        _thin(K, dual, beta, e, free, np.sign(beta))
+        assert free.sum() <= 3 + coupled  # each other one would have cost a round, and a round their eigenvectors
+        assert_allclose(K @ beta, K @ start, atol=1e-8 * np.abs(K @ start).max())
+        assert not coupled or abs(beta.sum() - start.sum()) < 1e-8 * np.abs(start).sum()
+        assert np.all((beta >= dual.lo) & (beta <= dual.hi))
+        before = dual.objective(start, e)
+        assert dual.objective(beta, y - K @ beta) >= before - 1e-9 * abs(before)

@@ -121,8 +121,9 @@ def c_for_budget(at: Callable[..., Any], y: Array, price: Array, budget: float) 
     for _ in range(60):
         share = f_low / (f_low - f_high)
         share = min(max(share, 0.05), 0.95)
-        C = float(np.exp(np.log(low) + share * (np.log(high) - np.log(low))))
-        made = at(C)
+        last, C = C, float(np.exp(np.log(low) + share * (np.log(high) - np.log(low))))
+        less = min(1.0, C / last)  # within the new bounds
+        made = at(C, (less * made.beta, y - less * (y - made.e)))
         over = excess(made)
         if abs(over) <= CLOSE * budget or high / low < 1 + 1e-12:
             break
