@@ -244,7 +244,8 @@ def _newton(problem: LinearProblem, tol: float, max_iter: int, records: Records)
         g = penalty * v - inner.weights(beta)
         size = float(np.abs(g).max())
         start = size if start is None else start
-        if size <= 1e-3 * tol * max(1.0, start):
+        # Half the squared gradient is the gap: beside a large C a gradient is small long before the gap is.
+        if size <= 1e-3 * tol * max(1.0, start) and 0.5 * float(g @ g) <= tol * (1.0 + value):
             good = True
             break
         step = _newton_step(inner, penalty, beta != 0, g)
