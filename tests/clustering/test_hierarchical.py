@@ -136,6 +136,20 @@ def test_members_are_rows_that_have_merged_before():
 # Reading the tree.
 
 
+def test_members_count_by_their_ratios_at_any_scale():
+    rng = np.random.default_rng(0)
+    X, counts = rng.normal(size=(30, 2)), rng.integers(1, 9, 30)
+    for linkage in ("ward", "centroid", "average"):
+        plain = HierarchicalClustering(3, linkage=linkage).fit(X, members=counts)
+        for unit in (1e-300, 1e299):  # sums of such numbers would overflow, and no pair would be closest
+            other = HierarchicalClustering(3, linkage=linkage).fit(X, members=counts * unit)
+            grown = np.sqrt(unit) if linkage == "ward" else 1.0
+            assert_allclose(other.distances_, grown * plain.distances_, rtol=1e-12)
+            assert np.array_equal(other.children_, plain.children_)
+    with pytest.raises(DataError, match="members ranges from 1e-200 to 1, more than a factor of 1e\\+100"):
+        HierarchicalClustering().fit(X, members=np.r_[1e-200, np.ones(29)])
+
+
 def test_the_dendrogram_of_the_lecture_notes():
     """B joins (A, C) at 2; a cut at 1.5 leaves (D, E), (B), (A, C)."""
     D = pd.DataFrame(5.0 * (1 - np.eye(5)), index=list("ABCDE"), columns=list("ABCDE"))

@@ -669,3 +669,34 @@ def test_batches_do_not_go_on_from_a_model_of_another_kind(change):
     last = "the last fit had 2 states, covariance_type = 'full'; start from a new model"
     with pytest.raises(ParameterError, match=last):
         model.partial_fit(X)
+
+
+def test_given_emissions_keep_their_columns_where_a_symbol_does_not_occur():
+    B = [[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]]
+    for X in ([0, 2, 2, 0], [0.0, np.nan, 2.0]):  # no 1 in it
+        model = CategoricalHMM.from_parameters([0.5, 0.5], STAY, B, max_iter=20, tol=1e-3).fit(X)
+        assert model.symbols_.tolist() == [0, 1, 2]
+        assert model.emissionprob_.shape == (2, 3)
+        assert_allclose(model.emissionprob_[:, 1], 0.0)
+    model = CategoricalHMM.from_parameters([0.5, 0.5], STAY, B, tol=1e-3).fit(list("abca"))
+    assert model.symbols_.tolist() == ["a", "b", "c"]
+    with pytest.raises(ParameterError, match="3 columns, but 2 symbols occur: 'a', 'b'; name the symbol of each"):
+        CategoricalHMM.from_parameters([0.5, 0.5], STAY, B).fit(list("ab"))
+
+
+def test_sequences_of_other_packages_are_sequences():
+    pl = pytest.importorskip("polars")
+    rng = np.random.default_rng(0)
+    rows = [rng.normal(size=(30, 2)), rng.normal(size=(20, 2))]
+    model = GaussianHMM(1).fit([pl.DataFrame(part, schema=["a", "b"]) for part in rows])
+    assert_allclose(model.means_, GaussianHMM(1).fit(rows).means_)
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    assert GaussianHMM(1).fit([pl.Series(part[:, 0]) for part in rows]).n_features_in_ == 1  # no table of two rows
+    codes = [pl.Series([0, 1, 0]), pl.Series([1])]
+    assert [len(path) for path in CategoricalHMM(1).fit(codes).predict(codes)] == [3, 1]
+
+
+def test_symbols_beyond_the_digits_of_a_float_stay_apart():
+    many = [2**63 + 1, 2**63 + 2, 2**63 + 1]
+    assert MarkovChain(smoothing=1.0).fit(many).states_.tolist() == [2**63 + 1, 2**63 + 2]
+    assert MarkovChain(smoothing=1.0).fit([2**53 + 1, 2**53, 1.5]).states_.size == 3

@@ -407,6 +407,8 @@ BAD = [
     (lambda: normalize(Sigmoid(1.0, -9.0))(A), DataError, "cannot be normalized"),
     (lambda: wrap(lambda X, Z: X)(A), DataError, "shape"),
     (lambda: wrap(lambda X, Z: X @ Z.T / 0)(np.zeros((2, 2))), DataError, "NaN or inf"),
+    (lambda: wrap(lambda X, Z: X @ Z.T * 1j)(np.ones((2, 2))), DataError, "values of type complex128; return real"),
+    (lambda: wrap(lambda X, Z: [["x", "y"]] * 2)(np.ones((2, 2))), DataError, "return real numbers"),
     (lambda: FeatureMap(lambda x: [x[0]])(A), DataError, "rowwise=True"),
     (lambda: normalize(Precomputed())(np.eye(2)[:1], np.eye(2)), DataError, "new rows"),
 ]  # fmt: skip

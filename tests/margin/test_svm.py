@@ -18,7 +18,7 @@ from sklearn.model_selection import cross_val_score
 from assay.errors import AssayWarning, ConvergenceWarning, DataError, ParameterError
 from assay.margin import SVC, SVCCV, SVR, LinearSVC, LinearSVR, OneClassSVM, SolverComparison, svm_scalings
 from assay.margin._dual import Dual, bias_and_gap, solve
-from assay.margin._finish import finish
+from assay.margin._finish import _thin, finish
 from assay.margin._gram import Gram
 from assay.margin.kernels import RBF, Linear, Precomputed, StringSpectrum
 from tests.naive.margin_svm import primal_classes, quadratic_programme
@@ -251,6 +251,12 @@ def test_slack_budget_and_scalings():
         assert SVC(C=model.C_).fit(X, y).margins(X, y).total_slack == pytest.approx(budget, rel=1e-4)
         totals.append(model.C_)
     assert totals == sorted(totals, reverse=True)
+    for budget in (96.0, 99.0):  # near that of w = 0, which is 100: far smaller C
+        model = SVC(slack_budget=budget).fit(X, y)
+        assert model.margins(X, y).total_slack == pytest.approx(budget, rel=1e-4)
+        assert totals[-1] > model.C_
+        totals.append(model.C_)
+    assert SVC(slack_budget=1000.0).fit(X, y).C_ < 1e-8
     with pytest.raises(DataError, match=r"no fit .* total slack of 0\.001; the smallest found"):
         SVC(kernel="linear", slack_budget=0.001).fit(X, y)
     s = svm_scalings(50, lambda_mean=0.01)
@@ -582,3 +588,69 @@ def test_kernels_of_scikit_learn_by_name(gamma):
         SVC(kernel="chi2").fit(-X, y)
     with pytest.raises(DataError, match=r"the kernel chi2\(x, x'\) cannot be computed"):
         SVC(kernel="chi2").fit(sparse.csr_array(X), y)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_columns_far_from_zero_end_in_a_warning_and_never_in_a_false_claim(loss):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 3))
+    y = X[:, 0] + X[:, 1] > 0
+    free = LinearSVC(loss=loss, bias="unpenalised").fit(X + 1e6, y)  # a free bias takes the offset
+    assert free.score(X + 1e6, y) > 0.9
+    with pytest.warns(ConvergenceWarning, match="standardise the columns"):
+        model = LinearSVC(loss=loss).fit(X + 1e9, y)  # the Hessian is singular up to rounding
+    assert not model.trace_.converged
+    with pytest.warns(ConvergenceWarning, match="standardise the columns"):
+        LinearSVR().fit(X + 1e9, X[:, 0])
+
+
+def test_weights_of_very_different_sizes_are_factored():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 3))
+    y, w = X[:, 0] + X[:, 1] > 0, np.repeat([1e-12, 1e12], 30)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert LinearSVC(loss="hinge").fit(X, y, sample_weight=w).score(X[30:], y[30:]) == 1.0
+
+
+def test_regions_of_a_grid_are_those_of_its_units():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 2))
+    y = X[:, 0] + X[:, 1] ** 2 > 0.5
+    plain, tiny = (SVCCV(Cs=[1.0]).fit(X * unit, y).regions(X * unit, y) for unit in (1.0, 2.0**-70))
+    assert np.array_equal(plain.code, tiny.code)
+    assert np.array_equal(plain.support, tiny.support)
+    table = pd.DataFrame(X, columns=["a", "b"])
+    model = SVCCV(Cs=[1.0]).fit(table, y)
+    assert np.array_equal(model.regions(table, y).code, plain.code)  # no warning of names either
+    assert model.margins(table, y).total_slack == pytest.approx(
+        SVC(gamma=model.gamma_).fit(X, y).margins(X, y).total_slack
+    )
+
+
+def test_one_number_per_machine_counts_its_support_vectors():
+    from sklearn import svm
+
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    for ours, theirs in ((SVR(), svm.SVR()), (OneClassSVM(), svm.OneClassSVM())):
+        assert ours.fit(X, X[:, 0]).n_support_.tolist() == [ours.support_.size]
+        assert ours.n_support_.shape == theirs.fit(X, X[:, 0]).n_support_.shape
+
+
+def test_many_dependent_free_rows_leave_in_one_go():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    K, y = X @ X.T, np.where(X[:, 0] + rng.normal(size=400) > 0, 1.0, -1.0)
+    bound = np.full(400, 10.0)
+    for coupled in (True, False):
+        dual = Dual(y, 0.0, np.where(y > 0, 0.0, -bound), np.where(y > 0, bound, 0.0), coupled)
+        start = 5.0 * y  # all rows are free, of a matrix of rank 3
+        start[y > 0] *= np.sum(y < 0) / np.sum(y > 0) if coupled else 1.0
+        beta, e, free = start.copy(), y - K @ start, np.ones(400, dtype=bool)
+        _thin(K, dual, beta, e, free, np.sign(beta))
+        assert free.sum() <= 3 + coupled  # each other one would have cost a round, and a round their eigenvectors
+        assert_allclose(K @ beta, K @ start, atol=1e-8 * np.abs(K @ start).max())
+        assert not coupled or abs(beta.sum() - start.sum()) < 1e-8 * np.abs(start).sum()
+        assert np.all((beta >= dual.lo) & (beta <= dual.hi))
+        before = dual.objective(start, e)
+        assert dual.objective(beta, y - K @ beta) >= before - 1e-9 * abs(before)

@@ -223,3 +223,13 @@ def test_warnings_point_at_the_line_that_fits(unit):
     with pytest.warns(ConvergenceWarning) as caught:
         unit.fit([[1.0], [2.0], [3.0], [5.0]], [0, 1, 0, 1])
     assert caught[0].filename == __file__
+
+
+def test_longer_rows_in_later_pieces_shorten_the_step():
+    rng = np.random.default_rng(0)
+    X = np.r_[[[0.01, 0.02]], rng.normal(size=(60, 2))]
+    y = X @ [1.0, 2.0]
+    unit = DeltaRule().partial_fit(X[:1], y[:1])  # a step that holds for this row alone
+    for _ in range(40):
+        unit.partial_fit(X, y)
+    assert np.abs(unit.coef_ - [1.0, 2.0]).max() < 1e-6

@@ -467,6 +467,8 @@ def test_checkpoints_of_others_and_damaged_ones_are_refused(tmp_path):
             model.fit(X, y)
     with pytest.raises(StoreError, match="cannot be written"):
         model.set_params(checkpoint=tmp_path / "missing" / "fit.npz").fit(X, y)
+    with pytest.raises(StoreError, match="is a directory; pass the path of a file in it"):
+        model.set_params(checkpoint=tmp_path).fit(X, y)
     assert json.dumps(sorted(p.name for p in tmp_path.iterdir())) == '["fit.npz"]'
 
 

@@ -22,6 +22,9 @@ def from_points(X: Array, linkage: str, sizes: Array, n_jobs: int | None) -> Arr
     """Scipy's linkage matrix of rows under the Euclidean distance; each row stands for a cluster of its size."""
     unit = float(power_of_two(np.abs(X).max()))
     X = X / unit
+    sizes, root = _near_one(sizes)
+    if linkage == "ward":
+        unit *= root  # the only distance that grows with the sizes
     n = len(X)
     if n > 1 and linkage == "single":
         Z, clear = _single(X)
@@ -46,8 +49,15 @@ def from_points(X: Array, linkage: str, sizes: Array, n_jobs: int | None) -> Arr
 def from_distances(D: Array, linkage: str, sizes: Array) -> Array:
     """Scipy's linkage matrix from a square array of distances."""
     unit = float(power_of_two(D.max(initial=0.0)))
+    sizes = _near_one(sizes)[0]
     triangle = np.concatenate([np.empty(0), *(D[i, :i] for i in range(1, len(D)))]) / unit
     return _scaled(_agglomerate(triangle**2 if linkage in SQUARED else triangle, linkage, sizes), unit)
+
+
+def _near_one(sizes: Array) -> tuple[Array, float]:
+    """Sizes divided by a power of four near the largest, so that no product overflows, and its root."""
+    root = float(power_of_two(np.sqrt(sizes.max(initial=0.0))))
+    return sizes / root / root, root
 
 
 def _agglomerate(triangle: Array, linkage: str, sizes: Array) -> Array:

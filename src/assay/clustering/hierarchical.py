@@ -43,6 +43,8 @@ __all__ = ["HierarchicalClustering"]
 
 Array = np.ndarray
 NAMES = (*METRICS, *DIRECTIONS, "gower", "precomputed")
+WIDEST = 1e100
+"""The largest ratio of two `members`."""
 
 
 class HierarchicalClustering(ClusterMixin, Estimator):
@@ -167,6 +169,9 @@ class HierarchicalClustering(ClusterMixin, Estimator):
         if (w == 0).any():
             row = int(np.argmin(w))
             raise DataError(f"members is 0 in row {row}", remedy="drop those rows: X[members > 0]")
+        if w.max() / WIDEST > w.min():
+            what = f"members ranges from {w.min():.3g} to {w.max():.3g}, more than a factor of {WIDEST:g}"
+            raise DataError(what, remedy="drop the rows that stand for next to nothing")
         return w
 
     def _distances(self, X: Any, *, reset: bool) -> Array:

@@ -138,9 +138,7 @@ def symbol_sequences(X: Any, lengths: Any = None, name: str = "X") -> tuple[Arra
 
 
 def _is_sequence(part: Any) -> bool:
-    return isinstance(part, list | tuple | pd.Series | pd.Index | pd.DataFrame) or (
-        isinstance(part, np.ndarray) and part.ndim > 0
-    )
+    return isinstance(part, list | tuple) or (hasattr(part, "__array__") and len(getattr(part, "shape", ())) > 0)
 
 
 def _flat(part: Any, name: str) -> Array:
@@ -149,7 +147,8 @@ def _flat(part: Any, name: str) -> Array:
         array: Array = np.empty(len(part), dtype=object)
         array[:] = part
         plain = np.asarray(part) if all(type(one) in (int, float) for one in part) and len(part) else array
-        array = plain if plain.dtype.kind in "if" else array
+        exact = plain.dtype.kind == "i" or (plain.dtype.kind == "f" and not (np.abs(plain) >= 2**53).any())
+        array = plain if exact else array
     else:
         array = np.asarray(part)
     if array.ndim == 2 and array.shape[1] == 1:
@@ -264,8 +263,8 @@ def as_tables(X: Any, lengths: Any = None) -> tuple[Any, Sequences | None]:
     if not (isinstance(X, list | tuple) and len(X) and _holds_tables(X[0])):
         return X, None
     _refuse_lengths(lengths)
-    frames = all(isinstance(part, pd.DataFrame) for part in X)
-    parts = list(X) if frames else [_table(part, s) for s, part in enumerate(X)]
+    frames = all(hasattr(part, "columns") for part in X)  # of pandas, or of another package
+    parts: list[Any] = [_frame(part) if frames else _table(part, s) for s, part in enumerate(X)]
     widths = [part.shape[1] for part in parts]
     odd = next((s for s, width in enumerate(widths) if width != widths[0]), None)
     if odd is not None:
@@ -276,9 +275,15 @@ def as_tables(X: Any, lengths: Any = None) -> tuple[Any, Sequences | None]:
 
 
 def _holds_tables(part: Any) -> bool:
-    if isinstance(part, np.ndarray | pd.DataFrame | pd.Series):
-        return part.ndim > 0
+    if _is_sequence(part) and not isinstance(part, list | tuple):
+        return True
     return isinstance(part, list | tuple) and len(part) > 0 and isinstance(part[0], list | tuple | np.ndarray)
+
+
+def _frame(part: Any) -> pd.DataFrame:
+    if isinstance(part, pd.DataFrame):
+        return part
+    return pd.DataFrame(np.asarray(part), columns=[str(name) for name in part.columns])
 
 
 def _table(part: Any, s: int) -> Array:

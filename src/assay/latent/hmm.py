@@ -24,7 +24,8 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from assay.base import Constraint, array_like, none
-from assay.errors import DataError
+from assay.checks import listed
+from assay.errors import DataError, ParameterError
 from assay.latent._chain import check_law
 from assay.latent._emissions import Symbols, SymbolTable
 from assay.latent._hmm import HiddenMarkov, shape_of
@@ -47,7 +48,7 @@ class CategoricalHMM(HiddenMarkov):
     |-------------------|---------|---------------------|-------------------------------------------------------------|
     | n_components      | None    | from 1 on           | K; None: as many as are named, known or given, otherwise 2  |
     | state_names       | None    | list of names       | the states and their order; None: the known ones, sorted, otherwise 0, 1, ... |
-    | symbols           | None    | list of symbols     | the alphabet; None: the symbols that occur, sorted          |
+    | symbols           | None    | list of symbols     | the alphabet; None: 0, 1, ... for given emissions, otherwise the symbols that occur, sorted |
     | startprob_init    | None    | (K,)                | start values; zeros stay zero                               |
     | transmat_init     | None    | (K, K)              | start values; zeros stay zero                               |
     | emissionprob_init | None    | (K, M)              | start values; zeros stay zero                               |
@@ -177,6 +178,7 @@ class CategoricalHMM(HiddenMarkov):
             symbols, codes = encode(given)
             if symbols.size == 0:
                 raise DataError("every symbol of X is missing", remedy="pass at least one known symbol")
+            symbols, codes = self._columns_of(symbols, codes)
         else:
             symbols = known_labels(self.symbols, "symbols") if reset else self.symbols_
             remedy = "name all symbols in `symbols` and set smoothing above 0 before the fit, or put None in its place"
@@ -184,6 +186,18 @@ class CategoricalHMM(HiddenMarkov):
         if reset:
             self.symbols_ = symbols
         return Symbols(codes, len(symbols), float(self.smoothing), self._allowed()), sequences
+
+    def _columns_of(self, symbols: Array, codes: Array) -> tuple[Array, Array]:
+        """Symbols and codes by the columns of given emissions: numbers below M are columns, others stand in order."""
+        if self.emissionprob_init is None:
+            return symbols, codes
+        _, M = shape_of(self.emissionprob_init, "emissionprob_init")
+        if symbols.dtype.kind == "i" and symbols.min() >= 0 and symbols.max() < M:
+            return np.arange(M), np.where(codes < 0, -1, symbols[codes])
+        if symbols.size != M:
+            what = f"emissionprob_init has {M} columns, but {symbols.size} symbols occur: {listed(symbols.tolist())}"
+            raise ParameterError(what, remedy="name the symbol of each column in `symbols`")
+        return symbols, codes
 
     def _allowed(self) -> Array | None:
         if self.emissionprob_init is None:

@@ -12,7 +12,7 @@ not depend on the solver, on the order of rows, or on whether a row is repeated 
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh
+from scipy.linalg import cho_factor, cho_solve, eigh, qr, solve
 
 from assay.margin._dual import Dual
 
@@ -23,6 +23,8 @@ CLOSE = 1e-10
 """KKT violation that counts as none, relative to the size of e."""
 FAR = 1e15
 """A step that meets a bound for certain."""
+MANY, LOOSE = 100, 50
+"""Of more free rows than this with more null directions than that, rows are first taken out along them."""
 
 
 def finish(K: Array, dual: Dual, beta: Array, rounds: int = 400) -> tuple[Array, Array] | None:
@@ -34,6 +36,9 @@ def finish(K: Array, dual: Dual, beta: Array, rounds: int = 400) -> tuple[Array,
     free = (beta > dual.lo) & (beta < dual.hi) & (beta != 0)
     side = np.sign(beta)  # which side of zero a free row moves on
     size = 1.0 + float(np.abs(dual.c).max()) + float(np.abs(dual.c - e).max())
+    if np.count_nonzero(free) > MANY:
+        _thin(K, dual, beta, e, free, side)
+        e = dual.c - K @ beta
     for _ in range(rounds):
         F = np.flatnonzero(free)
         step, b = _towards(K, dual, beta, e, F, side[F])
@@ -93,6 +98,41 @@ def _singular(KF: Array, r: Array, short: float | None) -> tuple[Array, float]:
     if np.abs(left).max() > 1e-9 * (np.abs(right).max() + 1e-300):
         return left * (FAR / np.abs(left).max()), b
     return found[:m], b
+
+
+def _thin(K: Array, dual: Dual, beta: Array, e: Array, free: Array, side: Array) -> None:
+    """Move free rows to their bounds along directions that change neither K beta nor its sum, where there are many.
+
+    Otherwise each of them would cost a round, and a round the eigenvectors of all free rows. D is linear along them.
+    The directions are kept as in the simplex method: each moves one row `out` of its own, and the `basic` rows.
+    """
+    F = np.flatnonzero(free)
+    KF = K[np.ix_(F, F)]
+    A = KF if not dual.coupled else KF + float(np.abs(KF).max())  # K v = 0 and 1'v = 0
+    values, vectors = eigh(A, check_finite=False)
+    N = vectors[:, np.abs(values) <= F.size * 1e-13 * np.abs(values).max(initial=1e-300)]
+    k = N.shape[1]
+    if k <= LOOSE:
+        return
+    order = qr(N.T, mode="r", pivoting=True, check_finite=False)[1]
+    out, basic = F[order[:k]], F[order[k:]]
+    T = solve(N[order[:k]].T, N[order[k:]].T, check_finite=False).T
+    r = e - dual.eps * side
+    for j in range(k):
+        column = np.where(np.abs(T[:, j]) > 1e-9 * np.abs(T[:, j]).max(initial=1.0), T[:, j], 0.0)
+        rows, way = np.append(basic, out[j]), np.append(column, 1.0)
+        way *= np.copysign(FAR, r[rows] @ way)
+        share, hit = _first_bound(dual, beta, rows, way, side[rows])
+        if hit is None:
+            continue
+        beta[rows] += share * way
+        beta[hit[0]], free[hit[0]] = hit[1], False
+        if hit[0] != out[j]:
+            i = int(np.argmax(basic == hit[0]))
+            share_of = T[i, j + 1 :] / T[i, j]
+            T[:, j + 1 :] -= T[:, j][:, None] * share_of
+            T[i, j + 1 :], basic[i] = -share_of, out[j]
+    np.clip(beta, dual.lo, dual.hi, out=beta)
 
 
 def _first_bound(dual: Dual, beta: Array, F: Array, step: Array, side: Array) -> tuple[float, tuple[int, float] | None]:

@@ -11,10 +11,10 @@ Ferris, Munson (2002), Interior-point methods for massive support vector machine
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_solve
 
 from assay.margin._dual import Records
-from assay.margin._linear_problem import LinearProblem, weighted_product
+from assay.margin._linear_problem import LinearProblem, factored, weighted_product
 
 __all__ = ["interior_point"]
 
@@ -93,7 +93,7 @@ class _Newton:
         self.d = lower / z + upper / self.above
         H = weighted_product(split.X, np.bincount(split.row, 1.0 / self.d, minlength=split.n), split.one)
         H[np.diag_indices_from(H)] += 1.0
-        self.factor = cho_factor(H, lower=True, check_finite=False)
+        self.factor = factored(H)
         self.along = self._solve(split.s) if split.free else split.s
 
     def _solve(self, right: Array) -> Array:

@@ -24,13 +24,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_solve
 
 from assay.margin._dual import Dual, Records, bias_and_gap
 from assay.margin._finish import finish
 from assay.margin._interior import interior_point
 from assay.margin._linear_kernels import dual_epoch, dual_epoch_sparse, subgradient_epoch, subgradient_epoch_sparse
-from assay.margin._linear_problem import LinearProblem, weighted_product
+from assay.margin._linear_problem import LinearProblem, factored, weighted_product
 from assay.numerics.threads import one_blas_thread
 
 __all__ = ["LinearProblem", "LinearSVMFit", "solve_linear"]
@@ -88,6 +88,8 @@ def _solve(
             (w, bias, beta), (primal, gap), good = exact, ended, good or done
     if solver == "sgd":
         good = gap <= tol * (1.0 + abs(primal))
+    elif solver == "newton":  # far from zero a gradient is small only beside the one at the start
+        good = good and gap <= max(tol, 1e-3) * (1.0 + abs(primal))
     nothing = np.zeros_like(w), 0.0, np.zeros(problem.c.size)
     least = _measured(problem, *nothing)
     if not primal <= least[0] * (1.0 + 1e-9):  # lost: no weights at all are better than these
@@ -242,7 +244,8 @@ def _newton(problem: LinearProblem, tol: float, max_iter: int, records: Records)
         g = penalty * v - inner.weights(beta)
         size = float(np.abs(g).max())
         start = size if start is None else start
-        if size <= 1e-3 * tol * max(1.0, start):
+        # Half the squared gradient is the gap: beside a large C a gradient is small long before the gap is.
+        if size <= 1e-3 * tol * max(1.0, start) and 0.5 * float(g @ g) <= tol * (1.0 + value):
             good = True
             break
         step = _newton_step(inner, penalty, beta != 0, g)
@@ -274,7 +277,7 @@ def _newton_step(problem: LinearProblem, penalty: Array, active: Array, g: Array
     H = weighted_product(X, weight, problem.one)
     H[np.diag_indices_from(H)] += penalty
     H[-1, -1] += 0.0 if H[-1, -1] > 0 else 1.0
-    return -cho_solve(cho_factor(H, lower=True, check_finite=False), g, check_finite=False)
+    return -cho_solve(factored(H), g, check_finite=False)
 
 
 def _conjugate(problem: LinearProblem, penalty: Array, X: Any, weight: Array, g: Array) -> Array:

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import LinAlgError, cho_factor
 
 from assay.numerics.threads import parallel
 
-__all__ = ["LinearProblem", "weighted_product"]
+__all__ = ["LinearProblem", "factored", "weighted_product"]
 
 Array = np.ndarray
 BLOCK = 4096
@@ -70,6 +71,21 @@ class LinearProblem:
         """D at beta with w = X'beta."""
         square = 0.5 * float(w @ w) + 0.5 * float(self.extra @ beta**2)
         return float(self.c @ beta - self.eps * np.abs(beta).sum()) - square
+
+
+def factored(H: Array) -> Any:
+    """Cholesky factor of a positive definite H; where rounding made it indefinite, of H with a larger diagonal.
+
+    A step from such a factor still descends, and the duality gap says how far it came.
+    """
+    size = np.abs(np.diag(H))
+    size = np.where(np.isfinite(size) & (size > 0), size, 1.0)
+    for share in (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-4):
+        try:
+            return cho_factor(H + np.diag(share * size) if share else H, lower=True, check_finite=False)
+        except LinAlgError:
+            continue
+    return np.diag(np.sqrt(size)), True
 
 
 def weighted_product(X: Array, weight: Array, one: float) -> Array:

@@ -151,5 +151,6 @@ def regions_of(model: Any, X: Any, y: Any) -> MarginRegions:
 
 
 def _title(model: Any) -> str:
-    kernel = f", {model.kernel_}" if hasattr(model, "kernel_") else ""
-    return f"{type(model).__name__}, C = {fmt(float(getattr(model, 'C_', model.C)), 3)}{kernel}"
+    machine = getattr(model, "machine_", model)
+    kernel = f", {machine.kernel_}" if hasattr(machine, "kernel_") and getattr(model, "_unit", 1.0) == 1.0 else ""
+    return f"{type(model).__name__}, C = {fmt(float(machine.C_ if hasattr(machine, 'C_') else machine.C), 3)}{kernel}"

@@ -190,7 +190,9 @@ class Unit(Estimator):
         A = augmented(X, self.fit_intercept)
         w = np.ascontiguousarray(w[: A.shape[1]])
         known = last is not None and last.per == "pass"  # steps over all rows at once have another limit
-        largest = last.largest_step if last is not None and known else largest_step(A, v, self.kind, single=True)
+        largest = float(largest_step(A, v, self.kind, single=True))
+        if last is not None and known:  # longer rows than those before need a shorter step
+            largest = min(largest, last.largest_step)
         step = 0.5 * largest if self.learning_rate is None else float(self.learning_rate)
         g = np.empty(w.size)
         before = float(downhill(A, y, v, w, self.kind, g))

@@ -106,24 +106,24 @@ def c_for_budget(at: Callable[..., Any], y: Array, price: Array, budget: float) 
         high, f_high = C, min(over, f_low)
         if over > f_low:  # slack falls as C grows, so this one is not solved
             break
-    while over < 0 and low == high and C > LEAST:
-        high, f_high = C, over
-        C /= 8.0
-        made = at(C)
-        over = excess(made)
-        if over >= 0:
+    if low == high:  # too little: a smaller C
+        while over < 0 and C > LEAST:
+            high, f_high = C, over
+            C /= 8.0
+            made = at(C)
+            over = excess(made)
             low, f_low = C, over
-            break
+        if over <= 0:  # met at once, or more slack allowed than w = 0 has
+            return C, made
     if f_high > 0:
         what = f"no fit with this kernel has a total slack of {budget:g}; the smallest found is {f_high + budget:.4g}"
         raise DataError(what, remedy=f"raise slack_budget to at least {f_high + budget:.4g}, or use a richer kernel")
-    if low == high:  # more slack allowed than w = 0 has: the smallest C tried
-        return C, made
     for _ in range(60):
         share = f_low / (f_low - f_high)
         share = min(max(share, 0.05), 0.95)
-        C = float(np.exp(np.log(low) + share * (np.log(high) - np.log(low))))
-        made = at(C)
+        last, C = C, float(np.exp(np.log(low) + share * (np.log(high) - np.log(low))))
+        less = min(1.0, C / last)  # within the new bounds
+        made = at(C, (less * made.beta, y - less * (y - made.e)))
         over = excess(made)
         if abs(over) <= CLOSE * budget or high / low < 1 + 1e-12:
             break

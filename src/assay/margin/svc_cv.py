@@ -28,7 +28,7 @@ from assay.errors import ConvergenceWarning, DataError, ParameterError
 from assay.labels import class_codes, class_factors
 from assay.margin._dual import Dual, solve
 from assay.margin._machine import KernelMachine, scale_rate, unit_of, wide_columns
-from assay.margin._margins import MarginRegions, Margins
+from assay.margin._margins import MarginRegions, Margins, margins_of, regions_of
 from assay.margin.kernels import named
 from assay.margin.svc import SVC, class_scores, has_probabilities
 from assay.numbers import fmt
@@ -374,12 +374,19 @@ class SVCCV(ClassifierMixin, Estimator):
 
     def margins(self, X: Any, y: Any) -> Margins:
         """Slacks and distances of the chosen machine."""
-        rows = self._rows(X)
-        return self.machine_.margins(rows, y)
+        return margins_of(self, self._pair_scores(X), y)
 
     def regions(self, X: Any, y: Any) -> MarginRegions:
         """A picture of two columns of the chosen machine."""
-        return self.machine_.regions(X, y)
+        return regions_of(self, X, y)
+
+    @property
+    def margin_(self) -> Array:
+        """Half-widths of the chosen machine's margins."""
+        return self.machine_.margin_
+
+    def _pair_scores(self, X: Any) -> Array:
+        return self.machine_._pair_scores(self._rows(X))
 
 
 def _values(given: Any, name: str) -> Array:

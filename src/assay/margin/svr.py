@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import OutlierMixin, RegressorMixin
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from assay.base import Constraint, boolean, check_target, one_of, real, seed
 from assay.errors import DataError
@@ -42,6 +42,12 @@ class _OneDual(KernelMachine):
         "trace_": part(SolverTrace),
         "coef_": optional(floats(1, "p")),
     }
+
+    @property
+    def n_support_(self) -> Array:
+        """How many support vectors there are, as an array of one number."""
+        check_is_fitted(self)
+        return np.array([self.support_.size])
 
     def _keep(self, X: Any, machine: Machine, kept: Array) -> None:
         self._report([machine])
@@ -91,8 +97,8 @@ class SVR(RegressorMixin, _OneDual):
     | random_state | None          | seed                                | order of "dual_ascent"                    |
     | standardize_target | False   | True, False                         | C and epsilon in standard deviations of y |
 
-    Fitted: `support_`, `support_vectors_`, `dual_coef_`, `intercept_`, `coef_` (linear kernel), `kernel_`, `dual_gap_`,
-    `violation_`, `n_iter_`, `trace_`, `n_features_in_`, `feature_names_in_`. A row of weight w counts w times.
+    Fitted: `support_`, `support_vectors_`, `n_support_`, `dual_coef_`, `intercept_`, `coef_` (linear kernel), `kernel_`,
+    `dual_gap_`, `violation_`, `n_iter_`, `trace_`, `n_features_in_`, `feature_names_in_`. A row of weight w counts w times.
 
     Drucker, Burges, Kaufman, Smola, Vapnik (1997), Support vector regression machines, NIPS 9, 155-161.
 
@@ -190,8 +196,8 @@ class OneClassSVM(OutlierMixin, _OneDual):
     | max_iter     | -1      | from -1 on                   | steps; -1: a million, or a hundred per row              |
     | solver       | "auto"  | "smo", "working_set"         | auto: pairs up to 2,000 rows, then working sets         |
 
-    Fitted: `support_`, `support_vectors_`, `dual_coef_`, `intercept_`, `offset_` (rho), `coef_` (linear kernel),
-    `kernel_`, `dual_gap_`, `violation_`, `n_iter_`, `trace_`, `n_features_in_`, `feature_names_in_`. `p_values(X, held)`
+    Fitted: `support_`, `support_vectors_`, `n_support_`, `dual_coef_`, `intercept_`, `offset_` (rho), `coef_` (linear
+    kernel), `kernel_`, `dual_gap_`, `violation_`, `n_iter_`, `trace_`, `n_features_in_`, `feature_names_in_`. `p_values(X, held)`
     compares new rows with held-out ones. A row of weight w counts w times.
 
     Schoelkopf et al. (2001), Estimating the support of a high-dimensional distribution, Neural Comput. 13, 1443-1471.

@@ -105,7 +105,7 @@ class DeltaRule(RegressorMixin, Unit):
         self.coef_, self.intercept_, self.n_iter_ = w[:p].copy(), float(w[p]) if self.fit_intercept else 0.0, passes
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """One step for each row, in the order given, from where the weights stand; the first call fixes the step."""
+        """One step for each row, in the order given, from where the weights stand; longer rows shorten the step."""
         first = not hasattr(self, "coef_")
         X, y = self._validate(X, y, reset=first)
         v = self._shares(sample_weight, len(X))
@@ -207,7 +207,7 @@ class SigmoidUnit(ClassifierMixin, Unit):
         self.intercept_ = weights[:, p].copy() if self.fit_intercept else np.zeros(len(weights))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """One step for each row, in the order given; the first call names all `classes` and fixes the step."""
+        """One step for each row, in the order given; the first call names all `classes`."""
         first = not hasattr(self, "coef_")
         X = self._validate(X, order="C", reset=first)
         self.classes_, codes = online_codes(None if first else self.classes_, y, classes, len(X))

@@ -60,6 +60,8 @@ class Checkpoint:
         return facts, arrays
 
     def _read(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        if self.path.is_dir():
+            raise StoreError(f"the checkpoint {self.path} is a directory", remedy="pass the path of a file in it")
         try:
             with self.path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}

@@ -201,7 +201,10 @@ class Wrapped(Kernel):
             given = [[self.function(x, z, **options) for z in _each(b.X)] for x in _each(a.X)]
         else:
             given = self.function(a.X, b.X, **options)
-        given = np.asarray(given.toarray() if is_sparse(given) else given, dtype=np.float64)
+        given = np.asarray(given.toarray() if is_sparse(given) else given)
+        if given.dtype.kind in "cUSmM":
+            raise DataError(f"the kernel {self} returned values of type {given.dtype}", remedy="return real numbers")
+        given = given.astype(np.float64)
         if given.shape != out.shape:
             what = f"the kernel {self} returned an array of shape {given.shape} for {a.n} and {b.n} rows"
             raise DataError(
