@@ -284,6 +284,7 @@ def test_a_fit_leaves_blas_as_it_was_also_where_the_pool_is_busy(busy_pool, fami
     X = np.random.default_rng(0).normal(size=(600, 4))
     if family == "trees":
         monkeypatch.setattr("assay.trees._boost.SHARED_WORK", 0)
+        monkeypatch.setattr("assay.trees._boost.SHARED_CELLS", 0)
         GradientBoostingRegressor(n_estimators=3, n_jobs=2).fit(X, X[:, 0])
     else:
         monkeypatch.setattr("assay.neural.training.WORTH", 0)

@@ -9,7 +9,7 @@ from assay.numerics.jit import kernel
 from assay.trees import GradientBoostingClassifier, GradientBoostingRegressor, _boost, _losses
 from assay.trees._binning import bin_table
 from assay.trees._boost import BoostLimits, Workspace, grow_boosted
-from assay.trees._boost_grow import SHORT_ROWS
+from assay.trees._boost_grow import SHORT_SUM_ROWS
 from assay.trees._boost_scan import COUNT_BITS, HESSIAN_BITS, SHORT_BITS, sum_up, unload
 from assay.trees._boost_words import EVEN
 from assay.trees._loss_steps import _exp_minus_size
@@ -59,8 +59,8 @@ def test_short_words_of_whole_numbers_give_the_same_tree(n, jobs, sampled):
 
 @kernel
 def _sums(cells, offsets, active, order, packed, short, sums):
-    for begin in range(0, order.size, SHORT_ROWS):
-        sum_up(cells, offsets, active, order, begin, min(begin + SHORT_ROWS, order.size), packed, 1, short)
+    for begin in range(0, order.size, SHORT_SUM_ROWS):
+        sum_up(cells, offsets, active, order, begin, min(begin + SHORT_SUM_ROWS, order.size), packed, 1, short)
         unload(short, offsets, active, 20, sums)
 
 
@@ -68,8 +68,8 @@ def _sums(cells, offsets, active, order, packed, short, sums):
 @pytest.mark.parametrize("alike", [True, False])
 def test_the_largest_words_do_not_spill_over(sign, alike):
     # As many rows as are ever added up at once, all in one bin, with the largest gradient and hessian there can be.
-    n, p, top = SHORT_ROWS + 700, 2, 1 << SHORT_BITS
-    assert SHORT_ROWS < 1 << COUNT_BITS
+    n, p, top = SHORT_SUM_ROWS + 700, 2, 1 << SHORT_BITS
+    assert SHORT_SUM_ROWS < 1 << COUNT_BITS
     rng = np.random.default_rng(0)
     cells = np.zeros((n, p), dtype=np.uint8) if alike else rng.integers(0, 4, size=(n, p)).astype(np.uint8)
     g, h = np.full(n, sign * top), np.full(n, top)

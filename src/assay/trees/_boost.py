@@ -88,6 +88,8 @@ SHARED_WORK = 250_000
 """Cells (rows times columns) below which a tree is grown by one thread."""
 SHARED_CELLS = 100_000
 """Cells to add up, or bins to search, from which on a step is shared between threads."""
+ROW_STEPS = 10.0
+"""Operations that a pass over the rows takes for each, roughly."""
 POOL_BYTES = 256 << 20
 """Sums of at most so many bytes are kept for later subtraction; beyond that, both children are summed."""
 
@@ -195,7 +197,7 @@ class Workspace:
                 if self.threads > 1:
                     cells[n * low : n * high] = values[:, low:high].reshape(-1)
 
-        self.share(copy, self.threads)
+        self.share(copy, self.threads, float(n * p))
         words = [
             word_count(int(b)) if category else 0 for b, category in zip(bins.n_bins, bins.categorical, strict=True)
         ]
@@ -215,13 +217,13 @@ class Workspace:
         self.sizes, self.totals = np.zeros((PIECES, 5)), np.empty((PIECES, 2), dtype=np.int64)
         self.most_leaves, self.units, self.carried, self.age = 0, NO_UNITS, 0, 0
 
-    def share(self, function: Callable[[int, int], object], count: int) -> None:
-        """Call a function with ranges that make up 0 to count, one for each thread."""
+    def share(self, function: Callable[[int, int], object], count: int, work: float) -> None:
+        """Call a function with ranges that make up 0 to count: one for each thread, if so much `work` is worth it."""
         if self.threads == 1:
             function(0, count)
         else:
             ends = [k * count // self.threads for k in range(self.threads + 1)]
-            parallel(lambda k: function(ends[k], ends[k + 1]), range(self.threads), n_jobs=self.threads)
+            parallel(lambda k: function(ends[k], ends[k + 1]), range(self.threads), n_jobs=self.threads, work=work)
 
     def reserve(self, leaves: int, lanes: int) -> None:
         """Room for trees of at most so many leaves, the same for one tree after another."""
@@ -331,21 +333,23 @@ def grow_boosted(
         scores.y, scores.raw, scores.value, gradient, gradient if hessian is None else hessian, work.packed, work.order,
         work.buffer, work.leaf_of_row, work.sizes, work.totals, work.leaf_sums,
     )  # fmt: skip
-    carried, work.carried = work.carried, 0
-    work.share(lambda first, last: prepare(data, tree, setting, scores.loss, carried > 0, first, last), PIECES)
-    fits = carried > 0 and carry_fits(data, setting)
-    if not fits:
-        if carried > 0 or setting.rows < work.rows:
-            work.share(lambda first, last: measure(data, setting, first, last), PIECES)
-        carried, work.units = 0, choose_units(data, setting, _short_words(work, setting))
-        work.share(lambda first, last: pack(data, setting, work.units, table.row_counts, first, last), PIECES)
+    carried, work.carried = work.carried if rows is None else 0, 0
+    steps = ROW_STEPS * work.rows
+    work.share(lambda first, last: prepare(data, tree, setting, scores.loss, carried > 0, first, last), PIECES, steps)
+    if carried == 0 or not carry_fits(data, setting):
+        if carried > 0 or rows is not None:
+            work.share(lambda first, last: measure(data, setting, first, last), PIECES, steps)
+        carried, units = 0, choose_units(data, setting, _short_words(work, setting))
+        work.units = units
+        work.share(lambda first, last: pack(data, setting, units, table.row_counts, first, last), PIECES, steps)
 
     def search(first: int, last: int, most: int) -> bool:
         return bool(grow(table, data, tree, sums, setting, work.units, carried, first, last, most))
 
     while search(0, 0, work.shared_cells if work.threads > 1 else np.iinfo(np.int64).max):
-        work.share(lambda first, last: search(first, last, SEARCH_ONLY), work.threads)
-    work.share(lambda first, last: sum_leaves(data, tree, setting, first, last), work.leaf_sums.shape[0])
+        work.share(lambda first, last: search(first, last, SEARCH_ONLY), work.threads, float("inf"))
+    pieces = work.leaf_sums.shape[0]
+    work.share(lambda first, last: sum_leaves(data, tree, setting, first, last), pieces, steps)
     made = set_steps(data, tree, setting, work.units)
     if rows is not None:
         _predict_others(work)
@@ -362,11 +366,8 @@ def _setting(
     keep: bool,
 ) -> Setting:
     """What holds for one tree, with room made for it."""
-    sampled, lanes, counts = (
-        work.rows if rows is None else rows.size,
-        1 if hessian is None else 2,
-        work.table.row_counts,
-    )
+    sampled, counts = work.rows if rows is None else rows.size, work.table.row_counts
+    lanes = 1 if hessian is None else 2
     weighed = counts.size > 1
     most = _most_leaves(replace(limits, min_leaf=1) if weighed else limits, sampled)
     work.reserve(most, lanes)
@@ -409,7 +410,7 @@ def _predict_others(work: Workspace) -> None:
         values, leaves = work.codes.values[first:last], work.leaf_of_row[first:last]
         predict_others(values, bins.n_bins, bins.categorical, tree.whole, tree.bits, leaves)
 
-    work.share(part, work.rows)
+    work.share(part, work.rows, ROW_STEPS * work.rows)
 
 
 def _most_leaves(limits: BoostLimits, rows: int) -> int:

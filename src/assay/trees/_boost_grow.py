@@ -61,7 +61,7 @@ __all__ = ["SEARCH_ONLY", "grow", "predict_others", "set_steps", "sum_leaves"]
 
 Array = np.ndarray
 
-SHORT_ROWS = 8128
+SHORT_SUM_ROWS = 8128
 """So many rows are summed in short words before those are emptied."""
 SEARCH_ONLY = -1
 """As `most` in `grow`: search the blocks and do not go on."""
@@ -100,9 +100,7 @@ def _search(
     known = carried > 0 and state[LARGE] < 0
     if known:
         for j in range(low, high):
-            gather(
-                tree.carry, carried, sums.pool, offsets[j], offsets[j + 1], setting.bits, sums.prefixes[block, 0]
-            )  # fmt: skip
+            gather(tree.carry, carried, sums.pool, offsets[j], offsets[j + 1], setting.bits, sums.prefixes[block, 0])
     for side in range(0 if known else 2):
         if (look_large and not subtract) if side else (look_small or keep or (look_large and subtract)):
             _sum_node(table, rows, tree, sums, setting, units, block, state[SMALL + side], state[SMALL_SLOT + side])
@@ -130,7 +128,7 @@ def _sum_node(
     out = sums.pool[slot]
     out[setting.lanes * offsets[0] : setting.lanes * offsets[-1]] = 0
     words, into = (1, sums.short) if units.short else (setting.lanes, out)
-    at_a_time = SHORT_ROWS if units.short else max(1, end - begin)
+    at_a_time = SHORT_SUM_ROWS if units.short else max(1, end - begin)
     for at in range(begin, end, at_a_time):
         sum_up(cells, offsets, active, rows.order, at, min(at + at_a_time, end), rows.packed, words, into)
         if units.short:
