@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 from scipy import sparse
+from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
@@ -213,20 +214,22 @@ def unchanged_on_error(estimator: Any) -> Iterator[None]:
 
 def weight_name(estimator: Any) -> str | None:
     """What a learner's `fit` calls its weights (a pipeline passes them on to its last step); None if it takes none."""
-    steps = getattr(estimator, "steps", None)
-    if steps:
-        inner = weight_name(steps[-1][1])
-        return None if inner is None else f"{steps[-1][0]}__{inner}"
-    return "sample_weight" if has_fit_parameter(estimator, "sample_weight") else None
+    return _fit_name(estimator, "sample_weight")
 
 
 def groups_name(estimator: Any) -> str | None:
     """What a learner that splits rows itself calls its groups in `fit`, as `weight_name`; None if it takes none."""
+    return _fit_name(estimator, "groups")
+
+
+def _fit_name(estimator: Any, name: str) -> str | None:
+    """What `fit` of a learner, or of the pipeline around it, calls an argument; None where it takes none."""
     steps = getattr(estimator, "steps", None)
-    if steps:
-        inner = groups_name(steps[-1][1])
-        return None if inner is None else f"{steps[-1][0]}__{inner}"
-    return "groups" if has_fit_parameter(estimator, "groups") else None
+    if not steps:
+        return name if has_fit_parameter(estimator, name) else None
+    inner = _fit_name(steps[-1][1], name)
+    # With metadata routing a pipeline takes the bare name and hands it to the steps that request it.
+    return inner if inner is None or get_config()["enable_metadata_routing"] else f"{steps[-1][0]}__{inner}"
 
 
 def refuse_not_finite(X: Any, names: Sequence[str] | None = None) -> None:

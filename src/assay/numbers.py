@@ -79,14 +79,23 @@ def with_limits(value: Any, lower: Any, upper: Any, *, percent: bool = False) ->
 
     >>> with_limits(258.04, 90.4, 425.7), with_limits(0.31, 0.0004, 0.62)
     (('258', '90', '426'), ('0.31', '0.0004', '0.62'))
+    >>> with_limits(8.4852e-7, 6.1883e-7, 1.5731e-6), with_limits(-0.00007, 0.817, 0.947)
+    (('8.5e-07', '6.2e-07', '1.57e-06'), ('0.000', '0.817', '0.947'))
     """
     scale, mark = (100.0, "%") if percent else (1.0, "")
     three = [scale * float(x) for x in (value, lower, upper)]
     places = decimals(three[1], three[2], three[0])
     plain = SMALL <= max((abs(x) for x in three if math.isfinite(x)), default=0.0) < LARGE
-    said = [_fixed(x, places, True) if plain and places is not None and math.isfinite(x) else fmt(x) for x in three]
+    half = (three[2] - three[1]) / 2
+    if not plain and 0 < half < SMALL:
+        said = [fmt(x, max(1, 2 + _order(x, 2) - _order(half, 2))) if math.isfinite(x) else fmt(x) for x in three]
+    else:
+        said = [_fixed(x, places, True) if plain and places is not None and math.isfinite(x) else fmt(x) for x in three]
     if three[1] * three[2] > 0 or math.isinf(three[1]) != math.isinf(three[2]):
-        said = [fmt(x, 1) if x != 0 and not one.strip("0.") else one for one, x in zip(said, three, strict=True)]
+        said = [
+            fmt(x, 1) if x != 0 and not one.strip("0.") and three[1] <= x <= three[2] else one
+            for one, x in zip(said, three, strict=True)
+        ]
     first, low, high = (one + mark if math.isfinite(x) else one for one, x in zip(said, three, strict=True))
     return first, low, high
 

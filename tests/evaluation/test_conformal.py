@@ -15,7 +15,7 @@ from scipy import stats
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
-from sklearn.model_selection import RepeatedKFold
+from sklearn.model_selection import GroupKFold, RepeatedKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
@@ -515,3 +515,18 @@ def test_wrong_questions_and_wrong_models():
         Conformal.from_probabilities(fitted, np.full((60, 2), 0.5), t)
     with pytest.raises(ValueError, match="not fitted"):
         conformal(Ridge(), X, y, method="prefit")
+
+
+def test_groups_stay_together_and_nothing_is_proved_for_new_ones():
+    X, y = line(60)
+    groups = np.arange(60) % 12
+    for options in ({"cv": GroupKFold(4)}, {"cv": 4}, {}, {"method": "split"}, {"scale": Ridge()}):
+        made = conformal(Ridge(), X, y, groups=groups, **options)
+        assert made.guarantee().startswith("no guarantee: rows of a group are alike")
+        if "method" not in options:
+            assert all(np.unique(made.fold[groups == g]).size == 1 for g in range(12))
+    pairs = list(GroupKFold(4).split(X, y, groups))
+    by_groups = conformal(Ridge(), X, y, cv=GroupKFold(4), groups=groups)
+    np.testing.assert_array_equal(conformal(Ridge(), X, y, cv=pairs).scores, by_groups.scores)
+    with pytest.raises(DataError, match=r"GroupKFold splits by groups.*cv=list\(GroupKFold"):
+        conformal(Ridge(), X, y, cv=GroupKFold(4))

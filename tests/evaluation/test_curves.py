@@ -204,9 +204,15 @@ def test_bad_input_says_what_to_do():
         validation_curve(Ridge(), X, y, "alpha", [])
     with pytest.raises(ParameterError, match="'low', 'high'"):
         validation_curve(Ridge(), X, y, "alpha", [1.0], simplest="left")
-    with pytest.raises(AssayError, match="LogisticRegression failed in fold 0 with 1 training rows"):
+    with pytest.raises(AssayError, match="LogisticRegression failed in fold 0 with 1 training row "):
         learning_curve(LogisticRegression(), X, y > 0, sizes=[1, 20])
     with pytest.raises(DataError):
         learning_curve(Ridge(), X[:3], y[:3], cv=5)
     with pytest.raises(ParameterError, match="was not tried"):
         learning_curve(GaussianNB(), X, y > 0, sizes=[50], cv=3).interval(7)
+
+
+def test_a_misspelt_parameter_gets_the_nearest_name():
+    X, y = np.arange(20.0)[:, None], np.arange(20) % 2
+    with pytest.raises(ParameterError, match="no parameter 'n_neighbours'; did you mean 'n_neighbors'"):
+        validation_curve(KNeighborsClassifier(), X, y, "n_neighbours", [1, 3])

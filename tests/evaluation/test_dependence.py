@@ -248,3 +248,17 @@ def test_what_is_no_table_or_no_model(forest):
     empty = pd.DataFrame({"a": [np.nan, np.nan], "b": [1.0, 2.0]})
     with pytest.raises(DataError, match="'a' is empty"):
         partial_dependence(Ridge().fit([[1, 2], [3, 4]], [1, 2]), empty, "a")
+
+
+class DayOfYear:
+    def predict(self, frame):
+        return frame["day"].dt.day_of_year.to_numpy(dtype=float)
+
+
+def test_a_column_of_dates_has_a_grid_of_dates_that_occur():
+    days = pd.DataFrame({"day": pd.date_range("2020-01-01", periods=100), "x": np.arange(100.0)})
+    found = partial_dependence(DayOfYear(), days, "day", grid=5)
+    np.testing.assert_allclose(found.average[0], [1, 26, 51, 75, 100])
+    assert found.support.all()
+    given = [pd.Timestamp("2020-02-01"), pd.Timestamp("2030-01-01")]
+    assert partial_dependence(DayOfYear(), days, "day", grid=given).support.tolist() == [True, False]

@@ -165,3 +165,12 @@ def test_a_state_that_lies_is_refused():
         vars(model).update(lie)
         with pytest.raises(ValueError, match=r"weights|fitted|classes|columns"):
             to_state(model, refuse)
+
+
+def test_an_ensemble_whose_first_member_has_no_probabilities_predicts_with_the_others():
+    X, y = load_iris(return_X_y=True)
+    with pytest.warns(AssayWarning, match="goes on without it"):
+        model = Ensemble([ScikitLinearSVC(), LinearDiscriminantAnalysis()]).fit(X, y)
+    alone = LinearDiscriminantAnalysis().fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), alone.predict(X))
+    np.testing.assert_allclose(model.predict_proba(X), alone.predict_proba(X))

@@ -26,6 +26,7 @@ from sklearn.model_selection import GridSearchCV, KFold, ParameterSampler, Rando
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from assay.errors import DataError, DataTypeError, ParameterError
@@ -814,3 +815,12 @@ def test_no_warning_of_numpy_gets_out():
         assert flat.best == {"n_neighbors": 3}
         huge = search(PeerRidge(), X, Y * 1e140, {"alpha": [0.1, 1.0]}, rule="one_se", simplicity=("alpha", "high"))
         assert np.isfinite(huge.std_error)
+
+
+def test_a_search_in_which_nothing_works_keeps_the_remedy_of_the_first_failure():
+    X, y = load_breast_cancer(return_X_y=True)
+    with pytest.raises(
+        DataTypeError, match="fold 0: LinearSVC has no predict_proba, which log_loss needs; choose a"
+    ) as e:
+        SearchCV(LinearSVC(), {"C": [1, 2]}, metric="log_loss").fit(X, y)
+    assert str(e.value).count(";") == 1

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
-from assay.errors import DataError
+from assay.errors import DataError, DataTypeError
 from assay.evaluation import slices, subgroups
 from assay.evaluation.subgroups import conditions
 from assay.metrics import mae
@@ -143,3 +144,21 @@ def test_bad_input_is_one_sentence():
         slices(np.full(50, np.nan), frame)
     with pytest.raises(DataError, match="no two subgroups of at least 20 rows"):
         subgroups(pd.Series(["x"] * 50, name="a"), lambda rows: mae.interval([0.0], [0.0]), np.zeros(50))
+
+
+def test_tables_and_columns_of_any_kind_are_sliced_alike():
+    rng = np.random.default_rng(0)
+    frame, losses = table(rng), rng.exponential(size=200)
+    expected = slices(losses, frame)
+    assert slices(losses, pl.from_pandas(frame)).names == expected.names
+    numbers = slices(losses, frame[["x", "y"]].to_numpy())
+    assert set(numbers.columns) == {"x0", "x1"}
+    assert slices(losses, [[town] for town in frame["town"]]).n.sum() == 200
+    for column in (frame["town"].rename(None), frame["town"].to_numpy(), frame["town"].tolist()):
+        found = subgroups(column, lambda rows: mae.interval(losses[rows], np.zeros(rows.size)), losses)
+        assert list(found.intervals) == ["subgroup = Bonn", "subgroup = Kiel", "subgroup = Ulm"]
+        assert "subgroup = Bonn" in str(found)
+    with pytest.raises(DataTypeError, match="column 'x' contains list values"):
+        slices(losses, pd.DataFrame({"x": [[1]] * 200}))
+    with pytest.raises(DataError, match="groups has 3 entries for 200 rows"):
+        slices(losses, frame, groups=[1, 2, 3])

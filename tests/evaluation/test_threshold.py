@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.svm import LinearSVC
 
-from assay.errors import AssayError
+from assay.errors import AssayError, DataTypeError
 from assay.evaluation import ThresholdClassifier, cross_validate
 from assay.evaluation.threshold import choose_threshold
 from assay.generative import LinearDiscriminantAnalysis
@@ -140,3 +141,9 @@ def test_bad_input_gets_one_sentence(options, what):
     X, y = load_breast_cancer(return_X_y=True)
     with pytest.raises(AssayError, match=what):
         ThresholdClassifier(LogisticRegression(penalty="l2"), **options).fit(X[:100, :4], y[:100])
+
+
+def test_a_classifier_without_probabilities_is_refused_by_name():
+    X, y = load_breast_cancer(return_X_y=True)
+    with pytest.raises(DataTypeError, match="LinearSVC has no predict_proba, which a threshold needs; calibrate it"):
+        ThresholdClassifier(LinearSVC()).fit(X, y)

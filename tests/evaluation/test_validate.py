@@ -5,21 +5,23 @@ from __future__ import annotations
 import joblib
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse, stats
+from sklearn import config_context
 from sklearn.base import BaseEstimator
 from sklearn.datasets import load_iris
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LinearRegression as SklearnLinear
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.model_selection import GroupKFold, KFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeRegressor
 
-from assay.errors import AssayError, AssayWarning, DataError, LearnerError, ParameterError
+from assay.errors import AssayError, AssayWarning, DataError, DataTypeError, LearnerError, ParameterError
 from assay.evaluation import Validation, cross_validate
 from assay.linear import LinearRegression, Ridge
 from assay.metrics import accuracy, error, mse, recall
@@ -259,9 +261,11 @@ class Broken(BaseEstimator):
     def fit(self, X, y):
         if self.how == "fit":
             raise RuntimeError("the engine is on fire\nsecond line")
-        return self
+        return None if self.how == "none" else self
 
     def predict(self, X):
+        if self.how == "none":
+            return None
         return np.full(len(X) + (self.how == "length"), np.nan if self.how == "nan" else 0.0)
 
 
@@ -271,6 +275,7 @@ class Broken(BaseEstimator):
         ("fit", LearnerError, "Broken failed in fold 0 .RuntimeError: the engine is on fire"),
         ("nan", DataError, "row .* in fold 0"),
         ("length", DataError, "fold 0"),
+        ("none", DataTypeError, "gave None instead of values in fold 0"),
     ],
 )
 def test_a_learner_that_breaks_is_named_with_its_fold(how, kind, words):
@@ -295,6 +300,9 @@ def test_a_learner_that_breaks_is_named_with_its_fold(how, kind, words):
         ({"cv": "five"}, "cv"),
         ({"metric": "auc"}, "needs classes"),
         ({"metric": "nonsense"}, "unknown metric"),
+        ({"metric": "neg_mean_squared_error"}, "did you mean 'mse'"),
+        ({"metric": np.mean}, "mean is a function.*loss_metric"),
+        ({"cv": GroupKFold(3)}, "GroupKFold splits by groups, but there are none; pass groups"),
         ({"metric": []}, "empty"),
         ({"metric": "silhouette"}, "is a clustering metric"),
         ({"interval": "best"}, "unknown"),
@@ -421,3 +429,24 @@ def test_nested_intervals_cover_where_naive_ones_do_not():
             interval = found.interval(method=method)
             hits[method] += interval.lower <= truth <= interval.upper
     assert hits["naive"] / 120 < 0.85 < hits["nested"] / 120
+
+
+def test_groups_may_be_dates_and_tables_may_be_of_arrow():
+    expected = cross_validate(SklearnLinear(), X, y, cv=3)
+    arrow = pa.table({f"x{j}": X[:, j] for j in range(X.shape[1])})
+    assert_allclose(cross_validate(SklearnLinear(), arrow, y, cv=3).fold_scores, expected.fold_scores)
+    numbers = np.arange(90) // 9
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(numbers, unit="D")
+    for cv in (3, GroupKFold(3)):
+        by_day, by_number = (cross_validate(SklearnLinear(), X, y, cv=cv, groups=g) for g in (days, numbers))
+        assert_allclose(by_day.fold_scores, by_number.fold_scores)
+
+
+def test_weights_reach_a_pipeline_with_and_without_metadata_routing():
+    w = np.random.default_rng(0).random(90)
+    plain = cross_validate(make_pipeline(StandardScaler(), SklearnLinear()), X, y, cv=3, sample_weight=w)
+    with config_context(enable_metadata_routing=True):
+        scaler = StandardScaler().set_fit_request(sample_weight=False)
+        learner = make_pipeline(scaler, SklearnLinear().set_fit_request(sample_weight=True))
+        routed = cross_validate(learner, X, y, cv=3, sample_weight=w)
+    assert_allclose(routed.fold_scores, plain.fold_scores)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import json
 from dataclasses import fields
@@ -121,6 +122,18 @@ def test_a_study_that_was_to_stay_sealed_is_not_opened_when_it_is_resumed(table)
     (study.folder / "command.json").write_text('{"open": false}')  # as an earlier version left it
     assert not Study.load(study.name).wishes.open_test
     assert Study.load(study.name, open_test=True).wishes.open_test
+
+
+def test_no_table_with_test_rows_is_in_memory_while_learners_are_fitted(table):
+    sizes = []
+
+    def listen(event):
+        if isinstance(event, events.FoldDone):
+            frames = [one for one in gc.get_objects() if type(one) is pd.DataFrame and set(one.columns) == set("aby")]
+            sizes.append({len(frame) for frame in frames})
+
+    Study(table, "y", test_size=0.25, learners=["ridge"], cv=3, listener=listen).finish()
+    assert sizes == [{90}] * 8  # of 120 rows
 
 
 def test_a_study_reports_events_to_its_listener(table):

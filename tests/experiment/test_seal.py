@@ -546,6 +546,7 @@ def test_a_vault_gives_back_what_was_put_in(tmp_path):
     pd.testing.assert_frame_equal(back, frame)
     assert back["text"].isna().any()
     assert next(value for value in back["text"] if not isinstance(value, str)) is None
+    assert len({id(value) for value in back["word"]}) == back["word"].nunique()  # not an object per cell
     assert [path.name for path in vault.path.parent.iterdir()] == ["a1.arrow"]
     assert np.array_equal(row_digests(back), row_digests(frame))
     vault.remove()

@@ -1,11 +1,14 @@
 """The first page where a few rows decide the main figure."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
 
+from assay.evaluation import slices
 from assay.experiment.study import run
-from assay.report._first_page import how_far_off, what_to_do
+from assay.report._first_page import how_far_off, what_to_do, where_it_fails
 from assay.report._held_out import HeldOut
 
 
@@ -67,3 +70,27 @@ def test_a_rare_class_that_is_never_predicted_is_said():
         assert (held.labels == "yes").any() != never
         advice = " ".join(what_to_do(study, held, study.summary()["finding"]).words)
         assert ("It never predicts yes by itself" in advice) == never
+
+
+def test_a_subgroup_that_was_asked_for_is_not_denied_by_the_search_of_all_slices():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(300, 8)), columns=list("abcdefgh")).assign(town=["Ulm"] * 30 + ["Bonn"] * 270)
+    losses = np.abs(rng.normal(size=300)) + 0.27 * (frame["town"] == "Ulm")
+    study = SimpleNamespace(wishes=SimpleNamespace(unit=None, by=["town"]))
+    held = SimpleNamespace(
+        study=study,
+        slices=slices(losses, frame, loss="absolute error"),
+        subgroups=lambda _: SimpleNamespace(slices=slices(losses, frame[["town"]], loss="absolute error")),
+        classes=None,
+        labels=None,
+        y=losses,
+        values=np.zeros(300),
+        n=300,
+    )
+    assert len(held.slices.worse) == 0
+    assert held.subgroups("town").slices.worse.size == 1
+    found = where_it_fails(study, held)
+    assert found.lead == "It is shown to do worse than elsewhere where town = Ulm."
+    assert found.words[0].endswith("a search of all columns shows none.")
+    study.wishes.by = []
+    assert where_it_fails(study, held).lead == "No part of the table is shown to be worse than the rest."

@@ -14,17 +14,22 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from sklearn.neighbors import KNeighborsRegressor
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 import assay.report._inspection_section
 from assay.errors import ReportWarning
+from assay.evaluation import compare, cross_validate
 from assay.experiment.study import run
 from assay.experiment.table import read_table
 from assay.numbers import with_limits
 from assay.report._about_checks import ABOUT
-from assay.report._embed import csv_uri, json_block, picture
+from assay.report._embed import _write_out, csv_uri, json_block, picture
+from assay.report._result_sections import _to_draw
 from assay.report.draw_experiment import pictures_of, plain
 from assay.report.html import _range, render, write_report
 
@@ -344,3 +349,42 @@ def test_a_report_made_in_a_new_process_lacks_no_picture(tmp_path):
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "could not be made" not in page
     assert page.count("<svg") + page.count("data:image") >= 5
+
+
+def test_pictures_fit_a_phone(page, class_page):
+    """A phone leaves about 345 of its 375 points; only a drawn tree may be broader and is moved sideways."""
+    for text in (page, class_page):
+        drawn = [one["style"] for one in Reader(text).all("svg") if "paper" not in one["class"]]
+        least = [float(found[1]) for one in drawn if (found := re.search(r"min-width:(\d+)px", one))]
+        assert len(least) > 5
+        assert max(least) <= 345
+
+
+def test_numbers_under_a_picture_do_not_touch():
+    figure = Figure(figsize=(5.5, 2.0), layout="constrained")
+    axes = figure.subplots()
+    axes.set_xlim(440_000, 510_000)
+    axes.set_yticks([0], ["a column with a long name = 131.7"])
+    _write_out(figure)
+    FigureCanvasAgg(figure).draw()
+    low, high = axes.get_xlim()
+    labels = [one for one in axes.get_xticklabels() if low <= one.get_position()[0] <= high]
+    boxes = sorted((one.get_window_extent() for one in labels), key=lambda box: box.x0)
+    assert len(boxes) >= 2
+    assert all(one.x1 < two.x0 for one, two in pairwise(boxes))
+    axes.set_xticks([440_000, 450_000], ["Bonn", "Ulm"])
+    _write_out(figure)
+    assert [one.get_text() for one in axes.get_xticklabels()] == ["Bonn", "Ulm"]
+
+
+def test_of_many_pairs_those_of_the_selected_learner_are_drawn():
+    X, y = np.random.default_rng(0).normal(size=(2, 60))
+    learners = {str(k): KNeighborsRegressor(k) for k in range(1, 8)}
+    found = compare({name: cross_validate(one, X[:, None], y, cv=5) for name, one in learners.items()})
+    drawn = _to_draw(found, "3")
+    assert len(drawn.pairs) == 6
+    assert all("3" in label.split(" - ") for label in drawn.labels)
+    kept = [found.labels.index(label) for label in drawn.labels]
+    np.testing.assert_array_equal(drawn.lower, found.lower[kept])
+    np.testing.assert_array_equal(drawn.differences, found.differences[kept])
+    assert _to_draw(found, "stopped") is found

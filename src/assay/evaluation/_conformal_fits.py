@@ -13,7 +13,7 @@ import numpy as np
 
 from assay.errors import DataError, ParameterError
 from assay.evaluation.learner import Rows, fit_rows, run
-from assay.resampling import Holdout, is_partition, splits_of, take
+from assay.resampling import Holdout, is_partition, splits_of, take, whole_groups
 from assay.state import Stateful, need
 
 __all__ = ["ConformalFit", "finite_scores", "fit_all", "fit_one", "residuals"]
@@ -54,8 +54,10 @@ def fit_all(
     """The models of all splits, the model that has not seen each calibration row, and those rows in order."""
     seed = int(seeds.generate_state(1)[0])
     if cv is None:
-        cv = Holdout(random_state=seed) if method == "split" else min(10, rows.n)
-    splits = list(splits_of(cv, rows.X, rows.y, classes=rows.classes is not None, random_state=seed))
+        cv = Holdout(random_state=seed) if method == "split" else _default_folds(rows, seed)
+    splits = list(
+        splits_of(cv, rows.X, rows.y, groups=rows.groups, classes=rows.classes is not None, random_state=seed)
+    )
     if method == "split" and len(splits) != 1:
         message = f'method="split" needs one split, but cv gives {len(splits)}'
         raise ParameterError(message, remedy='pass Holdout(), or method="cv+"')
@@ -71,6 +73,13 @@ def fit_all(
         fold[test] = k
     held = np.sort(np.concatenate([test for _, test in splits]))
     return fits, fold[held], held
+
+
+def _default_folds(rows: Rows, seed: int) -> Any:
+    """Ten folds, or as many as there are rows or groups."""
+    if rows.groups is None:
+        return min(10, rows.n)
+    return whole_groups(10, rows.groups, stratify=rows.classes is not None, random_state=seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,17 +100,20 @@ def fit_one(estimator: Any, rows: Rows, train: Array | None, scale: Any, seeds: 
     model = fit_rows(estimator, rows, train)
     if scale is None:
         return ConformalFit(model)
-    part = rows if train is None else Rows(take(rows.X, train), rows.y[train], None, None)
+    groups = rows.groups if rows.groups is None or train is None else rows.groups[train]
+    part = rows if train is None else Rows(take(rows.X, train), rows.y[train], None, None, groups)
     if part.n < INNER:
         raise DataError(
             f"{part.n} training rows are too few to estimate a scale", remedy="leave scale out, or pass more rows"
         )
     size = np.empty(part.n)
-    for inside, out in splits_of(INNER, part.X, part.y, random_state=int(seeds.generate_state(2)[1])):
+    seed = int(seeds.generate_state(2)[1])
+    cv = whole_groups(INNER, groups, random_state=seed)
+    for inside, out in splits_of(cv, part.X, part.y, groups=groups, random_state=seed):
         size[out] = np.abs(part.y[out] - ConformalFit(fit_rows(estimator, part, inside)).centre(take(part.X, out)))
     # A learner may predict a spread of zero or less; a hundredth of the typical residual keeps scores finite.
     floor = 0.01 * float(size.mean()) or 1.0
-    return ConformalFit(model, fit_rows(scale, Rows(part.X, size, None, None)), floor)
+    return ConformalFit(model, fit_rows(scale, Rows(part.X, size, None, None, groups)), floor)
 
 
 def residuals(fits: tuple[ConformalFit, ...], fold: Array, held: Array, rows: Rows) -> Array:

@@ -46,6 +46,8 @@ def _grid(values: Any, grid: Any, name: str) -> tuple[Array, Array, bool]:
                 column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else sorted(column.unique())
             )
             levels = np.array([level for level in ordered if (column == level).any()], dtype=object)
+            if isinstance(grid, int) and pd.api.types.is_datetime64_any_dtype(column.dtype) and len(levels) > grid:
+                levels = levels[np.unique(np.linspace(0, len(levels) - 1, grid).round().astype(int))]
         except TypeError as error:
             raise DataTypeError(f"column {name!r} mixes types", remedy="convert it to one type first") from error
         shares = np.array([float((column == level).mean()) for level in levels])
@@ -71,7 +73,7 @@ def support_of(columns: list[Any], grids: tuple[Array, ...], categorical: tuple[
     series = [pd.Series(values) for values in columns]
     if len(grids) == 1:
         if categorical[0]:
-            return np.isin(grids[0].astype(str), series[0].dropna().astype(str).unique())
+            return _among(grids[0], series[0].dropna())
         low, high = float(series[0].min()), float(series[0].max())
         return (grids[0] >= low) & (grids[0] <= high)
     known = series[0].notna() & series[1].notna()
@@ -90,10 +92,15 @@ def _by_category(first: Any, second: Any, levels: Array, grid: Array, *, both: b
     for k, level in enumerate(levels):
         here = second[(first == level).to_numpy()]
         if len(here) and both:
-            inside[k] = np.isin(grid.astype(str), here.astype(str).unique())
+            inside[k] = _among(grid, here)
         elif len(here):
             inside[k] = (grid >= float(here.min())) & (grid <= float(here.max()))
     return inside
+
+
+def _among(grid: Array, column: Any) -> Array:
+    """Which levels of a grid occur in a column, whatever each of them prints dates and numbers as."""
+    return np.array([bool((column == level).any()) for level in grid], dtype=bool)
 
 
 def _in_hull(points: Array, x: Array, y: Array) -> Array:

@@ -17,6 +17,7 @@ Efron & Tibshirani (1997), JASA 92, 548-560, section 5; Wager, Hastie & Efron (2
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import numpy as np
@@ -57,7 +58,9 @@ def along(estimator: Any, parameter: str, values: Sequence[Any]) -> list[Any]:
     known = estimator.get_params(deep=True)
     if parameter not in known:
         message = f"{label_of(estimator)} has no parameter {parameter!r}"
-        raise ParameterError(message, remedy=f"choose one of {', '.join(sorted(known))}")
+        near = get_close_matches(parameter, known, 1)
+        remedy = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(sorted(known))}"
+        raise ParameterError(message, remedy=remedy)
     if len(values) == 0:
         raise ParameterError("values is empty", remedy=f"pass at least one value of {parameter}")
     return [clone(estimator).set_params(**{parameter: value}) for value in values]

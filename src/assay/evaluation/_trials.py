@@ -35,6 +35,7 @@ class Trial:
     predicted: Sequence[Array]
     seconds: float
     failed: str = ""
+    remedy: str = "check the data or the search space"
     of_type: bool = False
     figure: Figure | None = None
     model: Any = None
@@ -87,9 +88,11 @@ class Trials:
                 predicted.append(self._predict(learner, at) if quick is None else np.asarray(quick[at]))
                 self._refuse_unscored(self.splits[at][1] if tested is None else tested, predicted[-1])
         except Exception as error:  # one bad setting must not stop the others; interrupts pass through
-            reason = f"fold {at}: {type(error).__name__}: {' '.join(str(error).split()).rstrip('.')}"
+            said = error.what if isinstance(error, AssayError) else f"{type(error).__name__}: {error}"
+            reason = f"fold {at}: {' '.join(said.split()).rstrip('.')}"
+            remedy = (error.remedy if isinstance(error, AssayError) else None) or Trial.remedy
             kind = isinstance(error, TypeError) and not isinstance(error, ValueError)
-            return Trial(candidate, (), (), perf_counter() - start, reason, kind)
+            return Trial(candidate, (), (), perf_counter() - start, reason, remedy, kind)
         return Trial(candidate, folds, predicted, perf_counter() - start, model=model, tested=tested)
 
     def _learner(self, candidate: int) -> Any:
@@ -124,7 +127,7 @@ class Trials:
             tested = out_of_fold(self.metric, self.rows, self.splits, scheme, trial.predicted)
             return replace(trial, figure=tested.figure(), predicted=())
         except AssayError as error:
-            return replace(trial, failed=str(error).rstrip("."), predicted=())
+            return replace(trial, failed=error.what, remedy=error.remedy or Trial.remedy, predicted=())
 
 
 def try_all(trials: Trials, scheme: Scheme, n_jobs: int | None) -> list[Trial]:

@@ -32,7 +32,7 @@ import numpy as np
 import pandas as pd
 
 from assay.checks import choice, fraction, freeze
-from assay.constraints import none, one_of, real
+from assay.constraints import boolean, none, one_of, real
 from assay.errors import AssayWarning, DataError, DataTypeError, ParameterError
 from assay.evaluation import _conformal as rules
 from assay.evaluation._conformal_fits import ConformalFit, finite_scores, fit_all, fit_one, residuals
@@ -47,7 +47,7 @@ from assay.numbers import fmt
 from assay.numerics.seeds import seed_sequence
 from assay.resampling import take
 from assay.results import Result
-from assay.state import Specs, array, floats, labels, need, part, several
+from assay.state import Specs, array, floats, labels, need, optional, part, several
 
 __all__ = ["Conformal", "conformal"]
 
@@ -73,6 +73,7 @@ class Conformal(Result):
     | classes, codes | the labels (None for numbers), and the position of each calibration row's among them |
     | by_class       | whether coverage is meant within each class: True, False, or "auto": if one is rare  |
     | randomized     | whether "aps" draws at the border of the set, which makes the level exact            |
+    | grouped        | whether rows came in groups, for whose new members nothing is proved                 |
     """
 
     name: str
@@ -86,6 +87,7 @@ class Conformal(Result):
     codes: Array | None = None
     by_class: bool | str = False
     randomized: bool = False
+    grouped: bool = False
 
     state: ClassVar[Specs] = {
         "fits": several(part(ConformalFit), "models", kind=tuple),
@@ -96,6 +98,7 @@ class Conformal(Result):
         "fold": array(np.intp, "n", low=0, below="models"),
         "classes": labels("k") | none,
         "codes": array(np.intp, "n", low=0, below="k") | none,
+        "grouped": optional(boolean),
     }
 
     def _check_state(self) -> None:
@@ -122,6 +125,8 @@ class Conformal(Result):
     def _proved(self, level: float, where: str) -> str:
         place = f"{where} " if where else ""
         near = f"near {level:g}, or above it because scores tie," if self._tied(level) else f"near {level:g}"
+        if self.grouped:
+            return f"no guarantee: rows of a group are alike; {near} {place}for rows of new groups if groups are many"
         if self.method in ("split", "prefit"):
             sure = f"covers a new row {place}with probability at least {level:g}, if old and new rows are exchangeable"
             return sure + (" and the model has not seen the old ones" if self.method == "prefit" else "")
@@ -329,6 +334,7 @@ def conformal(
     scale: Any = None,
     by_class: bool | str = "auto",
     randomized: bool = True,
+    groups: Any = None,
     random_state: Any = 0,
     n_jobs: int | None = None,
 ) -> Conformal:
@@ -348,12 +354,13 @@ def conformal(
     | by_class     | "auto"  | "auto", True, False              | coverage within each class (Mondrian), for sets;  |
     |              |         |                                  | "auto": where one is rare and has enough rows     |
     | randomized   | True    | True, False                      | "aps" draws at the border of the set              |
+    | groups       | None    | one label per row                | rows that stay together in the folds              |
     | random_state | 0       | seed, generator or None          | folds of a number, and the draws of "aps"         |
     | n_jobs       | None    | None or non-zero                 | fits at a time; never changes the result          |
 
     Give the answer's `.coverage(X_new, y_new)` rows that it has not seen. A set may be empty: no class fits as well as
     the level asks. Time-ordered rows are not exchangeable, nor are rows in groups: nothing is proved for rows of new
-    groups. Folds of whole groups, `cv=list(GroupKFold(5).split(X, y, groups))`, come near the level if groups are many.
+    groups. Folds of whole groups, by `groups`, come near the level if groups are many.
     Barber, Candes, Ramdas, Tibshirani (2021), Annals of Statistics 49, 486-507.
 
     >>> from sklearn.linear_model import LinearRegression
@@ -365,7 +372,7 @@ def conformal(
     coverage 0.920 [0.873, 0.954] (95% Clopper-Pearson interval, n = 200)
     """
     method, level = choice(method, "method", METHODS), fraction(level, "level")
-    rows = rows_of(estimator, _table(X), y)
+    rows = rows_of(estimator, _table(X), y, groups=groups)
     score = _score_for(choice(score, "score", SCORES), rows, scale, _by_class(by_class))
     _check_scale(scale, method, rows)
     fitting, drawing = seed_sequence(random_state).spawn(2)
@@ -375,7 +382,9 @@ def conformal(
         fold, held = np.zeros(rows.n, dtype=np.intp), np.arange(rows.n)
     else:
         fits, fold, held = fit_all(estimator, rows, method, cv, scale, fitting, n_jobs)
-    made = Conformal(label_of(estimator), method, score, level, np.empty(0), fits, freeze(fold))
+    made = Conformal(
+        label_of(estimator), method, score, level, np.empty(0), fits, freeze(fold), grouped=groups is not None
+    )
     if rows.classes is None:
         made = replace(made, scores=freeze(residuals(fits, fold, held, rows)))
     else:

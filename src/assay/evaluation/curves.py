@@ -35,6 +35,7 @@ from assay.metrics.scorer import class_options
 from assay.numerics.seeds import seed_sequence
 from assay.resampling import Scheme, corrected_variance_factor, one_standard_error, scheme_of, splits_of, take
 from assay.results import Interval
+from assay.words import plural
 
 __all__ = ["LearningCurve", "ScoreCurve", "ValidationCurve", "learning_curve", "validation_curve"]
 
@@ -100,7 +101,7 @@ def learning_curve(
     ]
     latest = scheme.kind == "time-ordered"
     jobs = [
-        _Job(estimator, order[-m:] if latest else order[:m], test, f"fold {k} with {m} training rows", k)
+        _Job(estimator, order[-m:] if latest else order[:m], test, f"fold {k} with {plural(m, 'training row')}", k)
         for m in counts
         for k, (order, (_, test)) in enumerate(zip(orders, splits, strict=True))
     ]

@@ -220,7 +220,7 @@ class Ensemble(Wrapper):
             return self.classes_[self.predict_proba(X).argmax(axis=1)]
         return self._combined([model.predict(X) for model in self.estimators_])
 
-    @available_if(lambda self: hasattr(self._inner(), "predict_proba"))
+    @available_if(lambda self: _with_probabilities(self))
     def predict_proba(self, X: Any) -> Array:
         """The weighted mean of the members' probabilities."""
         check_is_fitted(self)
@@ -250,6 +250,13 @@ class Ensemble(Wrapper):
         """Accuracy of a classifier, R2 of a regressor."""
         metric = find("accuracy" if hasattr(self, "classes_") else "r2")
         return float(metric(y, self.predict(X), sample_weight=sample_weight))
+
+
+def _with_probabilities(ensemble: Ensemble) -> bool:
+    """Whether there are probabilities: once fitted, of every classifier; before, if the first member has them."""
+    if hasattr(ensemble, "weights_"):
+        return hasattr(ensemble, "classes_")
+    return hasattr(ensemble._inner(), "predict_proba")
 
 
 @dataclass(frozen=True, eq=False)

@@ -91,14 +91,14 @@ def rows_of(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: A
     if weights is not None and weight_name(estimator) is None:
         raise ParameterError(f"{label_of(estimator)} does not support sample_weight", remedy="leave sample_weight out")
     if groups is not None:
-        groups = _plain(groups, "groups")
+        groups = _plain(groups, "groups", dates=True)
         if groups.shape != (n,):
             raise DataError(f"groups has shape {groups.shape} for {n} rows", remedy="pass one group per row")
     if not _classifies(estimator, target):
         try:
             return Rows(X, target.astype(float), weights, None, groups)
         except (TypeError, ValueError) as error:
-            message = f"y contains text such as {target[0]!r}, but {label_of(estimator)} predicts numbers"
+            message = f"y contains text such as {str(target[0])!r}, but {label_of(estimator)} predicts numbers"
             raise DataTypeError(message, remedy="pass a classifier, or a numeric target") from error
     try:
         return Rows(X, target, weights, np.unique(target), groups)
@@ -106,8 +106,8 @@ def rows_of(estimator: Any, X: Any, y: Any, sample_weight: Any = None, groups: A
         raise DataTypeError("y mixes types of labels", remedy="use only numbers, or only text") from error
 
 
-def _plain(values: Any, name: str) -> Array:
-    """A target or group column as an array in which nothing is missing."""
+def _plain(values: Any, name: str, *, dates: bool = False) -> Array:
+    """A target or group column as an array in which nothing is missing; groups may be dates."""
     if sparse.issparse(values):
         raise DataTypeError(f"{name} is sparse", remedy=f"pass {name}.toarray()")
     array = np.asarray(values)
@@ -119,7 +119,7 @@ def _plain(values: Any, name: str) -> Array:
     if missing.any():
         row = int(np.argmax(missing))
         raise DataError(f"{name} is missing in row {row}", remedy="drop that row, or fill it in")
-    if array.dtype.kind in "mM":
+    if array.dtype.kind in "mM" and not dates:
         raise DataTypeError(
             f"{name} contains dates or times", remedy="convert it to numbers, such as days since a fixed date"
         )
@@ -182,7 +182,8 @@ def fit_rows(estimator: Any, rows: Rows, chosen: Array | None = None) -> Any:
     X, y, more = rows.X, rows.y, _extras(estimator, rows)
     if chosen is not None:
         X, y, more = take(X, chosen), y[chosen], {name: values[chosen] for name, values in more.items()}
-    return model.fit(X, y, **more)
+    model.fit(X, y, **more)
+    return model
 
 
 def needs_of(metrics: Sequence[Metric]) -> dict[str, Metric]:
@@ -224,6 +225,9 @@ def fit_fold(
 
 def _refuse_unusable(values: Array, label: str, need: str, where: str, test: Array) -> None:
     """Refuse predictions of another number of rows, or that are not finite."""
+    if values.ndim == 0:
+        what = f"{label} gave {values.item()!r} instead of {need} in {where}"
+        raise DataTypeError(what, remedy="let it return one prediction per row")
     if values.shape[0] != len(test):
         raise DataError(
             f"{label} gave {values.shape[0]} {need} for the {len(test)} rows of {where}", remedy="correct it"

@@ -195,7 +195,7 @@ class SearchCV(Wrapper):
             first = trials[0]
             kind = DataTypeError if first.of_type else DataError
             message = f"no candidate could be fitted: {names[0]} failed in {first.failed}"
-            raise kind(message, remedy="check the data or the search space")
+            raise kind(message, remedy=first.remedy)
         figures = [trials[at].figure for at in good]
         panel = panel_of([names[at] for at in good], figures, splits, rows.weights, scheme, metric)
         chosen = choose(panel, order[good], self.rule, self.percent, self.paired, given)

@@ -42,7 +42,8 @@ import pandas as pd
 from scipy import special
 
 from assay.checks import fraction, freeze, whole
-from assay.errors import DataError
+from assay.errors import DataError, DataTypeError
+from assay.evaluation._workbench import as_table, column_values, names_of
 from assay.inference.heavy_tails import mean_limits
 from assay.numbers import figure, fmt
 from assay.numbers import limits as limits_of
@@ -153,7 +154,7 @@ class Subgroups(Result):
 
 def slices(
     losses: Any,
-    frame: pd.DataFrame,
+    frame: Any,
     *,
     groups: Any = None,
     loss: str = "loss",
@@ -169,7 +170,7 @@ def slices(
     | parameter      | default | range              | meaning                                                     |
     |----------------|---------|--------------------|-------------------------------------------------------------|
     | losses         |         | one per row        | of predictions by models that had not seen the row          |
-    | frame          |         | one row per loss   | numbers are sliced at their quartiles, others by their levels |
+    | frame          |         | a table            | numbers are sliced at their quartiles, others by their levels |
     | groups         | None    | one per row        | rows that belong together: whole groups are then the units  |
     | loss           | "loss"  | text               | what the loss is called                                     |
     | least          | 20      | 2 or more          | rows that a slice must have, and leave                      |
@@ -188,10 +189,13 @@ def slices(
     level, least = fraction(level, "level"), whole(least, "least", 2)
     draws = whole(n_permutations, "n_permutations", 19)
     L = np.asarray(losses, dtype=float)
+    frame = _frame(frame)
     if L.ndim != 1 or L.size != len(frame) or not np.isfinite(L).all():
         message = f"losses of shape {L.shape} do not fit a table of {len(frame):,} rows, or are not finite"
         raise DataError(message, remedy="pass one finite loss per row")
     codes = None if groups is None else pd.factorize(np.asarray(groups), use_na_sentinel=False)[0]
+    if codes is not None and codes.size != len(frame):
+        raise DataError(f"groups has {codes.size} entries for {len(frame):,} rows", remedy="pass one group per row")
     found = [cut for name in frame.columns for cut in conditions(frame[name], str(name))]
     found = _distinct([cut for cut in found if _large(cut[2], least, codes)])
     rng = np.random.default_rng(seed_sequence(random_state))
@@ -199,7 +203,7 @@ def slices(
 
 
 def subgroups(
-    by: pd.Series,
+    by: Any,
     interval: Callable[[Array], Interval],
     losses: Any,
     *,
@@ -229,9 +233,10 @@ def subgroups(
     >>> found.to_frame()["estimate"].to_dict()
     {'town = Bonn': 3.0, 'town = Ulm': 1.0}
     """
-    name = str(by.name)
+    by = by if isinstance(by, pd.Series) else pd.Series(np.asarray(by), name=getattr(by, "name", None))
+    name = "subgroup" if by.name is None else str(by.name)
     compared = slices(
-        losses, by.to_frame(), groups=groups, loss=loss, least=least, level=level, random_state=random_state
+        losses, by.to_frame(name), groups=groups, loss=loss, least=least, level=level, random_state=random_state
     )
     if not len(compared):
         raise DataError(
@@ -249,6 +254,16 @@ def subgroups(
 # The slices of a column.
 
 
+def _frame(table: Any) -> pd.DataFrame:
+    """The table as a data frame; arrays have columns x0, x1, ..."""
+    if isinstance(table, pd.DataFrame):
+        return table
+    if hasattr(table, "to_pandas"):
+        return pd.DataFrame(table.to_pandas())
+    X = as_table(table)
+    return pd.DataFrame({name: column_values(X, j) for j, name in enumerate(names_of(X))}).infer_objects()
+
+
 def conditions(column: pd.Series, name: str) -> Iterator[tuple[str, str, Array]]:
     """The slices of a column: the condition in words, the column's name, and whether each row fulfils it."""
     missing = column.isna().to_numpy()
@@ -257,7 +272,11 @@ def conditions(column: pd.Series, name: str) -> Iterator[tuple[str, str, Array]]
     if (number or date) and column.nunique() > FEW:
         yield from _quartiles(column, name, missing, _day if date else _number)
     else:
-        codes, levels = pd.factorize(column)
+        try:
+            codes, levels = pd.factorize(column)
+        except TypeError as error:
+            what = f"column {name!r} contains {type(column[~missing].iloc[0]).__name__} values"
+            raise DataTypeError(what, remedy="leave it out, or convert it to text") from error
         if len(levels) <= LEVELS:
             shown = [_number(one) if number else str(one) for one in levels]
             for k in sorted(range(len(levels)), key=lambda k: levels[k] if number else shown[k]):

@@ -123,6 +123,9 @@ class ThresholdClassifier(Wrapper):
         if hasattr(self.estimator, "__sklearn_tags__") and not is_classifier(self.estimator):
             message = f"{label_of(self.estimator)} is not a classifier"
             raise DataTypeError(message, remedy="pass a classifier with predict_proba, such as LogisticRegression()")
+        if not hasattr(self.estimator, "predict_proba"):
+            message = f"{label_of(self.estimator)} has no predict_proba, which a threshold needs"
+            raise DataTypeError(message, remedy="calibrate it first, with assay.calibration.CalibratedClassifier")
         rows = self._validated(X, y, sample_weight, groups)
         assert rows.classes is not None
         if rows.classes.size < 2:

@@ -22,6 +22,7 @@ from assay.metrics.limits import average, smooth_limits, standard_error
 from assay.numbers import figure, fmt, limits, with_limits
 from assay.resampling import AllButOne, Scheme, scheme_of
 from assay.results import Interval, Result
+from assay.words import plural
 
 __all__ = ["METHODS", "Validation", "same_experiment", "validation_of"]
 
@@ -179,7 +180,7 @@ class Validation(Result):
         if self.scheme.kind == "bootstrap":
             return f"{metric.name} of {self.name} trained on bootstrap samples of {self.scheme.n:,} rows"
         size = self.scheme.n if method == "nested" else round(self.scheme.n_train)
-        return f"{metric.name} of {self.name} trained on {size:,} rows"
+        return f"{metric.name} of {self.name} trained on {plural(size, 'row')}"
 
     def row_losses(self, metric: Any = None) -> tuple[Array, Array | None]:
         """The loss of each tested row, averaged where it was tested several times, and its weight."""

@@ -105,14 +105,14 @@ class Study:
 
     def _reach(self, step: str) -> StudyState:
         """The state after a step; steps before it that are not done yet are done first."""
-        before = self._state
+        moved = False  # no state before this one is kept: the first ones hold the test rows
         try:
-            for state in steps.advance(self._state, self._context, step):
-                self._state = state
+            for self._state in steps.advance(self._state, self._context, step):
+                moved = True
         except BaseException:
             self._context.emit(StepsDone(step))
             raise
-        if self._state is not before:
+        if moved:
             self._context.emit(StepsDone(step))
         return self._state
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -246,8 +247,14 @@ def find(name: str) -> Metric:
     load_all()
     key = SAME.get(name, name) if isinstance(name, str) else None
     if key not in _registry:
-        known = ", ".join(sorted(_registry))
-        raise ParameterError(f"unknown metric {name!r}", remedy=f"choose one of {known}")
+        if callable(name):
+            message = f"{getattr(name, '__name__', name)} is a function, not a metric"
+            raise ParameterError(message, remedy="make one of a loss per row with assay.metrics.loss_metric(function)")
+        # scikit-learn's scorers of losses are called neg_...
+        near = get_close_matches(str(name).removeprefix("neg_"), [*_registry, *SAME], 1)
+        every = f"choose one of {', '.join(sorted(_registry))}"
+        remedy = f"did you mean {SAME.get(near[0], near[0])!r}?" if near else every
+        raise ParameterError(f"unknown metric {name!r}", remedy=remedy)
     return _registry[key]
 
 

@@ -7,8 +7,11 @@ from contextlib import contextmanager
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter
 
 from assay.importance import Importance
+from assay.metrics.definition import PERCENT
+from assay.numbers import fmt
 from assay.report._tree_plan import measured, plain
 from assay.report.picture import ACCENT, INK, canvas
 from assay.trees.conditions import clean
@@ -44,6 +47,9 @@ def importance_bars(result: Importance, ax: Axes | None, *, title: str, axis: st
         axes.plot(result.importance[top], at, "o", color=INK, markersize=4)
         axes.axvline(0.0, color=INK, linewidth=0.8)
         shown = "" if top.size == len(result.names) else f" ({top.size} of {len(result.names)})"
+        if result.metric in PERCENT:
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: fmt(100 * value)))
+            axis = f"{axis} (points)"
         axes.set(xlabel=f"{axis}, {100 * result.level:g}% interval")
         axes.set_title(f"{title}{shown}\n{result.model}{rows}")
         return axes

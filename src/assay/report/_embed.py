@@ -22,11 +22,12 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from markupsafe import Markup, escape
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.text import Text
-from matplotlib.ticker import FuncFormatter, MaxNLocator, ScalarFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, ScalarFormatter
 
 from assay.errors import ReportWarning
 from assay.experiment.table.spreadsheet import csv_text
@@ -36,6 +37,7 @@ from assay.report.draw_experiment import PLAIN
 from assay.report.picture import INK, STYLE
 
 __all__ = [
+    "WIDTH",
     "Part",
     "View",
     "attempt",
@@ -55,8 +57,12 @@ GRID = "#e8ebf0"
 DASH = "—"
 BROAD = 420
 """A picture of more points than these has the width of the paper to itself."""
-LONG = 7
-"""Numbers of more digits under a picture leave room for four of them."""
+WIDTH = 5.5
+"""How wide a picture may be, in inches, to be read on a phone as it is."""
+ROOMY = 12
+"""Longer names beside a picture leave it too narrow for the words under it."""
+LETTERS = 14.0
+"""How many letters of the numbers under a picture have room in an inch."""
 SVG: Any = {"svg.fonttype": "none", "svg.hashsalt": "assay", "text.color": INK}
 _NUMBER = r"[-+<]?\D{0,3}\d[\d.,]*%?|-?∞"
 _FIGURE = re.compile(rf"(?:{_NUMBER}|-?inf)(?: \((?:{_NUMBER}) to (?:{_NUMBER})\)| to (?:{_NUMBER}))?")
@@ -150,7 +156,11 @@ def picture(
                 axes.set_title("", loc="left")
         else:
             paint(axes)
+        _legends_above(figure)
         _write_out(figure)
+        for one in figure.axes:
+            if _beside(one) > ROOMY:  # a label centred under narrow axes would be cut off at the edge
+                one.set_xlabel(one.get_xlabel(), loc="right")
         if not paper:
             figure.patch.set_alpha(0.0)
             for one in figure.axes:
@@ -170,8 +180,41 @@ def _write_out(figure: Figure) -> None:
         for axis in (one.xaxis, one.yaxis):
             if isinstance(axis.get_major_formatter(), ScalarFormatter):
                 axis.set_major_formatter(FuncFormatter(lambda value, _: decimal(fmt(value))))
-                if axis is one.xaxis and max(len(decimal(fmt(at))) for at in axis.get_majorticklocs()) > LONG:
-                    axis.set_major_locator(MaxNLocator(4))  # labels must not touch
+        named = isinstance(one.xaxis.get_major_locator(), FixedLocator)  # categories keep all their names
+        if isinstance(one.xaxis.get_major_formatter(), FuncFormatter) and not named:
+            _thin_out(one, figure.get_size_inches()[0])
+
+
+def _beside(axes: Axes) -> int:
+    """How many letters the longest name beside some axes has."""
+    return max((len(label.get_text()) for label in axes.get_yticklabels()), default=0)
+
+
+def _thin_out(axes: Axes, width: float) -> None:
+    """Fewer ticks where their labels would touch, in a figure of this width in inches."""
+    low, high = sorted(axes.get_xlim())
+    grid: Any = axes.get_gridspec()
+    panels = 1 if grid is None else grid.ncols
+    room = width / panels * LETTERS - _beside(axes)
+    for most in (9, 7, 5, 4, 3):
+        at = [tick for tick in axes.xaxis.get_majorticklocs() if low <= tick <= high]
+        if sum(len(label) + 2 for label in axes.xaxis.get_major_formatter().format_ticks(at)) <= room:
+            return
+        axes.xaxis.set_major_locator(MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]))
+
+
+def _legends_above(figure: Figure) -> None:
+    """Legends that stand to the right of their axes go above the picture, which is then narrow enough for a phone."""
+    for axes in figure.axes:
+        legend = axes.get_legend()
+        if legend is None:
+            continue
+        start = legend.get_bbox_to_anchor().transformed(axes.transAxes.inverted()).x0
+        if start > 0.99 and not axes.get_title(loc="left"):
+            handles = [one for one in legend.legend_handles if one is not None]
+            labels = [text.get_text() for text in legend.get_texts()]
+            legend.remove()
+            figure.legend(handles, labels, loc="outside upper right", ncols=len(labels))
 
 
 def _inline(svg: str, alt: str, paper: bool) -> Markup:
@@ -188,8 +231,8 @@ def _inline(svg: str, alt: str, paper: bool) -> Markup:
 
     svg = _LETTERING.sub(lambda found: decimal(found.group()), _TAG.sub(tag, svg))
     width, height = (float(x) for x in re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)[0])
-    # On a phone a wide picture is moved sideways rather than shrunk until it cannot be read.
-    least = f";min-width:{(0.95 if width > BROAD else 0.85) * width:.0f}px" if width > 320 else ""
+    # On a phone a picture shrinks to its width; a broad one would be too small to read and is moved sideways.
+    least = f";min-width:{(0.95 if width > BROAD else 0.72) * width:.0f}px" if width > 320 else ""
     look = ("paper" if paper else "ink") + (" broad" if width > BROAD else "")
     head = (
         f'<svg class="{look}" role="img" aria-label="{escape(alt)}" '

@@ -17,7 +17,7 @@ from assay.metrics.confusion import Confusion, confusion_matrix
 from assay.metrics.curves import calibration_curve, precision_recall_curve, roc_curve
 from assay.numbers import figure as plain_figure
 from assay.numbers import fmt, with_limits
-from assay.report._embed import Part, View, attempt, decimal, p_value, percent, picture, say, table_of
+from assay.report._embed import WIDTH, Part, View, attempt, decimal, p_value, percent, picture, say, table_of
 from assay.report._held_out import HeldOut
 from assay.report.draw_experiment import PredictedAgainstTrue, Residuals, plain
 from assay.results import Interval
@@ -359,7 +359,7 @@ def _subgroups(held: HeldOut, column: str) -> Part:
     found, plan = held.subgroups(column), held.study.plan
     image = picture(
         _short(found),
-        (6.0, 1.3 + 0.3 * len(found.intervals)),
+        (WIDTH, 1.3 + 0.3 * len(found.intervals)),
         f"{called(plan.metric)} by {plain(column)}",
         titled=False,
     )
@@ -379,9 +379,14 @@ def _subgroups(held: HeldOut, column: str) -> Part:
         f"difference in {found.slices.loss}{points}",
         level,
     )
+    worse = [plain(found.slices.names[int(k)], 60) for k in found.slices.worse]
+    verdict = f"Shown to have a greater {found.slices.loss}: {', '.join(worse)}." if worse else ""
+    if worse and not len(held.slices.worse):
+        verdict += " The search below compares more slices at once, so its intervals are wider."
     sentences = (
         f"{called(plan.metric)[:1].upper()}{called(plan.metric)[1:]} in each subgroup, with an interval for each "
         f"alone. The difference compares the {found.slices.loss} with all other rows; these intervals hold together.",
+        *([verdict] if verdict else []),
     )
     return Part(
         f"By {plain(column)}", sentences, image, "", table_of(f"Subgroups of {plain(column)}", heads, rows), wide=True
@@ -422,7 +427,7 @@ def _slices(held: HeldOut) -> Part:
         rows.append((str(name), int(row["n"]), mean, rest, *gap, p_value(row["p_value"])))
     image = picture(
         _first(found, SLICES),
-        (6.4, 1.4 + 0.3 * len(rows)),
+        (WIDTH, 1.4 + 0.3 * len(rows)),
         "Slices with the greatest losses, and intervals",
         titled=False,
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from assay.errors import AssayError
 from assay.evaluation import Dependence, Importance, Slices
 from assay.experiment.checks.tails import tail_out_of_fold
 from assay.experiment.panel import BASELINE
@@ -293,7 +294,11 @@ def where_it_fails(study: Study, held: HeldOut) -> Answer:
             + (f" The Brier score is the {MEANING['brier']}." if found.loss == "Brier score" else "")
         )
     elif len(found):
+        asked = _asked_for(held)
         lead = "No part of the table is shown to be worse than the rest."
+        if asked:
+            lead = f"It is shown to do worse than elsewhere where {listed_plainly(asked)}."
+            sentences.append("That is among the subgroups that were asked for; a search of all columns shows none.")
         sentences.append(f"{len(found)} slices were searched, one column at a time, with a correction for the search.")
     else:
         lead = "No column has two parts with enough rows to be compared."
@@ -308,6 +313,27 @@ def where_it_fails(study: Study, held: HeldOut) -> Answer:
         sentences.append(f"The worst 5% of rows make up {percent(float(share))} of all error.")
     sentences.append(f"From {held.n:,} training rows, each predicted by a model that had not seen it.")
     return Answer("fails", "Where does it fail?", lead, tuple(sentences), bars, link="errors", more="Errors in detail")
+
+
+def _asked_for(held: HeldOut) -> list[str]:
+    """Subgroups of the columns that were asked for that are shown to do worse, compared with each other alone."""
+    found: list[str] = []
+    for column in held.study.wishes.by:
+        try:
+            compared = held.subgroups(column).slices
+        except AssayError:  # too few rows: its own section says so
+            continue
+        found += [plain(compared.names[int(k)], 60) for k in compared.worse]
+    return found
+
+
+def listed_plainly(names: list[str]) -> str:
+    """A few names in a sentence.
+
+    >>> listed_plainly(["a"]), listed_plainly(["a", "b", "c"])
+    ('a', 'a, b or c')
+    """
+    return ", ".join(names[:-1]) + (" or " if len(names) > 1 else "") + names[-1]
 
 
 def _weak(found: Slices, worse: list[int], unit: str | None) -> tuple[Bar, ...]:

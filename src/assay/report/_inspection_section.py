@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from assay.evaluation import Dependence, Importance, partial_dependence, permutation_importance, pool_importance
 from assay.evaluation.learner import fit_rows
 from assay.experiment.panel import pipeline_of
 from assay.experiment.protocol import number_of_splits
 from assay.experiment.steps.evaluate import shape_of
-from assay.numbers import with_limits
-from assay.report._embed import Part, picture, table_of
+from assay.numbers import fmt, with_limits
+from assay.report._embed import WIDTH, Part, decimal, picture, table_of
 from assay.report.draw import draw
 from assay.report.draw_experiment import plain
 from assay.words import plural
@@ -48,6 +48,8 @@ ASKED, CELLS = 60_000, 20_000_000
 """Rows, and cells, that may be predicted for importances."""
 SHOWN = 3
 """How many classes are drawn."""
+YEARS = 10_000
+"""Numbers up to here may be years and stand without a comma under a curve."""
 LETTERS = 36
 """How many letters of categories stand side by side under a picture."""
 
@@ -109,7 +111,7 @@ def importance(study: Study, refits: list[Refit], kept: list[Importance]) -> Par
     )
     moving = found.order[(found.lower[found.order] != 0) | (found.upper[found.order] != 0)]
     shown = moving[:BARS] if moving.size else found.order[:1]
-    size = (6.4, 1.3 + 0.26 * shown.size)
+    size = (WIDTH, 1.3 + 0.26 * shown.size)
     image = picture(
         _drawn(study, found, shown),
         size,
@@ -258,10 +260,10 @@ def dependence(study: Study, names: list[str], kept: list[Dependence]) -> Part |
         for spare in flat[len(drawn) :]:
             spare.set_visible(False)
         handles, labels = flat[0].get_legend_handles_labels()
-        flat[0].figure.legend(handles, labels, loc="outside upper left", ncols=min(3 if wide > 1 else 2, len(labels)))
+        flat[0].figure.legend(handles, labels, loc="outside upper left", ncols=min(2, len(labels)))
 
     alt = f"Average prediction against {', '.join(one.columns[0] for one in drawn)}"
-    image = picture(None, (7.2 if wide > 1 else 5.4, 0.5 + 2.6 * tall), alt, panels=(tall, wide), paint=paint)
+    image = picture(None, (WIDTH, 0.5 + 2.2 * tall if wide > 1 else 3.1), alt, panels=(tall, wide), paint=paint)
     words: tuple[str, ...] = (
         f"The average prediction when a column is set to each value in {max(one.n for one in found)} training rows, "
         "with the other columns unchanged. The band is pointwise and treats the model as fixed.",
@@ -290,6 +292,8 @@ def _calm(axes: Any, result: Dependence) -> None:
             axes.set_xticks(np.arange(len(names)), names, rotation=45, ha="right")
         return
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    if max(map(abs, axes.get_xlim())) < YEARS:
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: decimal(fmt(value, group=False))))
 
 
 def _moving(study: Study, names: list[str]) -> list[Dependence]:

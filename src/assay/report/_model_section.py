@@ -15,7 +15,7 @@ from assay.evaluation import Dependence, Importance
 from assay.experiment.panel import BASELINE, pipeline_of
 from assay.numbers import with_limits
 from assay.report._contributions_section import contributions
-from assay.report._embed import Part, attempt, p_value, picture, table_of
+from assay.report._embed import WIDTH, Part, attempt, p_value, picture, table_of
 from assay.report._held_out import HeldOut
 from assay.report._inspection_section import Refit, dependence, importance, refits_of
 from assay.report.draw_experiment import plain
@@ -191,7 +191,7 @@ def _with_intervals(summary: Summary, unit: Array, words: tuple[str, ...], level
     image = None
     if len(drawn):
         alt = f"Coefficients with intervals, most significant first: {', '.join(drawn.index[:5])}"
-        image = picture(replace(summary, table=drawn), (6.4, 1.2 + 0.26 * len(drawn)), alt, titled=False)
+        image = picture(replace(summary, table=drawn), (WIDTH, 1.2 + 0.26 * len(drawn)), alt, titled=False)
     caption = f"The {len(drawn)} most significant coefficients; numbers by standard deviation of their column."
     return Part("Coefficients", words, image, caption, view, folded=len(rows) > FEW)
 

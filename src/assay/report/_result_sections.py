@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from assay.evaluation import Comparison
 from assay.experiment.panel import BASELINE, pipeline_of
 from assay.experiment.test_set.against_baseline import BETTER, UNCLEAR, WORSE, BaselineTest
 from assay.experiment.wording import amount, apart, called, figure, roughly, threshold
 from assay.numbers import with_limits
-from assay.report._embed import Part, View, attempt, p_value, picture, say, sentence, table_of
+from assay.report._embed import WIDTH, Part, View, attempt, p_value, picture, say, sentence, table_of
 from assay.words import plural
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["board_part", "comparisons_part", "figures_table", "selection_part", "test_parts"]
 
+DRAWN = 15
+"""Of more pairs those of the selected learner are drawn."""
 PAIRS = 120
 """How many pairs are listed, and drawn."""
 GROUPED = (
@@ -51,7 +55,8 @@ def board_part(study: Study, board: pd.DataFrame) -> Part:
         folds = len(first.fold_scores)
         text = "; ".join(f"{one.rstrip('.')} ({number} of {folds} fits)" for one, number in kinds.items())
         sentences += (f"{name} gave {len(kinds)} {'warning' if len(kinds) == 1 else 'warnings'}: {text}.",)
-    image = picture(found, (7.2, 1.4 + 0.34 * len(found.results)), f"Leaderboard, best first: {', '.join(found.order)}")
+    alt = f"Leaderboard, best first: {', '.join(found.order)}"
+    image = picture(found, (WIDTH, 1.4 + 0.3 * len(found.results)), alt, titled=False)
     view = table_of(
         f"Leaderboard: {called(plan.metric)}, {better} is better",
         ("learner", called(plan.metric, short=True), "from", "to", "seconds", ""),
@@ -96,18 +101,34 @@ def comparisons_part(study: Study) -> Part:
         sentences.append(GROUPED)
     if len(frame) < len(found.pairs):
         sentences.append(f"The first {len(frame)} pairs are listed.")
+    drawn = _to_draw(found, study.select().name)
     image = picture(
-        found,
-        (8.0, 1.7 + 0.3 * min(60, len(found.pairs))),
-        f"Differences between learners with intervals; {shown} of {len(found.pairs)} exclude zero",
+        drawn,
+        (WIDTH, 1.5 + 0.24 * min(60, len(drawn.pairs))),
+        f"Differences between learners with intervals; {int(drawn.rejected.sum())} of {len(drawn.pairs)} exclude zero",
+        titled=False,
     )
     intervals = "simultaneous intervals" if found.together else "intervals, each on its own"
+    caption = f"{found.method}, {found.scheme}: differences with {intervals}."
+    if len(drawn.pairs) < len(found.pairs):
+        caption += f" The picture has the pairs of {study.select().name}, the table all of them."
     view = table_of(
         f"Differences in {found.metric.name} with {intervals}",
         ("first", "second", f"difference{unit}", "lower", "upper", "adjusted p", "verdict"),
         rows,
     )
-    return Part("", tuple(sentences), image, f"Differences with {intervals}.", view, folded=True, wide=True)
+    return Part("", tuple(sentences), image, caption, view, folded=True, wide=True)
+
+
+def _to_draw(found: Comparison, selected: str) -> Comparison:
+    """All pairs where they are few, otherwise those of the selected learner."""
+    mine = [at for at, pair in enumerate(found.pairs) if selected in (found.names[pair[0]], found.names[pair[1]])]
+    if len(found.pairs) <= DRAWN or not mine:
+        return found
+    rows = {name: getattr(found, name)[mine] for name in ("p_values", "adjusted", "lower", "upper")}
+    return replace(
+        found, pairs=tuple(found.pairs[at] for at in mine), tests=tuple(found.tests[at] for at in mine), **rows
+    )
 
 
 def selection_part(study: Study) -> Part:
@@ -154,8 +175,9 @@ def selection_part(study: Study) -> Part:
         zip(map(str, table.index), *cells.values(), strict=True),
         [list(table.index).index(chosen.name)],
     )
-    size = (7.2, 1.5 + 0.3 * min(30, len(table)))
-    image = picture(chosen, size, f"Standard errors of the learners; the best is {chosen.best}, selected {chosen.name}")
+    size = (WIDTH, 1.5 + 0.3 * min(30, len(table)))
+    alt = f"Standard errors of the learners; the best is {chosen.best}, selected {chosen.name}"
+    image = picture(chosen, size, alt, titled=False)
     caption = "Selected against best: figures with one standard error, readable learners on top."
     return Part("Selected against best", tuple(sentences), image, caption, view, folded=True)
 

@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 
 from assay.evaluation.assess import Assessment
 from assay.evaluation.compare import Comparison
-from assay.report.picture import ACCENT, INK, MUTED, WARM, canvas, draw
+from assay.report.picture import ACCENT, INK, MUTED, WARM, canvas, draw, percents
 
 __all__: list[str] = []
 
@@ -37,10 +37,12 @@ def _comparison(result: Comparison, ax: Axes | None = None) -> Axes:
         left, right = ("second", "first") if result.metric.greater_is_better else ("first", "second")
         level = f"{100 * result.level:g}%"
         family = f"{level} together" if result.together else f"{level}, each on its own"
+        unit = ", points" if result.metric.percent else ""
+        percents(axes, result.metric, points=True)
         more = f", first {m} of {len(result.pairs)} pairs" if m < len(result.pairs) else ""
         axes.set(
-            xlabel=f"difference in {result.metric.name} ({result.interval_method} intervals, {family}{more})\n"
-            f"◂ below 0: {left} is better     |     above 0: {right} is better ▸",
+            xlabel=f"difference in {result.metric.name}{unit} ({result.interval_method} intervals, {family}{more})\n"
+            f"◂ {left} is better   |   {right} is better ▸",
             title=fill(f"{result.method}, {result.scheme}", 70),
         )
         axes.grid(visible=False, axis="y")

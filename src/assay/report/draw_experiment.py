@@ -18,10 +18,11 @@ from assay.experiment.outcome import Leaderboard, Opened
 from assay.experiment.panel import BASELINE
 from assay.experiment.table import Table
 from assay.experiment.test_set.against_baseline import BaselineTest
+from assay.metrics import get_metric
 from assay.metrics.confusion import Confusion, confusion_matrix
 from assay.metrics.curves import calibration_curve, precision_recall_curve, roc_curve
 from assay.numbers import fmt
-from assay.report.picture import ACCENT, INK, MUTED, STYLE, WARM, canvas, draw, trend
+from assay.report.picture import ACCENT, INK, MUTED, STYLE, WARM, canvas, draw, percents, trend
 
 __all__ = ["PLAIN", "PredictedAgainstTrue", "Residuals", "Target", "pictures_of", "plain", "safe"]
 
@@ -87,6 +88,7 @@ def _leaderboard(result: Leaderboard, ax: Axes | None = None) -> Axes:
         axes.set_yticks(at, [plain(name) for name in names])
         axes.set_ylim(-0.6, len(names) - 0.4)
         axes.grid(visible=False, axis="y")
+        percents(axes, first.metric)
         way = "greater is better ▸" if first.metric.greater_is_better else "◂ smaller is better"
         axes.set(
             xlabel=f"{first.metric.name}, {100 * result.level:g}% interval ({way})",
@@ -296,6 +298,10 @@ def _against_baseline(result: BaselineTest, ax: Axes | None = None) -> Axes:
     """The difference to the baseline with its interval, and the line of no difference."""
     axes: Axes = draw(result.interval, ax=ax)
     axes.axvline(0.0, color=MUTED, linestyle="--", linewidth=1)
+    metric = get_metric(result.metric)
+    if metric.percent:
+        percents(axes, metric, points=True)
+        axes.set_xlabel(f"{axes.get_xlabel()}, points")
     return axes
 
 

@@ -12,8 +12,8 @@ from matplotlib.patches import Rectangle
 
 from assay.evaluation.search import Search
 from assay.evaluation.select import Selection
-from assay.numbers import fmt
-from assay.report.picture import ACCENT, INK, MUTED, WARM, canvas, draw, mark
+from assay.numbers import figure, fmt
+from assay.report.picture import ACCENT, INK, MUTED, WARM, canvas, draw, mark, percents
 
 __all__: list[str] = []
 
@@ -54,7 +54,10 @@ def _dots(result: Selection, table: pd.DataFrame, ax: Axes | None, how: str) -> 
                 label=words,
             )
         best = float(result.table["estimate"].to_numpy(float)[result.table.index.get_loc(result.best)])
-        axes.axvline(best, color=WARM, linewidth=1, linestyle="--", label=f"best, {fmt(best)}")
+        error = float(np.nan_to_num(result.table["std_error"].to_numpy(float)[result.table.index.get_loc(result.best)]))
+        said = figure(best, best - error, best + error, percent=result.metric.percent)
+        axes.axvline(best, color=WARM, linewidth=1, linestyle="--", label=f"best, {said}")
+        percents(axes, result.metric)
         chosen = table.index.get_indexer(pd.Index([result.name]))[0]
         if chosen >= 0:
             x = float(table["estimate"].iloc[chosen])

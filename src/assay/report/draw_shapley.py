@@ -77,13 +77,13 @@ def steps(result: ShapleyValues, ax: Axes | None = None, most: int = STEPS) -> A
 
 
 def cell_text(value: Any) -> str:
-    """What a column held, in brief.
+    """What a column held, in brief; without thousands set apart, since it may be a year.
 
-    >>> cell_text(1234.5678), cell_text(None), cell_text("red")
-    ('1,235', 'missing', 'red')
+    >>> cell_text(1938.0), cell_text(None), cell_text("red")
+    ('1938', 'missing', 'red')
     """
     if pd.api.types.is_scalar(value) and pd.isna(value):
         return "missing"
     if isinstance(value, pd.Timestamp):
         return str(value)[:10]
-    return fmt(float(value), 4) if isinstance(value, float | np.floating) else str(value)
+    return fmt(float(value), 4, group=False) if isinstance(value, float | np.floating) else str(value)

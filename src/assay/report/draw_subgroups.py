@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter
 
 from assay.evaluation.subgroups import Slices, Subgroups
+from assay.numbers import fmt
 from assay.report.picture import ACCENT, INK, WARM, canvas, draw
 
 __all__: list[str] = []
@@ -26,7 +28,11 @@ def _slices(result: Slices, ax: Axes | None = None) -> Axes:
         axes.set_yticks(at, names)
         axes.set_ylim(-0.6, len(result) - 0.4)
         axes.grid(visible=False, axis="y")
-        axes.set(xlabel=f"{result.loss}, slice minus other rows")
+        unit = ""
+        if result.loss == "error rate":
+            unit = " (points)"
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: fmt(100 * value)))
+        axes.set(xlabel=f"{result.loss}{unit}, slice minus other rows")
         axes.set_title(f"{len(result.worse)} of {len(result)} slices shown to be worse")
         return axes
 

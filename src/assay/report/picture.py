@@ -16,8 +16,11 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter
 
-__all__ = ["ACCENT", "INK", "MUTED", "STYLE", "WARM", "canvas", "draw", "mark", "trend"]
+from assay.numbers import fmt
+
+__all__ = ["ACCENT", "INK", "MUTED", "STYLE", "WARM", "canvas", "draw", "mark", "percents", "trend"]
 
 INK, MUTED, ACCENT, WARM = "#1b2a41", "#8d99ae", "#1f77b4", "#d1495b"
 
@@ -57,6 +60,13 @@ def canvas(ax: Axes | None, size: tuple[float, float] = (7.0, 4.4)) -> Iterator[
     """The axes to draw into, in the style of the house: those given, or new ones of this size in inches."""
     with plt.rc_context(STYLE):
         yield plt.subplots(figsize=size, layout="constrained")[1] if ax is None else ax
+
+
+def percents(axes: Axes, metric: Any, *, points: bool = False) -> None:
+    """Ticks of a metric that people read in percent as percentages, or of differences as points."""
+    if metric.percent:
+        sign = "" if points else "%"
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{fmt(100 * value)}{sign}"))
 
 
 def mark(axes: Axes, marks: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.model_selection import check_cv
+from sklearn.utils.metadata_routing import get_routing_for_object
 
 from assay.base import Constraint, array_like, integer
 from assay.errors import AssayError, DataError
@@ -45,6 +46,12 @@ def folds(cv: Any, X: Any, y: Any, groups: Any = None) -> list[tuple[np.ndarray,
     except AssayError:
         raise
     except (TypeError, ValueError) as error:
+        if groups is None and get_routing_for_object(cv).consumes("split", {"groups"}):
+            name = type(cv).__name__
+            raise DataError(
+                f"{name} splits by groups, but there are none",
+                remedy=f"pass groups, or the folds themselves: cv=list({name}(...).split(X, y, groups))",
+            ) from error
         what = " ".join(str(error).split()).rstrip(". ")
         raise DataError(f"cv cannot split these rows: {what}", remedy="pass another cv, such as cv=5") from error
     if not pairs or any(train.size == 0 or test.size == 0 for train, test in pairs):
@@ -54,13 +61,15 @@ def folds(cv: Any, X: Any, y: Any, groups: Any = None) -> list[tuple[np.ndarray,
 
 
 def take(X: Any, rows: np.ndarray) -> Any:
-    """Some `rows` of a table, whatever kind of table it is: an array, a frame, sparse.
+    """Some `rows` of a table, whatever kind of table it is: an array, a frame, an Arrow table, sparse.
 
     >>> take(np.array([[1], [2], [3]]), np.array([2, 0])).tolist()
     [[3], [1]]
     """
     if hasattr(X, "iloc"):
         return X.iloc[rows]
+    if hasattr(X, "column_names"):  # an Arrow table, whose X[rows] are columns
+        return X.take(rows)
     if sparse.issparse(X):
         table: Any = X
         return table.tocsr()[rows]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from assay import __version__
 from assay.errors import DataError
@@ -80,6 +81,7 @@ def seal(state: StudyState, context: Context) -> StudyState:
     parted = Parted(name, sealed, train, len(test), vault, hashes, row_numbers, groups)
     parted = _store(state, context, parted)
     write_beside(parted.folder / CONFIG, asked.config.encode())
+    pa.default_memory_pool().release_unused()  # what reading and hashing took is free, but Arrow's until now
     return replace(state, asked=None, parted=parted)  # from here on the test rows are in the vault alone
 
 

@@ -14,6 +14,7 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
@@ -105,9 +106,18 @@ def _unpack(data: bytes) -> pd.DataFrame:
     frame = table.to_pandas()
     for at, kind in enumerate(json.loads(table.schema.metadata[KINDS])):
         if kind == "object":
-            column = frame.iloc[:, at].astype(object)
-            frame.isetitem(at, column.where(column.notna(), None))
+            frame.isetitem(at, _objects(frame.iloc[:, at]))
     return frame
+
+
+def _objects(column: pd.Series) -> pd.Series:
+    """A column as Python objects, None where it is missing; a text is one object however often it occurs."""
+    if not isinstance(column.dtype, pd.StringDtype):
+        column = column.astype(object)
+        return column.where(column.notna(), None)
+    codes, texts = pd.factorize(column)
+    objects = np.append(np.asarray(texts, dtype=object), None)
+    return pd.Series(objects[codes], index=column.index, dtype=object)
 
 
 def _write_synced(path: Path, data: bytes) -> None:
