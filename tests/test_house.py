@@ -179,7 +179,7 @@ def test_a_step_of_a_study_imports_no_later_one():
     assert later == []
 
 
-MAKERS = ("jit.py", "team.py", "vector.py")
+MAKERS = ("jit.py", "vector.py")
 """How kernels are made, and what only they can do."""
 
 

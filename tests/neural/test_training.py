@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import threading
 
 import numpy as np
 import pytest
@@ -34,7 +33,6 @@ from assay.neural import (
     Residual,
 )
 from assay.neural import training as engine
-from assay.neural._pair import Pair
 from assay.neural.layers import Workspace
 from assay.neural.losses import LOSSES
 from assay.neural.training import Recipe, Trainer, TrainingRows
@@ -109,38 +107,6 @@ def test_shards_and_threads(layers, monkeypatch):
     for other in found[1:]:
         assert_array_equal(other.network_.parameters_, found[0].network_.parameters_)
         assert_array_equal(other.predict_proba(X), found[0].predict_proba(X))
-
-
-def test_a_pair_of_tasks_is_shared_and_errors_come_back():
-    caller = threading.get_ident()
-    begun = threading.Event()
-
-    def task(k):
-        if k == 0:
-            assert begun.wait(60)  # the helper has taken the other one
-        else:
-            begun.set()
-        return threading.get_ident() == caller
-
-    with Pair(2) as pair:
-        assert pair.both(task) == (True, False)
-    with Pair(None) as pair:
-        begun.set()
-        assert pair.both(task) == (True, True)
-    begun.clear()
-
-    def fails(k):
-        task(k)
-        if k == 1:
-            raise KeyError("in the helper")
-
-    with Pair(2) as pair, pytest.raises(KeyError, match="in the helper"):
-        pair.both(fails)
-
-
-def test_a_pair_does_both_where_no_helper_comes():
-    nested = threads.parallel(lambda _: Pair(2).__enter__().both(lambda k: k), range(2), n_jobs=2)
-    assert nested == [(0, 1), (0, 1)]
 
 
 def test_two_shards_give_the_gradient_of_the_batch(monkeypatch):

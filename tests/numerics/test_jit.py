@@ -217,7 +217,7 @@ def test_the_users_own_choice_of_directory_comes_first(copy, tmp_path):
 
 def test_every_file_that_kernels_are_made_of_counts():
     files = {file.name for file in jit._sources()}
-    assert {"jit.py", "team.py", "vector.py", "_boost_grow.py"} <= files
+    assert {"jit.py", "vector.py", "_boost_grow.py"} <= files
     for file in jit.PACKAGE.rglob("*.py"):
         text = file.read_text()
         if "from numba" in text or "import numba" in text or re.search(r"import kernel\b", text):

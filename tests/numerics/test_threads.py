@@ -6,14 +6,16 @@ import os
 import select
 import signal
 import threading
-from concurrent.futures import wait
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from assay.neural import NeuralNetworkRegressor
 from assay.numerics import threads
-from assay.numerics.threads import SMALL_WORK, Crew, cores, halted, one_blas_thread, parallel, workers
+from assay.numerics.threads import SMALL_WORK, cores, halted, one_blas_thread, parallel, workers
+from assay.trees import GradientBoostingRegressor
 
 LONG = 600.0
 """Seconds after which something hangs for certain."""
@@ -96,10 +98,13 @@ def test_a_nested_call_runs_serially_in_its_own_thread():
         return threading.get_ident()
 
     def outer(_):
+        both.wait()
         return threading.get_ident(), parallel(inner, range(3), n_jobs=2)
 
-    for own, nested in parallel(outer, range(2), n_jobs=2):
-        assert own != threading.get_ident()
+    both = threading.Barrier(2, timeout=LONG)
+    found = parallel(outer, range(2), n_jobs=2)
+    assert len({own for own, _ in found}) == 2
+    for own, nested in found:
         assert nested == [own] * 3
 
 
@@ -107,8 +112,10 @@ def test_small_work_stays_in_the_calling_thread():
     here = threading.get_ident()
     seen = parallel(lambda _: threading.get_ident(), range(4), n_jobs=2, work=SMALL_WORK - 1)
     assert set(seen) == {here}
-    seen = parallel(lambda _: threading.get_ident(), range(4), n_jobs=2, work=SMALL_WORK)
-    assert here not in seen
+    both = threading.Barrier(2, timeout=LONG)
+    seen = parallel(lambda _: both.wait() < 2 and threading.get_ident(), range(2), n_jobs=2, work=SMALL_WORK)
+    assert len(set(seen)) == 2
+    assert here in seen
 
 
 @pytest.mark.parametrize("n_jobs", [None, 1, 2, -1])
@@ -239,25 +246,72 @@ def test_a_long_task_sees_that_nobody_waits_for_it():
     assert parallel(lambda k: halted(), range(2), n_jobs=2) == [False, False]
 
 
-def test_a_crew_comes_again_tells_its_errors_and_stays_out_of_tasks():
-    came, leave = [], threading.Event()
+@pytest.fixture
+def busy_pool(monkeypatch):
+    """Pools whose threads have something else to do until the function that this gives is called."""
+    release, pools = threading.Event(), []
 
-    def helper():
-        came.append(threading.get_ident())
-        leave.wait(LONG)
-        if len(came) == 2:
-            raise ValueError("the second time")
+    class Busy(ThreadPoolExecutor):
+        def __init__(self, threads, **options):
+            super().__init__(threads, **options)
+            pools.append(self)
+            for _ in range(threads):
+                self.submit(release.wait, LONG)
 
-    crew = Crew(helper, 2)
-    assert crew.muster() == 2
-    assert crew.muster() == 2  # it is there, or on its way
-    leave.set()
-    wait(crew._helpers, LONG)
-    assert len(came) == 1
-    assert crew.muster() == 2
-    wait(crew._helpers, LONG)
-    with pytest.raises(ValueError, match="the second time"):
-        crew.muster()
-    assert Crew(helper, 1).muster() == 1
-    assert parallel(lambda k: Crew(helper, 2).muster(), range(2), n_jobs=2) == [1, 1]
-    assert threading.get_ident() not in came
+    def end():
+        release.set()
+        for pool in pools:
+            pool.shutdown(wait=True)
+        return len(pools)
+
+    monkeypatch.setattr(threads, "_pools", {})
+    monkeypatch.setattr(threads, "ThreadPoolExecutor", Busy)
+    yield end
+    end()
+
+
+def test_the_caller_does_what_a_busy_pool_does_not(busy_pool):
+    here = threading.get_ident()
+    assert parallel(lambda _: threading.get_ident(), range(5), n_jobs=3) == [here] * 5
+    with pytest.raises(KeyError, match="3"):
+        parallel({0: 0, 1: 1, 2: 2}.__getitem__, range(5), n_jobs=3)
+    assert busy_pool() == 1
+    assert blas_threads() == {2}
+
+
+@pytest.mark.parametrize("family", ["trees", "neural"])
+def test_a_fit_leaves_blas_as_it_was_also_where_the_pool_is_busy(busy_pool, family, monkeypatch):
+    X = np.random.default_rng(0).normal(size=(600, 4))
+    if family == "trees":
+        monkeypatch.setattr("assay.trees._boost.SHARED_WORK", 0)
+        monkeypatch.setattr("assay.trees._boost.SHARED_CELLS", 0)
+        GradientBoostingRegressor(n_estimators=3, n_jobs=2).fit(X, X[:, 0])
+    else:
+        monkeypatch.setattr("assay.neural.training.WORTH", 0)
+        NeuralNetworkRegressor((8,), max_epochs=2, random_state=0, n_jobs=2).fit(X, X[:, 0])
+    assert busy_pool() > 0  # now its threads come to what the fit has asked them for
+    assert blas_threads() == {2}
+
+
+def test_the_lowest_of_several_errors_is_raised():
+    both = threading.Barrier(2, timeout=LONG)
+
+    def fail(k):
+        both.wait()
+        raise KeyError(k)
+
+    for _ in range(20):
+        with pytest.raises(KeyError, match="0"):
+            parallel(fail, range(2), n_jobs=2)
+
+
+def test_a_task_in_the_calling_thread_leaves_no_trace_there():
+    def task(k):
+        if k == 3:
+            raise KeyError(k)
+
+    with pytest.raises(KeyError):
+        parallel(task, range(4), n_jobs=2)
+    assert not halted()
+    both = threading.Barrier(2, timeout=LONG)
+    parallel(lambda _: both.wait(), range(2), n_jobs=2)  # it is not taken for a task itself

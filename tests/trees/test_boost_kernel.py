@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 
-from assay.numerics.jit import kernel
-from assay.numerics.team import CALL, OVER, follow, lead, meet, new_gate, take
 from assay.numerics.threads import parallel
 from assay.trees._binning import bin_table
-from assay.trees._boost import BoostLimits, Workspace, grow_boosted
+from assay.trees._boost import SHARED_CELLS, BoostLimits, Workspace, grow_boosted
 from assay.trees._predict import leaf_indices
 
 Array = np.ndarray
@@ -20,7 +16,6 @@ Array = np.ndarray
 def grown(work, g, h, limits, **options):
     """A tree on one score's gradients, with leaves that no other tree writes over."""
     nodes, leaf = grow_boosted(work, g[None], None if h is None else h[None], limits, **options)
-    work.dismiss()
     return nodes, leaf.copy()
 
 
@@ -301,11 +296,11 @@ def test_threads_never_change_a_bit(curved, growth):
     h = np.random.default_rng(13).uniform(0.05, 0.25, y.size) if curved else None
     limits = BoostLimits(max_leaves=31, growth=growth)
     one, leaf = grown(Workspace(codes, levels, 1), -y, h, limits)
-    for jobs in (2, 3, 7):
-        work = Workspace(codes, levels, jobs)
-        assert work.team == jobs
+    for jobs, cells in ((2, SHARED_CELLS), (3, 0), (7, 0)):
+        work = Workspace(codes, levels, jobs, shared_cells=cells)
+        assert work.threads == jobs
         gradient, hessian = np.stack([y, -y]), None if h is None else np.stack([h, h])
-        for _ in range(5):  # the same helpers for all of them
+        for _ in range(3):  # in the same room
             two, there = grow_boosted(work, gradient, hessian, limits, score=1)
             np.testing.assert_array_equal(leaf, there)
             for name in ("feature", "threshold", "value", "gain", "weight", "missing", "words"):
@@ -314,7 +309,12 @@ def test_threads_never_change_a_bit(curved, growth):
 
 def several(codes, levels, y, limits, rate, *, keep, jobs=1, monotone=None):
     """Trees of squared error one after another, and how many of them had their root from the leaves before."""
-    work, g, trees, carried = Workspace(codes, levels, jobs, team_work=0, kept=0), -y[None].copy(), [], 0
+    work, g, trees, carried = (
+        Workspace(codes, levels, jobs, shared_work=0, shared_cells=0, kept=0),
+        -y[None].copy(),
+        [],
+        0,
+    )
     for _ in range(20):
         carried += work.carried > 0
         nodes, leaf = grow_boosted(work, g, None, limits, keep=keep, monotone=monotone)
@@ -322,7 +322,6 @@ def several(codes, levels, y, limits, rate, *, keep, jobs=1, monotone=None):
         g[0] += value[leaf]
         work.move(value)
         trees.append(nodes)
-    work.dismiss()
     return trees, carried
 
 
@@ -363,52 +362,12 @@ def test_sums_that_cannot_be_kept_are_made_again():
     np.testing.assert_array_equal(one.value, two.value)
 
 
-def test_teams_of_any_size_meet_and_take_each_piece_once():
-    @kernel
-    def work(gate, leads, seen, taken):
-        rank, size = 0, 1
-        if leads:
-            size = lead(gate, 3)
-        else:
-            rank, size, seen = follow(gate, seen)
-        if rank >= 0:
-            for _ in range(100):
-                meet(gate, size)
-                k = take(gate)
-                while k < taken.size:
-                    taken[k] += 1
-                    k = take(gate)
-                meet(gate, size)
-        return rank, size, seen
-
-    gate, taken = new_gate(), np.zeros(50, dtype=np.int64)
-    assert work(gate, True, 0, taken) == (0, 1, 0)  # nobody came
-    assert (taken == 100).all()
-    assert work(gate, False, 0, taken) == (-1, 0, 1)  # too late for that call, and there is no other
-
-    def helper():
-        came, seen = [], 0
-        while gate[CALL] != OVER:
-            rank, size, seen = work(gate, False, seen, taken)
-            came += [(seen, rank, size)] if rank >= 0 else []
-        return came
-
-    with ThreadPoolExecutor(2) as pool:
-        helpers = [pool.submit(helper) for _ in range(2)]
-        sizes = [work(gate, True, 0, taken)[1] for _ in range(20)]
-        gate[CALL] = OVER
-    assert (taken == 100 * 21).all()
-    came = [one for each in helpers for one in each.result()]
-    for call, size in enumerate(sizes, 2):
-        assert sorted(rank for there, rank, _ in came if there == call) == list(range(1, size))
-
-
-def test_fits_inside_tasks_do_not_wait_for_threads_that_never_come():
+def test_fits_inside_tasks_give_the_same_trees():
     X, y, levels = table(2000, 6, 15)
     codes = bin_table(X, levels)
 
     def fit(k):
-        return grown(Workspace(codes, levels, 2, team_work=0), -y, None, BoostLimits())[0].value
+        return grown(Workspace(codes, levels, 2, shared_work=0, shared_cells=0), -y, None, BoostLimits())[0].value
 
     first, *others = parallel(fit, range(6), n_jobs=2)
     for value in others:

@@ -1,4 +1,4 @@
-"""Short words that hold gradient, hessian and count, and gradients that the team of threads works out itself."""
+"""Short words that hold gradient, hessian and count, and gradients that are worked out with the tree."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from assay.numerics.jit import kernel
 from assay.trees import GradientBoostingClassifier, GradientBoostingRegressor, _boost, _losses
 from assay.trees._binning import bin_table
 from assay.trees._boost import BoostLimits, Workspace, grow_boosted
-from assay.trees._boost_grow import TURN, TURNS
+from assay.trees._boost_grow import SHORT_SUM_ROWS
 from assay.trees._boost_scan import COUNT_BITS, HESSIAN_BITS, SHORT_BITS, sum_up, unload
 from assay.trees._boost_words import EVEN
 from assay.trees._loss_steps import _exp_minus_size
@@ -19,9 +19,10 @@ FIELDS = ("feature", "threshold", "first", "missing", "value", "rows", "weight",
 
 def grown(X, g, h, *, short, jobs=1, limits=None, **options):
     levels = [0] * X.shape[1]
-    work = Workspace(bin_table(X, levels), levels, jobs, team_work=1, short_rows=1 if short else 1 << 40)
+    work = Workspace(
+        bin_table(X, levels), levels, jobs, shared_work=1, shared_cells=0, short_rows=1 if short else 1 << 40
+    )
     nodes, leaf = grow_boosted(work, g[None], h[None], limits or BoostLimits(), **options)
-    work.dismiss()
     return nodes, leaf.copy()
 
 
@@ -57,29 +58,25 @@ def test_short_words_of_whole_numbers_give_the_same_tree(n, jobs, sampled):
 
 
 @kernel
-def _sums(cells, p, offsets, active, order, packed, short, sums, turn, turns):
-    done = 0
-    for begin in range(0, order.size, turn):
-        sum_up(cells, p, 0, p, offsets, active, order, begin, min(begin + turn, order.size), packed, 1, short)
-        done += 1
-        if done == turns or begin + turn >= order.size:
-            unload(short, 0, p, offsets, active, 20, sums)
-            done = 0
+def _sums(cells, offsets, active, order, packed, short, sums):
+    for begin in range(0, order.size, SHORT_SUM_ROWS):
+        sum_up(cells, offsets, active, order, begin, min(begin + SHORT_SUM_ROWS, order.size), packed, 1, short)
+        unload(short, offsets, active, 20, sums)
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
 @pytest.mark.parametrize("alike", [True, False])
 def test_the_largest_words_do_not_spill_over(sign, alike):
     # As many rows as are ever added up at once, all in one bin, with the largest gradient and hessian there can be.
-    n, p, top = TURN * TURNS + 700, 2, 1 << SHORT_BITS
-    assert TURN * TURNS < 1 << COUNT_BITS
+    n, p, top = SHORT_SUM_ROWS + 700, 2, 1 << SHORT_BITS
+    assert SHORT_SUM_ROWS < 1 << COUNT_BITS
     rng = np.random.default_rng(0)
     cells = np.zeros((n, p), dtype=np.uint8) if alike else rng.integers(0, 4, size=(n, p)).astype(np.uint8)
     g, h = np.full(n, sign * top), np.full(n, top)
     packed = (((g << HESSIAN_BITS) + h) << COUNT_BITS) + 1
     offsets, active = np.array([0, 4, 8]), np.ones(p, dtype=np.uint8)
     short, sums = np.zeros(8, dtype=np.int64), np.zeros(16, dtype=np.int64)
-    _sums(cells.ravel(), p, offsets, active, np.arange(n, dtype=np.int32), packed, short, sums, TURN, TURNS)
+    _sums(cells.ravel(), offsets, active, np.arange(n, dtype=np.int32), packed, short, sums)
     for j in range(p):
         count = np.bincount(cells[:, j], minlength=4)
         np.testing.assert_array_equal(sums[8 * j : 8 * j + 8 : 2], sign * top * count)
@@ -122,7 +119,7 @@ def test_threads_never_change_a_bit(classes):
         np.testing.assert_array_equal(model.train_score_, models[0].train_score_)
 
 
-# Gradients worked out by the team.
+# Gradients worked out with the tree.
 
 LOSSES = {
     "squared": (GradientBoostingRegressor, _losses.Squared, lambda s: s),
@@ -134,17 +131,17 @@ LOSSES = {
 @pytest.mark.parametrize("n", [37, 1_700])
 @pytest.mark.parametrize("subsample", [1.0, 0.6])
 @pytest.mark.parametrize("name", LOSSES)
-def test_the_team_works_out_the_same_gradients(name, subsample, n, monkeypatch):
+def test_gradients_worked_out_with_the_tree_are_the_same(name, subsample, n, monkeypatch):
     kind, loss, target = LOSSES[name]
     rng = np.random.default_rng(5)
     X = rng.normal(size=(n, 4))
     y = target(X[:, 0] * X[:, 1] + X[:, 2] + 0.3 * rng.normal(size=n))
     model = kind(n_estimators=12, subsample=subsample, min_samples_leaf=3, random_state=0)
     one = model.fit(X, y)
-    by_team, scores = one.predict_proba(X) if name != "squared" else one.predict(X), one.train_score_
-    monkeypatch.setattr(loss, "team", 0)
+    fused, scores = one.predict_proba(X) if name != "squared" else one.predict(X), one.train_score_
+    monkeypatch.setattr(loss, "fused", 0)
     two = model.fit(X, y)
-    np.testing.assert_allclose(by_team, two.predict_proba(X) if name != "squared" else two.predict(X), rtol=1e-9)
+    np.testing.assert_allclose(fused, two.predict_proba(X) if name != "squared" else two.predict(X), rtol=1e-9)
     np.testing.assert_allclose(scores, two.train_score_, rtol=1e-12)
 
 

@@ -27,7 +27,6 @@ import numpy as np
 from assay.callbacks import SILENT, Task
 from assay.errors import DivergenceError
 from assay.neural._kernels import squared_norm
-from assay.neural._pair import Pair
 from assay.neural.checkpoints import Checkpoint
 from assay.neural.images import Augmentation
 from assay.neural.layers import Workspace
@@ -130,7 +129,6 @@ class Trainer:
             )
             for s in range(self.shards)
         ]
-        self.pair = Pair(recipe.n_jobs if self.shards > 1 else None)
         self._scratch = [Workspace() for _ in range(self.shards)]
         self._ones = rows.w if rows.w.size == 0 else None
         self.count, self.waited, self.best, self.best_epoch, self.finished = 0, 0, np.inf, 0, ""
@@ -170,7 +168,7 @@ class Trainer:
             with quiet():  # a thread has settings of its own
                 return self._shard(s, parts[s], size)
 
-        return sum(self.pair.both(one))
+        return sum(parallel(one, range(2), n_jobs=self.recipe.n_jobs))
 
     def update(self, rate: float) -> None:
         """One step of the optimizer."""
@@ -268,8 +266,8 @@ class Trainer:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """BLAS on one thread in each of our own, and a helper where there are two shards."""
-        with one_blas_thread(), quiet(), self.pair:
+        """BLAS on one thread in each of our own."""
+        with one_blas_thread(), quiet():
             yield
 
     def run(self, save: Callable[[Trainer], None] | None = None, task: Task = SILENT) -> TrainingTrace:
@@ -280,7 +278,6 @@ class Trainer:
                 if self.finished:
                     break
                 with task.step("epoch", lambda: self) as step:
-                    self.pair.call()
                     self.advance()
                     if save is not None:
                         save(self)

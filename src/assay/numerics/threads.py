@@ -3,22 +3,25 @@
 A task always runs with BLAS held to one thread, whether the pool runs it or the caller does, so
 `n_jobs` changes how long the answer takes and never the answer. Work below a threshold stays in
 the calling thread: waking threads costs more than a small task. A task that itself calls
-`parallel` runs its parts one after another; pools never nest.
+`parallel` runs its parts one after another; pools never nest. The caller works as well and never
+waits for a thread that has not begun, so a busy pool makes a call slower and nothing else, and no
+task begins or goes on after the call has returned.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
 import threadpoolctl
 
-__all__ = ["SMALL_WORK", "Crew", "cores", "halted", "one_blas_thread", "one_openmp_thread", "parallel", "workers"]
+__all__ = ["SMALL_WORK", "cores", "halted", "one_blas_thread", "one_openmp_thread", "parallel", "workers"]
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -65,9 +68,7 @@ def parallel(
     with one_blas_thread():
         if threads <= 1 or work < SMALL_WORK or getattr(_inside, "task", False):
             return [function(task) for task in tasks]
-
-        stop = threading.Event()
-        return _finish([_pool(threads).submit(_guarded, function, task, stop) for task in tasks], stop)
+        return _share(function, tasks, threads)
 
 
 def halted() -> bool:
@@ -80,56 +81,48 @@ def halted() -> bool:
     return stop is not None and stop.is_set()
 
 
-class Crew:
-    """Helpers in threads of the pool who run one function beside the caller, again and again (see `numerics.team`).
+def _share(function: Callable[[Item], Outcome], tasks: list[Item], threads: int) -> list[Outcome]:
+    """Run the tasks in this thread and in those of the pool; each takes the next one that nobody has begun."""
+    todo, stop = deque(enumerate(tasks)), threading.Event()
+    outcomes: dict[int, Outcome] = {}
+    errors: dict[int, BaseException] = {}
 
-    | parameter | default | range       | meaning                                                                    |
-    |-----------|---------|-------------|----------------------------------------------------------------------------|
-    | function  |         | () -> Any   | what a helper does; it returns when it has nothing to do for a while       |
-    | size      |         | >= 1        | the caller and its helpers                                                 |
-    """
+    def work() -> None:
+        _inside.task, _inside.stop = True, stop
+        try:
+            while todo and not stop.is_set():
+                try:
+                    k, task = todo.popleft()
+                except IndexError:  # another thread was quicker
+                    break
+                try:
+                    outcomes[k] = function(task)
+                except BaseException as error:  # it is raised in the caller
+                    errors[k] = error
+                    stop.set()
+        finally:
+            _inside.task, _inside.stop = False, None
 
-    def __init__(self, function: Callable[[], Any], size: int) -> None:
-        self._function, self._size = function, size
-        self._helpers: list[Future[Any]] = []
-
-    def muster(self) -> int:
-        """Send for the helpers who are not there; how many threads may come, the caller included."""
-        if self._size == 1 or getattr(_inside, "task", False):
-            return 1
-        gone = [helper for helper in self._helpers if helper.done()]
-        self._helpers = [helper for helper in self._helpers if not helper.done()]
-        for helper in gone:
-            helper.result()
-        while len(self._helpers) < self._size - 1:
-            # Not those of `parallel`, which must not find its threads waiting for calls.
-            self._helpers.append(_pool(-self._size).submit(_guarded, lambda _: self._function(), None))
-        return self._size
+    helpers = [_pool(threads - 1).submit(_with_one_blas_thread, work) for _ in range(threads - 1)]
+    try:
+        work()
+        wait([helper for helper in helpers if not helper.cancel()])
+    finally:
+        # After an interrupt: a task that outlived the call would write into arrays that its caller has given up.
+        stop.set()
+        wait([helper for helper in helpers if not helper.cancel()])
+    if errors:
+        raise errors.pop(min(errors))
+    return [outcomes[k] for k in range(len(tasks))]
 
 
-def _guarded(function: Callable[[Item], Outcome], task: Item, stop: threading.Event | None = None) -> Outcome:
-    """A task in a thread of the pool."""
+def _with_one_blas_thread(work: Callable[[], None]) -> None:
+    """Run `work` in a thread of the pool: some builds of BLAS count threads per calling thread, so each asks once."""
     if not getattr(_inside, "limited", False):
-        # Some builds of BLAS count threads per calling thread, so each of ours asks for one, once.
         with _blas_lock:
             _hold_blas()
         _inside.limited = True
-    _inside.task, _inside.stop = True, stop
-    try:
-        return function(task)
-    finally:
-        _inside.task, _inside.stop = False, None
-
-
-def _finish(futures: Sequence[Future[Outcome]], stop: threading.Event) -> list[Outcome]:
-    """What the tasks return. After an error none of them may outlive the call: it would write into its arrays."""
-    try:
-        return [future.result() for future in futures]
-    finally:
-        stop.set()
-        for future in futures:
-            future.cancel()
-        wait(futures)
+    work()
 
 
 @contextmanager
@@ -195,10 +188,10 @@ def _controller() -> Any:
 
 
 def _pool(threads: int) -> ThreadPoolExecutor:
-    """The pool of so many threads, or with a minus sign that of as many helpers."""
+    """The pool of so many threads."""
     with _pool_lock:
         if threads not in _pools:
-            _pools[threads] = ThreadPoolExecutor(abs(threads), thread_name_prefix="assay")
+            _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="assay")
         return _pools[threads]
 
 

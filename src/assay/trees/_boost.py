@@ -34,11 +34,13 @@ half the memory to fetch and to add to. A row is rounded by at most half a unit,
 own noise; only splits that are nearly as good as each other change places. Two or three bits have been found to be
 enough (Shi et al. 2022); steps stay exact.
 
-Who works out the gradients. For squared error and the deviance of classes, without weights, it is the team itself,
-before it grows a tree, so that no other threads must be woken for it.
+Gradients of squared error and of the deviance of classes, without weights, are worked out in the same pass over the
+rows that measures them.
 
-Threads. The whole tree is one kernel that a team of threads runs together (`numerics.team`). Sums are of whole numbers
-and each column is searched by one member, so the same tree follows for any number of threads, to the bit.
+Threads. Passes over the rows are shared out by pieces of a fixed size. Each thread adds up and searches a block of
+columns, whose cells lie together, of the nodes in hand (`_boost_grow.grow`); where that is little work, as in most
+nodes of a deep tree, one thread does all of it. Sums are of whole numbers and each column is searched by one thread, so
+the same tree follows for any number of threads, to the bit.
 
 Friedman (2001), Annals of Statistics 29, 1189-1232; Chen and Guestrin (2016), KDD, 785-794; Ke et al. (2017), NeurIPS
 30, 3146-3154; Shi et al. (2022), NeurIPS 35; Fisher (1958), JASA 53, 789-798.
@@ -46,42 +48,48 @@ Friedman (2001), Annals of Statistics 29, 1189-1232; Chen and Guestrin (2016), K
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from assay.numerics.team import CALL, OVER, new_gate
-from assay.numerics.threads import Crew, parallel, workers
+from assay.numerics.threads import parallel, workers
 from assay.trees._binning import Codes
-from assay.trees._boost_grow import grow, send
+from assay.trees._boost_grow import SEARCH_ONLY, grow, predict_others, set_steps, sum_leaves
 from assay.trees._boost_scan import (
     BEGIN,
+    BEST_FIRST,
     BIN,
-    BITS,
+    BY_LEVEL,
     END,
     FEATURE,
     FIRST,
     GAIN,
-    KEEP,
     MISSING,
-    SCALE,
     SLOT,
     STEP,
-    UNIT_G,
     WEIGHT,
+    YOUNGEST_FIRST,
+    Rows,
+    Setting,
+    Sums,
+    Table,
+    Tree,
 )
-from assay.trees._boost_words import PIECES
+from assay.trees._boost_words import NO_UNITS, PIECES, carry_fits, choose_units, measure, pack, prepare
 from assay.trees.nodes import Nodes, word_count
 
 __all__ = ["COUNTED", "NO_SCORES", "BoostLimits", "Scores", "Workspace", "grow_boosted"]
 
 Array = np.ndarray
 
-TEAM_WORK = 250_000
+SHARED_WORK = 250_000
 """Cells (rows times columns) below which a tree is grown by one thread."""
+SHARED_CELLS = 100_000
+"""Cells to add up, or bins to search, from which on a step is shared between threads."""
+ROW_STEPS = 10.0
+"""Operations that a pass over the rows takes for each, roughly."""
 POOL_BYTES = 256 << 20
 """Sums of at most so many bytes are kept for later subtraction; beyond that, both children are summed."""
 
@@ -122,7 +130,7 @@ class BoostLimits:
 
 
 class Scores(NamedTuple):
-    """Scores whose gradients the team works out itself, before it grows a tree on them.
+    """Scores whose gradients are worked out together with the tree that is grown on them.
 
     | field | meaning                                                                          |
     |-------|----------------------------------------------------------------------------------|
@@ -144,110 +152,117 @@ NO_SCORES = Scores(0, np.empty(0), np.empty((1, 0)), np.empty(0))
 class Workspace:
     """What all trees of one fit share: the codes row by row and column by column, and room for sums and rows.
 
-    | parameter | default | range             | meaning                                                        |
-    |-----------|---------|-------------------|----------------------------------------------------------------|
-    | codes     |         | Codes             | the binned table                                               |
-    | levels    |         | p whole numbers   | categories of each column, 0 for a column of numbers           |
-    | n_jobs    | None    | None or whole     | threads of the team                                            |
-    | tally     | None    | n whole numbers   | what each row counts in `min_leaf`, in parts of `COUNTED`      |
-    | team_work, pool_bytes, kept, short_rows |  | at least 0 | the constants above; tests lower them              |
+    | parameter  | default | range           | meaning                                                           |
+    |------------|---------|-----------------|-------------------------------------------------------------------|
+    | codes      |         | Codes           | the binned table                                                  |
+    | levels     |         | p whole numbers | categories of each column, 0 for a column of numbers              |
+    | n_jobs     | None    | None or whole   | threads                                                           |
+    | row_counts | None    | n whole numbers | what each row counts in `min_leaf`, in parts of `COUNTED`         |
+    | shared_work, shared_cells, pool_bytes, kept, short_rows |  | at least 0 | the constants above; tests lower them |
 
-    One workspace serves one call of `grow_boosted` at a time. Beside the given codes it holds them column by column. As
-    long as it grows trees on the same gradients, helpers stay with it between trees; `dismiss` sends them home at once.
+    One workspace serves one call of `grow_boosted` at a time. Beside the given codes it holds them column by column,
+    and for several threads block by block of columns. `setting` is that of the last tree.
     """
+
+    setting: Setting
 
     def __init__(
         self,
         codes: Codes,
         levels: Sequence[int],
         n_jobs: int | None = None,
-        tally: Array | None = None,
+        row_counts: Array | None = None,
         *,
-        team_work: int = TEAM_WORK,
+        shared_work: int | None = None,
+        shared_cells: int | None = None,
         pool_bytes: int = POOL_BYTES,
         kept: int = KEPT,
         short_rows: int = SHORT_ROWS,
     ) -> None:
         self.pool_bytes, self.kept, self.short_rows = pool_bytes, kept, short_rows
-        # A single row has no split to refuse.
-        self.tally = np.ones(1, dtype=np.int64) if tally is None else tally
-        values = codes.values
+        self.shared_cells = SHARED_CELLS if shared_cells is None else shared_cells
+        values, bins = codes.values, codes.bins
         n, p = values.shape
         self.codes, self.levels = codes, np.asarray(levels, dtype=np.int64)
         self.rows, self.columns = n, p
-        self.team = max(1, min(workers(n_jobs), p)) if n * p >= team_work else 1
-        self.cells = values.reshape(-1)
-        self.by_column = np.empty((p, n), dtype=values.dtype)
-        blocks = np.linspace(0, p, self.team + 1).astype(np.int64).tolist()
-        parallel(self._turn, itertools.pairwise(blocks), n_jobs=n_jobs, work=float(n * p))
-        bins = codes.bins
-        self.offsets = np.concatenate([[0], np.cumsum(bins.n_bins.astype(np.int64) + 1)])
+        enough = n * p >= (SHARED_WORK if shared_work is None else shared_work)
+        self.threads = max(1, min(workers(n_jobs), p)) if enough else 1
+        blocks = np.linspace(0, p, self.threads + 1).astype(np.int64)
+        by_column = np.empty(n * p, dtype=values.dtype)
+        cells = values.reshape(-1) if self.threads == 1 else np.empty_like(by_column)
+
+        def copy(first: int, last: int) -> None:
+            for low, high in zip(blocks[first:last], blocks[first + 1 : last + 1], strict=True):
+                by_column[n * low : n * high] = values[:, low:high].T.reshape(-1)
+                if self.threads > 1:
+                    cells[n * low : n * high] = values[:, low:high].reshape(-1)
+
+        self.share(copy, self.threads, float(n * p))
         words = [
             word_count(int(b)) if category else 0 for b, category in zip(bins.n_bins, bins.categorical, strict=True)
         ]
-        self.word_starts = np.concatenate([[0], np.cumsum(words)]).astype(np.int64)
-        self.every = np.arange(n, dtype=np.int32)
-        self.order = np.empty(n, dtype=np.int32)
-        self.buffers = np.empty((2, n), dtype=np.int32)
-        self.active, self.bound = np.empty(p, dtype=np.uint8), np.empty(p, dtype=np.int64)
-        self.numbers, self.counts = np.zeros(7), np.zeros(14, dtype=np.int64)
-        self.leaf_of_row = np.empty(n, dtype=np.int32)
-        self._asked: tuple[Any, ...] = (None, None, 0, None)
-        self.carried = self.age = 0
-        self.gate, self.crew = new_gate(), Crew(lambda: None, 1)
-        widest = int(bins.n_bins.max(initial=0)) + 1
-        self.own = np.empty((self.team, 2 * int(self.offsets[-1]) if self.team > 1 else 0), dtype=np.int64)
-        self.short = np.zeros((self.team, int(self.offsets[-1])), dtype=np.int64)
-        self.gains = np.empty((self.team, widest))
-        self.sums = np.empty((self.team, 3, widest), dtype=np.int64)
-        self.tables = np.empty((self.team, widest), dtype=np.uint8)
-        self.spare_bits = np.zeros((2, max(1, int(self.word_starts[-1]))), dtype=np.uint32)
+        self.table = Table(
+            cells=cells,
+            by_column=by_column,
+            blocks=blocks,
+            offsets=np.concatenate([[0], np.cumsum(bins.n_bins.astype(np.int64) + 1)]),
+            n_bins=bins.n_bins,
+            categorical=bins.categorical,
+            word_starts=np.concatenate([[0], np.cumsum(words)]).astype(np.int64),
+            # A single row has no split to refuse.
+            row_counts=np.ones(1, dtype=np.int64) if row_counts is None else row_counts,
+        )
+        self.order, self.buffer = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
+        self.leaf_of_row, self.packed = np.empty(n, dtype=np.int32), np.empty(0, dtype=np.int64)
+        self.sizes, self.totals = np.zeros((PIECES, 5)), np.empty((PIECES, 2), dtype=np.int64)
+        self.most_leaves, self.units, self.carried, self.age = 0, NO_UNITS, 0, 0
 
-    def _turn(self, block: tuple[int, int]) -> None:
-        columns = slice(*block)
-        self.by_column[columns] = self.codes.values[:, columns].T
+    def share(self, function: Callable[[int, int], object], count: int, work: float) -> None:
+        """Call a function with ranges that make up 0 to count: one for each thread, if so much `work` is worth it."""
+        if self.threads == 1:
+            function(0, count)
+        else:
+            ends = [k * count // self.threads for k in range(self.threads + 1)]
+            parallel(lambda k: function(ends[k], ends[k + 1]), range(self.threads), n_jobs=self.threads, work=work)
 
-    def dismiss(self) -> None:
-        """Send the helpers home."""
-        self.gate[CALL] = OVER
-
-    def arguments(self, gradient: Array, hessian: Array | None, leaves: int, scores: Scores) -> tuple[Any, ...]:
-        """What the kernel works with: the same for every tree on these gradients, so that helpers may stay in it."""
-        asked, known = (gradient, hessian, leaves, scores.raw), self._asked
-        if asked[0] is known[0] and asked[1] is known[1] and asked[2] == known[2] and asked[3] is known[3]:
-            return self._arguments
-        self.dismiss()
-        size, lanes = 2 * int(self.offsets[-1]), 1 if hessian is None else 2
-        nodes, bins = 2 * leaves - 1, self.codes.bins
+    def reserve(self, leaves: int, lanes: int) -> None:
+        """Room for trees of at most so many leaves, the same for one tree after another."""
+        if self.packed.size != lanes * self.rows:
+            self.packed, self.carried = np.empty(lanes * self.rows, dtype=np.int64), 0
+        if leaves == self.most_leaves:
+            return
+        self.most_leaves, self.carried = leaves, 0
+        table, nodes, total = self.table, 2 * leaves - 1, int(self.table.offsets[-1])
+        blocks, widest, words = self.threads, int(table.n_bins.max(initial=0)) + 1, table.word_starts
         # Beside the sums that are kept there are two places whose sums are not.
-        pool = np.empty((2 + max(1, min(leaves, self.pool_bytes // (8 * size))), size), dtype=np.int64)
-        self.real, self.whole = np.empty((nodes, 5)), np.empty((nodes, 12), dtype=np.int64)
-        words = int(np.diff(self.word_starts).max(initial=1))
-        self.bits = np.empty((nodes if self.word_starts[-1] else 1, words), dtype=np.uint32)
-        self.carry, self.carried = np.zeros((nodes, 2), dtype=np.int64), 0
-        self.values, self.parts = np.zeros(nodes), np.zeros((PIECES, 5))
-        self.slots = pool.shape[0] - 2
-        self.gate = new_gate()
-        self._asked = asked
-        self._arguments: tuple[Any, ...] = (
-            self.gate, self.cells, self.by_column.reshape(-1), self.offsets, bins.n_bins, bins.categorical,
-            self.word_starts, gradient, gradient if hessian is None else hessian,
-            np.empty(lanes * self.rows, dtype=np.int64), self.active, self.bound, self.numbers, self.counts, self.order,
-            self.buffers, pool, self.own, self.short, self.gains, self.sums, self.tables, self.spare_bits, self.real,
-            self.whole, self.bits, np.empty((2, self.columns)), np.empty((2, self.columns, 4), dtype=np.int64),
-            np.empty((self.team + 1, 16), dtype=np.int64), np.empty(nodes + 1, dtype=np.int64),
-            np.empty(pool.shape[0], dtype=np.int64), self.parts, np.empty((PIECES, 2), dtype=np.int64),
-            np.empty((max(1, min(PIECES, LEAF_SUMS // nodes, self.rows // LEAF_ROWS)), 2 * nodes)), self.leaf_of_row,
-            self.carry, scores.y, scores.raw, self.values, self.tally,
-        )  # fmt: skip
-        arguments = self._arguments
-        self.crew = Crew(lambda: grow(False, 0, *arguments), self.team)
-        return arguments
+        places = 2 + max(1, min(leaves, self.pool_bytes // (16 * total)))
+        self.sums = Sums(
+            pool=np.empty((places, 2 * total), dtype=np.int64),
+            short=np.zeros(total, dtype=np.int64),
+            gains=np.empty((blocks, widest)),
+            prefixes=np.empty((blocks, 3, widest), dtype=np.int64),
+            sides=np.empty(widest, dtype=np.uint8),
+            best=np.empty((2, self.columns)),
+            cuts=np.empty((2, self.columns, 4), dtype=np.int64),
+            bits=np.zeros((2, max(1, int(words[-1]))), dtype=np.uint32),
+        )
+        self.tree = Tree(
+            real=np.empty((nodes, 5)),
+            whole=np.empty((nodes, 12), dtype=np.int64),
+            bits=np.empty((nodes if words[-1] else 1, int(np.diff(words).max(initial=1))), dtype=np.uint32),
+            heap=np.empty(nodes + 1, dtype=np.int64),
+            free=np.empty(places, dtype=np.int64),
+            state=np.empty(12, dtype=np.int64),
+            active=np.empty(self.columns, dtype=np.uint8),
+            signs=np.empty(self.columns, dtype=np.int64),
+            carry=np.zeros((nodes, 2), dtype=np.int64),
+        )
+        self.leaf_sums = np.empty((max(1, min(PIECES, LEAF_SUMS // nodes, self.rows // LEAF_ROWS)), 2 * nodes))
 
     @property
     def loss_sum(self) -> float:
         """The summed loss of `Scores` before the last tree for score 0 was grown."""
-        return float(self.parts[:, 4].sum())
+        return float(self.sizes[:, 4].sum())
 
     def move(self, value: Array) -> None:
         """After a tree grown with `keep`: the next one's gradients are this one's plus the values of its nodes.
@@ -256,16 +271,16 @@ class Workspace:
         G + n v. Only whole numbers of the unit are added, so that after a few trees all is counted anew.
         """
         self.carried, made = 0, value.size
-        leaf, c = self.whole[:made, FEATURE] < 0, self.counts[BITS]
-        scale, self.age = self.numbers[UNIT_G] * self.numbers[SCALE], self.age + 1
-        if not self.counts[KEEP] or scale == 0.0 or self.age % RENEWED == 0:
+        whole, carry, c = self.tree.whole[:made], self.tree.carry, self.setting.bits
+        leaf, scale, self.age = whole[:, FEATURE] < 0, self.units.g * self.units.scale, self.age + 1
+        if not self.setting.keep or scale == 0.0 or self.age % RENEWED == 0:
             return
         with np.errstate(over="ignore"):
             steps = np.where(leaf, np.floor(value / scale + 0.5), 0.0)
-        if not np.abs(steps) @ (self.whole[:made, END] - self.whole[:made, BEGIN]) < 2.0 ** (62 - c):
+        if not np.abs(steps) @ (whole[:, END] - whole[:, BEGIN]) < 2.0 ** (62 - c):
             return
-        self.carry[:made, 0] = np.where(leaf, self.whole[:made, SLOT], 0)
-        self.carry[:made, 1] = steps.astype(np.int64) << c
+        carry[:made, 0] = np.where(leaf, whole[:, SLOT], 0)
+        carry[:made, 1] = steps.astype(np.int64) << c
         self.carried = made
 
 
@@ -308,53 +323,94 @@ def grow_boosted(
     >>> float(nodes.threshold[0]), nodes.value[leaf, 0].tolist()
     (2.5, [-1.0, -1.0, 1.0, 1.0])
     """
-    sampled, lanes = work.rows if rows is None else rows.size, 1 if hessian is None else 2
-    weighed = work.tally.size > 1
-    most = _most_leaves(replace(limits, min_leaf=1) if weighed else limits, sampled)
-    arguments = work.arguments(gradient, hessian, most, scores)
-    work.values[: scores.value.size] = scores.value
-    work.active[:] = True if columns is None else columns
-    work.bound[:] = 0 if monotone is None else monotone
-    if rows is None:
-        work.order[:] = work.every
-    else:
-        work.order[:sampled] = rows
-    for blank in (work.real, work.whole, work.bits):
-        blank[:] = 0
-    mode = 2 if limits.max_leaves == 0 else int(limits.growth == "depth")
-    work.numbers[:4] = limits.min_hessian, limits.l2, limits.min_gain, limits.smoothing
-    if not work.carried:
-        work.numbers[4:] = 0.0, 1.0, 0.0
-    counted = int(work.tally[work.order[:sampled]].sum()) if weighed else sampled
-    bits, bounded = counted.bit_length(), work.bound.any()
-    # With too many rows the unit would not be small beside a gradient.
-    keep = keep and lanes == 1 and bits <= 22 and most <= work.slots
-    keep = keep and work.kept * most * work.offsets[-1] <= work.cells.size
-    brief = work.offsets[-1] <= SHORT_BINS * work.columns
-    least = limits.min_leaf * COUNTED if weighed else limits.min_leaf
-    work.counts[:9] = most, limits.max_depth, least, mode, lanes, bits, bounded, sampled, score
-    # Short words have no room for counts other than 1.
-    work.counts[9:12] = keep, work.carried, lanes == 2 and sampled >= work.short_rows and brief and not weighed
-    work.counts[12:] = scores.loss, scores.value.size
-    made = grow(True, work.crew.muster(), *arguments)
-    work.carried = 0
+    setting = work.setting = _setting(work, hessian, limits, score, rows, monotone, keep)
+    table, tree, sums = work.table, work.tree, work.sums
+    tree.active[:] = True if columns is None else columns
+    tree.signs[:] = 0 if monotone is None else monotone
+    tree.real[:], tree.whole[:], tree.bits[:], tree.state[:] = 0, 0, 0, 0
+    work.order[: setting.rows] = np.arange(work.rows, dtype=np.int32) if rows is None else rows
+    data = Rows(
+        scores.y, scores.raw, scores.value, gradient, gradient if hessian is None else hessian, work.packed, work.order,
+        work.buffer, work.leaf_of_row, work.sizes, work.totals, work.leaf_sums,
+    )  # fmt: skip
+    carried, work.carried = work.carried if rows is None else 0, 0
+    steps = ROW_STEPS * work.rows
+    work.share(lambda first, last: prepare(data, tree, setting, scores.loss, carried > 0, first, last), PIECES, steps)
+    if carried == 0 or not carry_fits(data, setting):
+        if carried > 0 or rows is not None:
+            work.share(lambda first, last: measure(data, setting, first, last), PIECES, steps)
+        carried, units = 0, choose_units(data, setting, _short_words(work, setting))
+        work.units = units
+        work.share(lambda first, last: pack(data, setting, units, table.row_counts, first, last), PIECES, steps)
+
+    def search(first: int, last: int, most: int) -> bool:
+        return bool(grow(table, data, tree, sums, setting, work.units, carried, first, last, most))
+
+    while search(0, 0, work.shared_cells if work.threads > 1 else np.iinfo(np.int64).max):
+        work.share(lambda first, last: search(first, last, SEARCH_ONLY), work.threads, float("inf"))
+    pieces = work.leaf_sums.shape[0]
+    work.share(lambda first, last: sum_leaves(data, tree, setting, first, last), pieces, steps)
+    made = set_steps(data, tree, setting, work.units)
     if rows is not None:
-        _send_others(work)
-    return _nodes(work, work.real[:made], work.whole[:made], work.bits), work.leaf_of_row
+        _predict_others(work)
+    return _nodes(work, tree.real[:made], tree.whole[:made], tree.bits), work.leaf_of_row
 
 
-def _send_others(work: Workspace) -> None:
+def _setting(
+    work: Workspace,
+    hessian: Array | None,
+    limits: BoostLimits,
+    score: int,
+    rows: Array | None,
+    monotone: Array | None,
+    keep: bool,
+) -> Setting:
+    """What holds for one tree, with room made for it."""
+    sampled, counts = work.rows if rows is None else rows.size, work.table.row_counts
+    lanes = 1 if hessian is None else 2
+    weighed = counts.size > 1
+    most = _most_leaves(replace(limits, min_leaf=1) if weighed else limits, sampled)
+    work.reserve(most, lanes)
+    counted = sampled
+    if weighed:
+        counted = int(counts.sum() if rows is None else counts[rows].sum())
+    bits, total = counted.bit_length(), int(work.table.offsets[-1])
+    # With too many rows the unit would not be small beside a gradient.
+    keep = keep and lanes == 1 and bits <= 22 and most <= work.sums.pool.shape[0] - 2
+    by_level = BY_LEVEL if limits.growth == "depth" else BEST_FIRST
+    return Setting(
+        max_leaves=most,
+        max_depth=int(limits.max_depth),
+        min_leaf=int(limits.min_leaf) * (COUNTED if weighed else 1),
+        min_hessian=float(limits.min_hessian),
+        l2=float(limits.l2),
+        min_gain=float(limits.min_gain),
+        smoothing=float(limits.smoothing),
+        order=YOUNGEST_FIRST if limits.max_leaves == 0 else by_level,
+        rows=sampled,
+        score=score,
+        lanes=lanes,
+        bits=bits,
+        bounded=monotone is not None and bool(np.any(monotone)),
+        keep=keep and work.kept * most * total <= work.rows * work.columns,
+    )
+
+
+def _short_words(work: Workspace, setting: Setting) -> bool:
+    """Whether gradient, hessian and count may share a word, which has no room for counts other than 1."""
+    narrow = work.table.offsets[-1] <= SHORT_BINS * work.columns
+    return bool(setting.lanes == 2 and setting.rows >= work.short_rows and narrow and work.table.row_counts.size == 1)
+
+
+def _predict_others(work: Workspace) -> None:
     """Find the leaves of the rows that were not in the sample."""
-    bins = work.codes.bins
+    bins, tree = work.codes.bins, work.tree
 
-    def part(k: int) -> None:
-        rows = slice(k * work.rows // work.team, (k + 1) * work.rows // work.team)
-        send(work.codes.values[rows], bins.n_bins, bins.categorical, work.whole, work.bits, work.leaf_of_row[rows])
+    def part(first: int, last: int) -> None:
+        values, leaves = work.codes.values[first:last], work.leaf_of_row[first:last]
+        predict_others(values, bins.n_bins, bins.categorical, tree.whole, tree.bits, leaves)
 
-    if work.team == 1:
-        part(0)
-    else:
-        parallel(part, range(work.team), n_jobs=work.team)
+    work.share(part, work.rows, ROW_STEPS * work.rows)
 
 
 def _most_leaves(limits: BoostLimits, rows: int) -> int:

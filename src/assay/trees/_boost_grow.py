@@ -1,9 +1,9 @@
-"""A boosted tree from root to leaves: one kernel that a team of threads runs together.
+"""A boosted tree from root to leaves, in phases that several threads may share.
 
-The first member leads: it keeps the nodes, chooses the columns' best split and takes the next node. All members divide
-the rows, add them up and search the columns, and meet after each of these steps. In a large node they share the rows,
-each adding up a few hundred at a time into sums of its own, for a row's cells lie together and are fetched once; in a
-small one they share the columns, which saves a meeting.
+The columns of the nodes in hand are searched block by block, by `grow` for some of the blocks in each thread; one
+thread then chooses among the columns, takes the next node and divides its rows, and goes on alone where the next search
+is small. Every column is searched by one thread alone and its sums are of whole numbers, so the same tree follows for
+any number of threads. One kernel does all of this, so that each step is compiled once and rounds alike everywhere.
 """
 
 from __future__ import annotations
@@ -12,276 +12,248 @@ import numpy as np
 
 from assay.numerics.jit import kernel
 from assay.numerics.search import first_at_least
-from assay.numerics.team import follow, lead, meet, take
 from assay.trees._boost_scan import (
     BEGIN,
     BIN,
-    BITS,
-    BOUNDED,
-    CARRIED,
-    CHILD,
-    DEEPER,
+    BY_LEVEL,
+    COST,
     DEPTH,
     END,
     FEATURE,
     FIRST,
+    FREED,
     GAIN,
     HIGH,
-    KEEP,
-    L2,
-    LANES,
+    LARGE,
+    LARGE_SLOT,
+    LEAVES,
     LEFT_G,
     LEFT_H,
-    LOSS,
+    LOOK_LARGE,
+    LOOK_SMALL,
     LOW,
     MADE,
-    MAX_DEPTH,
-    MAX_LEAVES,
-    MIN_GAIN,
-    MIN_LEAF,
     MISSING,
-    MODE,
-    NODE,
+    QUEUED,
     ROUNDING,
-    ROWS,
-    SCALE,
-    SCORE,
     SLOT,
-    SPARE,
+    SMALL,
+    SMALL_SLOT,
     STEP,
-    STEPS,
+    SUBTRACT,
     SUM_G,
     SUM_H,
-    UNIT_G,
-    UNIT_H,
     WEIGHT,
-    search,
+    YOUNGEST_FIRST,
+    Rows,
+    Setting,
+    Sums,
+    Table,
+    Tree,
+    Units,
+    search_node,
     sum_up,
     unload,
 )
-from assay.trees._boost_words import PIECES, gather, measure, move, pack
-from assay.trees._loss_steps import slopes
+from assay.trees._boost_words import PIECES, gather
 
-__all__ = ["grow", "send"]
+__all__ = ["SEARCH_ONLY", "grow", "predict_others", "set_steps", "sum_leaves"]
 
 Array = np.ndarray
 
-SHARED, TURN, TURNS = 4096, 508, 16
-"""From so many rows on they are shared when they are added up, so many at a time; so many times into short words."""
-DIVIDED = 3072
-"""From so many rows on they are shared when they are divided."""
+SHORT_SUM_ROWS = 8128
+"""So many rows are summed in short words before those are emptied."""
+SEARCH_ONLY = -1
+"""As `most` in `grow`: search the blocks and do not go on."""
 
 
 @kernel
 def grow(
-    leads: bool, wanted: int, gate: Array, cells: Array, by_column: Array, offsets: Array, n_bins: Array,
-    categorical: Array, word_starts: Array, gradients: Array, hessians: Array, packed: Array, active: Array,
-    bound: Array, numbers: Array, counts: Array, order: Array, buffers: Array, pool: Array, own: Array, short: Array,
-    gains: Array, sums: Array, tables: Array, spare_bits: Array, real: Array, whole: Array, bits: Array, found: Array,
-    place: Array, told: Array, heap: Array, free: Array, float_parts: Array, whole_parts: Array, leaf_sums: Array,
-    leaf_of_row: Array, carry: Array, target: Array, raw: Array, values: Array, tally: Array,
-) -> int:  # fmt: skip
-    """Grow one tree as the leader and return the number of its nodes, or help with one tree after another."""
-    seen, records = np.int64(0), np.empty(2)
+    table: Table, rows: Rows, tree: Tree, sums: Sums, setting: Setting, units: Units, carried: int, first: int,
+    last: int, most: int,
+) -> bool:  # fmt: skip
+    """Search blocks of columns first to last; then split nodes until a search costs more than `most`, or to the end.
+
+    True: that search is left to the caller, who may share it out. `carried` is the number of the last tree's nodes
+    whose sums make those of the root, or 0.
+    """
     while True:
-        rank, size = np.int64(0), np.int64(1)
-        if leads:
-            size = lead(gate, wanted)
-        else:
-            rank, size, seen = follow(gate, seen)
-            if rank < 0:
-                return 0
-        gradient, hessian = gradients[counts[SCORE]], hessians[min(counts[SCORE], hessians.shape[0] - 1)]
-        n, p, lanes = gradient.size, n_bins.size, counts[LANES]
-        news = told[0]
-        keep, carried = counts[KEEP] > 0, counts[CARRIED]
-        # Gradients are measured while they are near; those of a sample when all of them are known.
-        measured = carried == 0 and counts[ROWS] == n
-        for part in range(rank, PIECES, size):
-            first, last = part * n // PIECES, (part + 1) * n // PIECES
-            if counts[LOSS] > 0:
-                loss = slopes(
-                    counts[LOSS], counts[SCORE], target, raw, leaf_of_row, values[: counts[STEPS]], gradients, hessians,
-                    first, last,
-                )  # fmt: skip
-                if counts[SCORE] == 0:
-                    float_parts[part, 4] = loss
-            if counts[ROWS] < n:
-                leaf_of_row[first:last] = -1
-            if measured:
-                measure(float_parts[part], gradient, hessian, order, first, last, counts)
-        meet(gate, size)
-        if carried > 0 and not move(gate, rank, size, counts, leaf_of_row, carry, float_parts, whole_parts, packed):
-            carried = 0
-        brief = False
-        if carried == 0:
-            brief = pack(
-                gate, rank, size, gradient, hessian, order, numbers, counts, float_parts, whole_parts, packed, measured,
-                tally,
-            )  # fmt: skip
-        words = 1 if brief else lanes
-        freed = queued = 0
-        leaves = 1
-        if rank == 0:
-            for k in range(pool.shape[0] - 2, 1, -1):
-                free[freed] = k
-                freed += 1
-            for k in range(PIECES):
-                whole[0, SUM_G] += whole_parts[k, 0]
-                whole[0, SUM_H] += whole_parts[k, 1]
-            whole[0, END], whole[0, FEATURE] = counts[ROWS], -1
-            real[0, LOW], real[0, HIGH] = -np.inf, np.inf
-            news[NODE], news[CHILD], news[SPARE], news[MADE] = -1, 0, 1, 1
-            news[DEEPER] = counts[MAX_LEAVES] > 1 and counts[MAX_DEPTH] > 0 and numbers[SCALE] > 0.0
-        meet(gate, size)
-        while True:
-            # The children are known to all; find how each of them is best split.
-            parent, child = news[NODE], news[CHILD]
-            sides = 1 if parent < 0 else 2
-            subtract = parent >= 0 and whole[max(parent, 0), SLOT] > 0
-            small = child
-            if sides == 2 and whole[child, END] - whole[child, BEGIN] > whole[child + 1, END] - whole[child + 1, BEGIN]:
-                small = child + 1
-            large = 2 * child + 1 - small if sides == 2 else child
-            enough = (2 if tally.size > 1 else 2 * counts[MIN_LEAF]) if news[DEEPER] else n + 1
-            look_small = whole[small, END] - whole[small, BEGIN] >= enough
-            look_large = sides == 2 and whole[large, END] - whole[large, BEGIN] >= enough
-            # The sums of a node are kept where there is room; the first and the last place are used again at once.
-            small_sums = pool[news[SPARE]]
-            large_sums = pool[whole[parent, SLOT] if subtract else pool.shape[0] - 1]
-            low, high = p * rank // size, p * (rank + 1) // size
-            shared = size > 1 and whole[small, END] - whole[small, BEGIN] >= SHARED and (subtract or not look_large)
-            known = parent < 0 and carried > 0
-            if known:
-                shared = False
-                for j in range(low, high):
-                    gather(carried, carry, pool, offsets[j], offsets[j + 1], counts[BITS], sums[rank, 0])
-            for side in range(0 if known else sides):
-                node = large if side else small
-                if look_large and not subtract if side else look_small or keep or (look_large and subtract):
-                    mine = large_sums if side else (own[rank] if shared and rank else small_sums)
-                    from_, to = (0, p) if shared else (low, high)
-                    mine[lanes * offsets[from_] : lanes * offsets[to]] = 0
-                    begin, end = whole[node, BEGIN], whole[node, END]
-                    into, turns = short[rank] if brief else mine, 0
-                    step = TURN if shared else (TURN * TURNS if brief else end - begin)
-                    turn = begin + TURN * take(gate) if shared else begin
-                    while turn < end:
-                        until = min(turn + step, end)
-                        sum_up(cells, p, from_, to, offsets, active, order, turn, until, packed, words, into)
-                        turn = begin + TURN * take(gate) if shared else until
-                        turns += 1
-                        if brief and (turns == TURNS or not shared or turn >= end):
-                            unload(into, from_, to, offsets, active, counts[BITS], mine)
-                            turns = 0
-            if shared:
-                meet(gate, size)
-            records[:] = 0.0
-            for j in range(low, high if look_small or look_large or keep else low):
-                if not active[j]:
-                    continue
-                first, last = lanes * offsets[j], lanes * offsets[j + 1]
-                if shared:
-                    for r in range(1, size):
-                        for k in range(first, last):
-                            small_sums[k] += own[r, k]
-                if (look_large or keep) and subtract:
-                    for k in range(first, last):
-                        large_sums[k] -= small_sums[k]
-                for side in range(2):
-                    if look_large if side else look_small:
-                        records[side] = search(
-                            side, j, large_sums if side else small_sums, offsets[j], n_bins[j], categorical[j],
-                            large if side else small, real, whole, numbers, counts, bound[j], gains[rank], sums[rank],
-                            found, place, spare_bits, word_starts[j], records[side],
-                        )  # fmt: skip
-            meet(gate, size)
-            if rank == 0:
-                # Choose among the columns, then take the next node to split.
-                for side in range(sides):
-                    node, look = (small, look_small) if side == 0 else (large, look_large)
-                    slot = news[SPARE] if side == 0 else whole[parent, SLOT]
-                    splits = look and _choose(
-                        side, node, active, found, place, numbers, counts, real, whole, bits, spare_bits, word_starts
-                    )
-                    if splits or keep:
-                        whole[node, SLOT] = slot
-                    if splits:
-                        _push(heap, queued, node, real, whole, counts[MODE])
-                        queued += 1
-                    elif slot > 0 and not keep:
-                        free[freed] = slot
-                        freed += 1
-                if queued == 0 or leaves == counts[MAX_LEAVES]:
-                    news[NODE] = -2
-                    for k in range(queued):
-                        whole[heap[k], FEATURE] = -1
-                else:
-                    node = heap[0]
-                    queued -= 1
-                    _drop(heap, queued, real, whole, counts[MODE])
-                    leaves += 1
-                    news[NODE], news[CHILD], news[SPARE] = node, news[MADE], 0
-                    news[MADE] += 2
-                    news[DEEPER] = leaves < counts[MAX_LEAVES] and whole[node, DEPTH] + 1 < counts[MAX_DEPTH]
-                    if freed > 0:
-                        freed -= 1
-                        news[SPARE] = free[freed]
-            meet(gate, size)
-            if news[NODE] < 0:
-                break
-            _divide(
-                gate, rank, size, news[NODE], news[CHILD], by_column, n, n_bins, categorical, order, buffers,
-                tables[rank], told, numbers, counts, bound, real, whole, bits,
-            )  # fmt: skip
-            meet(gate, size)
-        _finish(
-            gate, rank, size, news[MADE], order, gradient, hessian, numbers, counts, real, whole, leaf_sums, leaf_of_row
-        )
-        meet(gate, size)
-        if leads:
-            return news[MADE]
+        for block in range(first, last):
+            _search(table, rows, tree, sums, setting, units, carried, block)
+        if most == SEARCH_ONLY:
+            return False
+        if not _split_next(table, rows, tree, sums, setting, units, carried):
+            return False
+        if tree.state[COST] > most:
+            return True
+        first, last = 0, table.blocks.size - 1
 
 
 @kernel(inline=True)
-def _choose(
-    side: int, node: int, active: Array, found: Array, place: Array, numbers: Array, counts: Array, real: Array,
-    whole: Array, bits: Array, spare_bits: Array, word_starts: Array,
-) -> bool:  # fmt: skip
-    """Write the best column's split into the node; False where no split is worth it."""
-    best, column, bar = 0.0, -1, 0.0
-    for j in range(active.size):
-        if active[j] and found[side, j] > bar:
-            best, column = found[side, j], j
-            bar = best + ROUNDING * abs(best)
-    if column < 0:
-        return False
-    scale = numbers[SCALE]
-    g, weight = whole[node, SUM_G] * numbers[UNIT_G], numbers[L2]
-    rows = float(whole[node, END] - whole[node, BEGIN])
-    weight += rows if counts[LANES] == 1 else whole[node, SUM_H] * numbers[UNIT_H]
-    step = min(max(-g / weight, real[node, LOW] / scale), real[node, HIGH] / scale) if weight > 0.0 else 0.0
-    own = -(2.0 * g * step + weight * step * step)
-    if counts[BOUNDED]:
-        best += own
-    gain = 0.5 * (best - own) * scale * scale
-    if not (gain > numbers[MIN_GAIN] and best - own > ROUNDING * (abs(best) + abs(own))):
-        return False
-    real[node, GAIN] = gain
-    whole[node, FEATURE], whole[node, BIN] = column, place[side, column, 0]
-    whole[node, MISSING] = place[side, column, 1]
-    whole[node, LEFT_G], whole[node, LEFT_H] = place[side, column, 2], place[side, column, 3]
-    for k in range(word_starts[column + 1] - word_starts[column]):
-        bits[node, k] = spare_bits[side, word_starts[column] + k]
+def _search(
+    table: Table, rows: Rows, tree: Tree, sums: Sums, setting: Setting, units: Units, carried: int, block: int
+) -> None:
+    """Sums per bin of the nodes in hand, and each column's best split, in one block of columns."""
+    state, offsets, lanes, keep = tree.state, table.offsets, setting.lanes, setting.keep
+    low, high = table.blocks[block], table.blocks[block + 1]
+    subtract, look_small, look_large = state[SUBTRACT] > 0, state[LOOK_SMALL] > 0, state[LOOK_LARGE] > 0
+    known = carried > 0 and state[LARGE] < 0
+    if known:
+        for j in range(low, high):
+            gather(tree.carry, carried, sums.pool, offsets[j], offsets[j + 1], setting.bits, sums.prefixes[block, 0])
+    for side in range(0 if known else 2):
+        if (look_large and not subtract) if side else (look_small or keep or (look_large and subtract)):
+            _sum_node(table, rows, tree, sums, setting, units, block, state[SMALL + side], state[SMALL_SLOT + side])
+    if not (look_small or look_large or keep):
+        return
+    if (look_large or keep) and subtract:
+        small_sums, large_sums = sums.pool[state[SMALL_SLOT]], sums.pool[state[LARGE_SLOT]]
+        for j in range(low, high):
+            if tree.active[j]:
+                for k in range(lanes * offsets[j], lanes * offsets[j + 1]):
+                    large_sums[k] -= small_sums[k]
+    for side in range(2):
+        if look_large if side else look_small:
+            search_node(table, tree, sums, setting, units, side, block)
+
+
+@kernel(inline=True)
+def _sum_node(
+    table: Table, rows: Rows, tree: Tree, sums: Sums, setting: Setting, units: Units, block: int, node: int, slot: int
+) -> None:
+    """Sums per bin of a node in a block of columns."""
+    low, high = table.blocks[block], table.blocks[block + 1]
+    begin, end, n = tree.whole[node, BEGIN], tree.whole[node, END], rows.leaf_of_row.size
+    cells, offsets, active = table.cells[n * low : n * high], table.offsets[low : high + 1], tree.active[low:high]
+    out = sums.pool[slot]
+    out[setting.lanes * offsets[0] : setting.lanes * offsets[-1]] = 0
+    words, into = (1, sums.short) if units.short else (setting.lanes, out)
+    at_a_time = SHORT_SUM_ROWS if units.short else max(1, end - begin)
+    for at in range(begin, end, at_a_time):
+        sum_up(cells, offsets, active, rows.order, at, min(at + at_a_time, end), rows.packed, words, into)
+        if units.short:
+            unload(into, offsets, active, setting.bits, out)
+
+
+@kernel(inline=True)
+def _split_next(table: Table, rows: Rows, tree: Tree, sums: Sums, setting: Setting, units: Units, carried: int) -> bool:
+    """Choose the splits of the nodes just searched, then take the next node to split and divide it; False: the end.
+
+    The first call makes the root.
+    """
+    state, whole, real = tree.state, tree.whole, tree.real
+    if state[MADE] == 0:
+        _make_root(rows, tree, sums, setting)
+        deeper = setting.max_leaves > 1 and setting.max_depth > 0 and units.scale > 0.0
+        state[SMALL], state[LARGE], state[SUBTRACT] = 0, -1, 0
+        state[SMALL_SLOT], state[LARGE_SLOT] = 1, 0
+    else:
+        _queue(table, tree, sums, setting, units)
+        if state[QUEUED] == 0 or state[LEAVES] == setting.max_leaves:
+            for k in range(state[QUEUED]):
+                whole[tree.heap[k], FEATURE] = -1
+            return False
+        node, child = tree.heap[0], state[MADE]
+        state[QUEUED] -= 1
+        _drop(tree.heap, state[QUEUED], real, whole, setting.order)
+        state[LEAVES] += 1
+        state[MADE] += 2
+        deeper = state[LEAVES] < setting.max_leaves and whole[node, DEPTH] + 1 < setting.max_depth
+        _divide(table, rows, tree, sums, setting, units, node, child)
+        small = child
+        if whole[child, END] - whole[child, BEGIN] > whole[child + 1, END] - whole[child + 1, BEGIN]:
+            small = child + 1
+        state[SMALL], state[LARGE], state[SUBTRACT] = small, 2 * child + 1 - small, whole[node, SLOT] > 0
+        # The sums of a node are kept where there is room; the first and the last place are used again at once.
+        state[SMALL_SLOT], state[LARGE_SLOT] = 0, whole[node, SLOT] if state[SUBTRACT] else sums.pool.shape[0] - 1
+        if state[FREED] > 0:
+            state[FREED] -= 1
+            state[SMALL_SLOT] = tree.free[state[FREED]]
+    enough = 2 if table.row_counts.size > 1 else 2 * setting.min_leaf
+    small, large = whole[state[SMALL]], whole[max(state[LARGE], 0)]
+    state[LOOK_SMALL] = deeper and small[END] - small[BEGIN] >= enough
+    state[LOOK_LARGE] = deeper and state[LARGE] >= 0 and large[END] - large[BEGIN] >= enough
+    state[COST] = 0
+    if deeper or setting.keep:
+        summed = (
+            small[END] - small[BEGIN] + (0 if state[SUBTRACT] or not state[LOOK_LARGE] else large[END] - large[BEGIN])
+        )
+        if carried > 0 and state[LARGE] < 0:
+            summed = carried * table.offsets[-1] // table.n_bins.size
+        state[COST] = summed * table.n_bins.size + 2 * (state[LOOK_SMALL] + state[LOOK_LARGE]) * table.offsets[-1]
     return True
 
 
 @kernel(inline=True)
-def _sooner(a: int, b: int, real: Array, whole: Array, mode: int) -> bool:
+def _make_root(rows: Rows, tree: Tree, sums: Sums, setting: Setting) -> None:
+    """The root with all rows of the sample, and all places for sums free but the first two and the last."""
+    state, whole = tree.state, tree.whole
+    state[MADE], state[LEAVES], state[QUEUED], state[FREED] = 1, 1, 0, 0
+    for k in range(sums.pool.shape[0] - 2, 1, -1):
+        tree.free[state[FREED]] = k
+        state[FREED] += 1
+    for k in range(PIECES):
+        whole[0, SUM_G] += rows.totals[k, 0]
+        whole[0, SUM_H] += rows.totals[k, 1]
+    whole[0, END], whole[0, FEATURE] = setting.rows, -1
+    tree.real[0, LOW], tree.real[0, HIGH] = -np.inf, np.inf
+
+
+@kernel(inline=True)
+def _queue(table: Table, tree: Tree, sums: Sums, setting: Setting, units: Units) -> None:
+    """Let the nodes just searched wait for their turn, if they have a split; else their sums need no place."""
+    state = tree.state
+    for side in range(2 if state[LARGE] >= 0 else 1):
+        node = state[SMALL + side]
+        slot = state[SMALL_SLOT + side] if side == 0 or state[SUBTRACT] else 0
+        splits = state[LOOK_SMALL + side] > 0 and _choose(table, tree, sums, setting, units, side, node)
+        if splits or setting.keep:
+            tree.whole[node, SLOT] = slot
+        if splits:
+            _push(tree.heap, state[QUEUED], node, tree.real, tree.whole, setting.order)
+            state[QUEUED] += 1
+        elif slot > 0 and not setting.keep:
+            tree.free[state[FREED]] = slot
+            state[FREED] += 1
+
+
+@kernel(inline=True)
+def _choose(table: Table, tree: Tree, sums: Sums, setting: Setting, units: Units, side: int, node: int) -> bool:
+    """Write the best column's split into the node; False where no split is worth it."""
+    real, whole = tree.real, tree.whole
+    best, column, bar = 0.0, -1, 0.0
+    for j in range(tree.active.size):
+        if tree.active[j] and sums.best[side, j] > bar:
+            best, column = sums.best[side, j], j
+            bar = best + ROUNDING * abs(best)
+    if column < 0:
+        return False
+    g, weight = whole[node, SUM_G] * units.g, setting.l2
+    rows = float(whole[node, END] - whole[node, BEGIN])
+    weight += rows if setting.lanes == 1 else whole[node, SUM_H] * units.h
+    low, high = real[node, LOW] / units.scale, real[node, HIGH] / units.scale
+    step = min(max(-g / weight, low), high) if weight > 0.0 else 0.0
+    own = -(2.0 * g * step + weight * step * step)
+    if setting.bounded:
+        best += own
+    gain = 0.5 * (best - own) * units.scale * units.scale
+    if not (gain > setting.min_gain and best - own > ROUNDING * (abs(best) + abs(own))):
+        return False
+    real[node, GAIN] = gain
+    cuts, start = sums.cuts[side, column], table.word_starts[column]
+    whole[node, FEATURE], whole[node, BIN], whole[node, MISSING] = column, cuts[0], cuts[1]
+    whole[node, LEFT_G], whole[node, LEFT_H] = cuts[2], cuts[3]
+    for k in range(table.word_starts[column + 1] - start):
+        tree.bits[node, k] = sums.bits[side, start + k]
+    return True
+
+
+@kernel(inline=True)
+def _sooner(a: int, b: int, real: Array, whole: Array, order: int) -> bool:
     """Whether node a is split before node b: best first, level by level, or the youngest first."""
-    if mode == 2:
+    if order == YOUNGEST_FIRST:
         return a > b
-    if mode == 1 and whole[a, DEPTH] != whole[b, DEPTH]:
+    if order == BY_LEVEL and whole[a, DEPTH] != whole[b, DEPTH]:
         return whole[a, DEPTH] < whole[b, DEPTH]
     if real[a, GAIN] != real[b, GAIN]:
         return real[a, GAIN] > real[b, GAIN]
@@ -289,26 +261,26 @@ def _sooner(a: int, b: int, real: Array, whole: Array, mode: int) -> bool:
 
 
 @kernel(inline=True)
-def _push(heap: Array, size: int, node: int, real: Array, whole: Array, mode: int) -> None:
+def _push(heap: Array, size: int, node: int, real: Array, whole: Array, order: int) -> None:
     """Put a node into the heap of those waiting to be split."""
     k = size
     heap[k] = node
-    while k > 0 and _sooner(heap[k], heap[(k - 1) >> 1], real, whole, mode):
+    while k > 0 and _sooner(heap[k], heap[(k - 1) >> 1], real, whole, order):
         up = (k - 1) >> 1
         heap[k], heap[up] = heap[up], heap[k]
         k = up
 
 
 @kernel(inline=True)
-def _drop(heap: Array, size: int, real: Array, whole: Array, mode: int) -> None:
+def _drop(heap: Array, size: int, real: Array, whole: Array, order: int) -> None:
     """Take the first node out of the heap, which then has this size."""
     heap[0] = heap[size]
     k = 0
     while 2 * k + 1 < size:
         down = 2 * k + 1
-        if down + 1 < size and _sooner(heap[down + 1], heap[down], real, whole, mode):
+        if down + 1 < size and _sooner(heap[down + 1], heap[down], real, whole, order):
             down += 1
-        if not _sooner(heap[down], heap[k], real, whole, mode):
+        if not _sooner(heap[down], heap[k], real, whole, order):
             break
         heap[k], heap[down] = heap[down], heap[k]
         k = down
@@ -316,60 +288,38 @@ def _drop(heap: Array, size: int, real: Array, whole: Array, mode: int) -> None:
 
 @kernel(inline=True)
 def _divide(
-    gate: Array, rank: int, size: int, node: int, child: int, by_column: Array, n: int, n_bins: Array,
-    categorical: Array, order: Array, buffers: Array, table: Array, told: Array, numbers: Array, counts: Array,
-    bound: Array, real: Array, whole: Array, bits: Array,
-) -> None:  # fmt: skip
+    table: Table, rows: Rows, tree: Tree, sums: Sums, setting: Setting, units: Units, node: int, child: int
+) -> None:
     """Put the rows of a node in the order of its children, each in the old order, and write the children down."""
+    whole, order, buffer, sides, n = tree.whole, rows.order, rows.buffer, sums.sides, rows.leaf_of_row.size
     column, begin, end = whole[node, FEATURE], whole[node, BEGIN], whole[node, END]
-    parts = size if end - begin >= DIVIDED else 1
-    if rank >= parts:
-        return
-    nb = np.int64(n_bins[column])
-    low, high = begin + (end - begin) * rank // parts, begin + (end - begin) * (rank + 1) // parts
-    codes, seconds = by_column[column * n : (column + 1) * n], buffers[1]
-    firsts = order if parts == 1 else buffers[0]
-    a, b = np.uint64(low), np.uint64(low)
-    table[nb] = 1 - whole[node, MISSING]
+    nb, codes = np.int64(table.n_bins[column]), table.by_column[column * n : (column + 1) * n]
+    sides[nb] = 1 - whole[node, MISSING]
     for k in range(nb):
-        if categorical[column]:
-            table[k] = (bits[node, k >> 5] >> np.uint32(k & 31)) & np.uint32(1)
+        if table.categorical[column]:
+            sides[k] = (tree.bits[node, k >> 5] >> np.uint32(k & 31)) & np.uint32(1)
         else:
-            table[k] = k <= whole[node, BIN]
+            sides[k] = k <= whole[node, BIN]
+    a, b = np.uint64(begin), np.uint64(begin)
     # Both writes are always made and only one of them counts: no branch to guess wrong.
-    for i in range(np.uint64(low), np.uint64(high)):
+    for i in range(np.uint64(begin), np.uint64(end)):
         row = order[i]
-        goes = np.uint64(table[np.uint64(codes[np.uint64(row)])])
-        firsts[a] = row
-        seconds[b] = row
+        goes = np.uint64(sides[np.uint64(codes[np.uint64(row)])])
+        order[a] = row
+        buffer[b] = row
         a += goes
         b += np.uint64(1) - goes
-    told[1 + rank, 0] = np.int64(a) - low
-    if parts > 1:
-        meet(gate, size)
-    lefts = mine = 0
-    for r in range(parts):
-        if r == rank:
-            mine = lefts
-        lefts += told[1 + r, 0]
-    if rank == 0:
-        _beget(node, child, begin + lefts, numbers, counts, bound, real, whole)
-    to = np.uint64(begin + mine)
-    if parts > 1:
-        for i in range(np.uint64(low), a):
-            order[to] = firsts[i]
-            to += np.uint64(1)
-    to = np.uint64(begin + lefts + (low - begin - mine))
-    for i in range(np.uint64(low), b):
-        order[to] = seconds[i]
+    to = a
+    for i in range(np.uint64(begin), b):
+        order[to] = buffer[i]
         to += np.uint64(1)
+    _make_children(tree, setting, units, node, child, np.int64(a))
 
 
 @kernel(inline=True)
-def _beget(
-    node: int, child: int, middle: int, numbers: Array, counts: Array, bound: Array, real: Array, whole: Array
-) -> None:
+def _make_children(tree: Tree, setting: Setting, units: Units, node: int, child: int, middle: int) -> None:
     """Write down the two children of a node: their rows, sums and bounds."""
+    real, whole = tree.real, tree.whole
     whole[node, FIRST] = child
     for k in range(2):
         t = child + k
@@ -378,64 +328,71 @@ def _beget(
         whole[t, SUM_G] = whole[node, SUM_G] - whole[node, LEFT_G] if k else whole[node, LEFT_G]
         whole[t, SUM_H] = whole[node, SUM_H] - whole[node, LEFT_H] if k else whole[node, LEFT_H]
         real[t, LOW], real[t, HIGH] = real[node, LOW], real[node, HIGH]
-    sign = bound[whole[node, FEATURE]]
+    sign = tree.signs[whole[node, FEATURE]]
     if sign != 0:
         middle_step = 0.0
         for k in range(2):
             t = child + k
             rows = float(whole[t, END] - whole[t, BEGIN])
-            weight = numbers[L2] + (rows if counts[LANES] == 1 else whole[t, SUM_H] * numbers[UNIT_H])
-            step = -whole[t, SUM_G] * numbers[UNIT_G] * numbers[SCALE] / weight
+            weight = setting.l2 + (rows if setting.lanes == 1 else whole[t, SUM_H] * units.h)
+            step = -whole[t, SUM_G] * units.g * units.scale / weight
             middle_step += 0.5 * min(max(step, real[t, LOW]), real[t, HIGH])
         lower = child if sign > 0 else child + 1
         upper = 2 * child + 1 - lower
         real[lower, HIGH], real[upper, LOW] = middle_step, middle_step
 
 
-@kernel(inline=True)
-def _finish(
-    gate: Array, rank: int, size: int, made: int, order: Array, gradient: Array, hessian: Array, numbers: Array,
-    counts: Array, real: Array, whole: Array, leaf_sums: Array, leaf_of_row: Array,
-) -> None:  # fmt: skip
-    """Tell the rows their leaves, and compute each leaf's step from its own rows, piece by piece in their order.
+@kernel
+def sum_leaves(rows: Rows, tree: Tree, setting: Setting, first: int, last: int) -> None:
+    """Give the rows their leaves and add up each leaf's gradients, piece by piece of the rows in their order.
 
     A leaf's rows are in ascending order, so those of a piece lie together in it, and all that is read and written for a
     piece of the table stays near.
     """
-    pieces, n, lanes = leaf_sums.shape[0], gradient.size, counts[LANES]
-    for part in range(rank, pieces, size):
-        first, last = part * n // pieces, (part + 1) * n // pieces
-        for t in range(made):
+    whole, leaf_sums, n = tree.whole, rows.leaf_sums, rows.leaf_of_row.size
+    gradient, hessian = rows.gradients[setting.score], rows.hessians[min(setting.score, rows.hessians.shape[0] - 1)]
+    pieces = leaf_sums.shape[0]
+    for piece in range(first, last):
+        low, high = piece * n // pieces, (piece + 1) * n // pieces
+        for t in range(tree.state[MADE]):
             if whole[t, FEATURE] >= 0:
                 continue
             g = h = 0.0
-            at = first_at_least(order, whole[t, BEGIN], whole[t, END], first)
-            stop = first_at_least(order, at, whole[t, END], last)
+            at = first_at_least(rows.order, whole[t, BEGIN], whole[t, END], low)
+            stop = first_at_least(rows.order, at, whole[t, END], high)
             for i in range(np.uint64(at), np.uint64(stop)):
-                row = np.uint64(order[i])
-                leaf_of_row[row] = t
+                row = np.uint64(rows.order[i])
+                rows.leaf_of_row[row] = t
                 g += gradient[row]
-                if lanes == 2:
+                if setting.lanes == 2:
                     h += hessian[row]
-            leaf_sums[part, 2 * t], leaf_sums[part, 2 * t + 1] = g, h
-    meet(gate, size)
-    for t in range(rank, made, size):
-        g, h = whole[t, SUM_G] * numbers[UNIT_G] * numbers[SCALE], whole[t, SUM_H] * numbers[UNIT_H]
-        if whole[t, FEATURE] < 0:
-            g = h = 0.0
-            for part in range(pieces):
-                g += leaf_sums[part, 2 * t]
-                h += leaf_sums[part, 2 * t + 1]
-        if lanes == 1:
-            h = float(whole[t, END] - whole[t, BEGIN])
-        weight = h + numbers[L2]
-        real[t, WEIGHT] = h
-        real[t, STEP] = min(max(-g / weight, real[t, LOW]), real[t, HIGH]) if weight > 0.0 else 0.0
+            leaf_sums[piece, 2 * t], leaf_sums[piece, 2 * t + 1] = g, h
 
 
 @kernel
-def send(values: Array, n_bins: Array, categorical: Array, whole: Array, bits: Array, leaf_of_row: Array) -> None:
-    """Send the rows outside the sample, marked -1, down the finished tree by their codes."""
+def set_steps(rows: Rows, tree: Tree, setting: Setting, units: Units) -> int:
+    """Each node's step and weight, a leaf's from its own rows' sums; returns the number of nodes."""
+    real, whole, leaf_sums = tree.real, tree.whole, rows.leaf_sums
+    for t in range(tree.state[MADE]):
+        g, h = whole[t, SUM_G] * units.g * units.scale, whole[t, SUM_H] * units.h
+        if whole[t, FEATURE] < 0:
+            g = h = 0.0
+            for piece in range(leaf_sums.shape[0]):
+                g += leaf_sums[piece, 2 * t]
+                h += leaf_sums[piece, 2 * t + 1]
+        if setting.lanes == 1:
+            h = float(whole[t, END] - whole[t, BEGIN])
+        weight = h + setting.l2
+        real[t, WEIGHT] = h
+        real[t, STEP] = min(max(-g / weight, real[t, LOW]), real[t, HIGH]) if weight > 0.0 else 0.0
+    return tree.state[MADE]
+
+
+@kernel
+def predict_others(
+    values: Array, n_bins: Array, categorical: Array, whole: Array, bits: Array, leaf_of_row: Array
+) -> None:
+    """The leaves of rows outside the sample, marked -1, by their codes."""
     for i in range(leaf_of_row.size):
         if leaf_of_row[i] >= 0:
             continue

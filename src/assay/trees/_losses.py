@@ -66,7 +66,7 @@ class Loss:
     | flat      | curvature 1 in every row, so that the sum of curvatures is a sum of weights       |
     | scale     | mean loss = scale * (sum over rows + constant) / sum of weights                   |
     | steady    | without weights the gradient rises by as much as the score                        |
-    | team      | what `slopes` calls it, which works out gradients without weights; 0: it does not |
+    | fused     | its number in `slopes`, which makes gradients with the tree; 0: it has none        |
     | renews    | leaves take `centre` of their residuals instead of the Newton step                |
     """
 
@@ -75,7 +75,7 @@ class Loss:
     flat: ClassVar[bool] = False
     scale: ClassVar[float] = 1.0
     steady: ClassVar[bool] = False
-    team: ClassVar[int] = 0
+    fused: ClassVar[int] = 0
     renews: ClassVar[bool] = False
     outputs: int = 1
 
@@ -114,7 +114,7 @@ class Loss:
 class Squared(Loss):
     """(y - f)^2: the mean."""
 
-    words, flat, steady, team = "mean squared error", True, True, SQUARED
+    words, flat, steady, fused = "mean squared error", True, True, SQUARED
 
     def initial(self, y: Array, w: Array) -> Array:
         """The weighted mean."""
@@ -228,7 +228,7 @@ class Poisson(Loss):
 class Binary(Loss):
     """Deviance of two classes, y = 0 or 1."""
 
-    words, link, team = "mean log loss", "logit", BINARY
+    words, link, fused = "mean log loss", "logit", BINARY
 
     def initial(self, y: Array, w: Array) -> Array:
         """The log-odds."""
@@ -260,7 +260,7 @@ class Exponential(Loss):
 class Multinomial(Loss):
     """Deviance of K classes, y = 0 .. K - 1."""
 
-    words, link, team = "mean log loss", "softmax", CLASSES
+    words, link, fused = "mean log loss", "softmax", CLASSES
 
     def __init__(self, classes: int) -> None:
         self.outputs = classes

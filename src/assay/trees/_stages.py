@@ -133,7 +133,7 @@ class _Scores:
             self.add(tree, t % K)
         self.gradient = np.empty((K, n))
         self.hessian = np.empty((K, 0 if loss.flat else n))
-        self.team = loss.team > 0 and rows.w.size == 0
+        self.fused = loss.fused > 0 and rows.w.size == 0
         # Of arrays that may not be written the kernel would be compiled once more.
         self.targets, self.weights = (np.require(given, requirements="W") for given in (rows.y, rows.w))
         self.base = loss.constant(rows.y, rows.w)
@@ -157,19 +157,19 @@ class _Scores:
         return self.loss.scale * (total + self.base) / self.weight
 
     def hand_over(self) -> Scores:
-        """The scores for the team that grows the next tree, with the step that waits for it."""
+        """The scores whose gradients are worked out with the next tree, and the step that waits for it."""
         step, self._step = self._step, None
-        return Scores(self.loss.team, self.targets, self.raw, NOTHING if step is None else step[1])
+        return Scores(self.loss.fused, self.targets, self.raw, NOTHING if step is None else step[1])
 
     def add(self, tree: Nodes, k: int) -> None:
         """Add a tree to score k of rows it has not seen."""
         sum_values(tree, self.rows.X, self.raw[k][:, None], n_jobs=self.n_jobs)
 
     def advance(self, k: int, value: Array, leaf: Array) -> None:
-        """Add the values of the rows' leaves to score k; the last step waits for the team or `refresh`."""
+        """Add the values of the rows' leaves to score k; the last step waits for the next tree or `refresh`."""
         self._step = step = (self.raw[k], value, leaf)
         # The next tree writes over the leaves, and a loss that looks at residuals needs the scores as they are.
-        if not self.team and (k < self.raw.shape[0] - 1 or self.loss.renews):
+        if not self.fused and (k < self.raw.shape[0] - 1 or self.loss.renews):
             self._step = None
             self._by_blocks(lambda at: _advance(*step, at, min(leaf.size, at + BLOCK)))
 
@@ -194,17 +194,17 @@ class Rounds:
         stages: Stages | None = None,
     ) -> None:
         with one_blas_thread():
-            found = loss.initial(rows.y, rows.w)
+            initial = loss.initial(rows.y, rows.w)
             if stages is None:
-                stages = Stages(np.zeros_like(found) if plan.zero else found, [])
+                stages = Stages(np.zeros_like(initial) if plan.zero else initial, [])
             codes = bin_table(
                 rows.X, plan.levels, None if rows.w.size == 0 else rows.w, max_bins=plan.max_bins, n_jobs=plan.n_jobs
             )
-            tally = None
+            row_counts = None
             if plan.row > 0.0 and rows.w.size > 0:
-                tally = np.maximum(1, np.rint(rows.w * (COUNTED / plan.row))).astype(np.int64)
+                row_counts = np.maximum(1, np.rint(rows.w * (COUNTED / plan.row))).astype(np.int64)
             self.plan, self.stages = plan, stages
-            self._work = Workspace(codes, plan.levels, plan.n_jobs, tally)
+            self._work = Workspace(codes, plan.levels, plan.n_jobs, row_counts)
             self._here = _Scores(rows, loss, stages, plan.n_jobs)
             self._there = None if watch is None else _Scores(watch, loss, stages, plan.n_jobs)
 
@@ -223,10 +223,6 @@ class Rounds:
         stages.cut(stages.kept(self.plan.patience))
         return stages
 
-    def close(self) -> None:
-        """Let go of the threads."""
-        self._work.dismiss()
-
 
 def boost(
     rows: BoostingRows,
@@ -242,11 +238,8 @@ def boost(
     Callbacks of the task are called around each round.
     """
     fit = Rounds(rows, loss, plan, watch=watch, stages=stages)
-    try:
-        fit.grow(plan.rounds, task)
-        return fit.finish()
-    finally:
-        fit.close()
+    fit.grow(plan.rounds, task)
+    return fit.finish()
 
 
 def start_loss(rows: BoostingRows, loss: Loss, stages: Stages) -> float:
@@ -278,7 +271,7 @@ def _loop(
             break  # nobody waits for this fit any more
         with task.step("round", lambda: stages) as step:
             loss.begin(here.rows.y, w, here.raw)
-            score = 0.0 if here.team else here.refresh()
+            score = 0.0 if here.fused else here.refresh()
             rows, columns = plan.draw(ROWS, t, n, drawn), _mask(plan.draw(COLUMNS, t, p, plan.columns), p)
             for k in range(loss.outputs):
                 tree, leaf = grow_boosted(
@@ -291,7 +284,7 @@ def _loop(
                     columns=columns,
                     monotone=plan.monotone,
                     keep=steady,
-                    scores=here.hand_over() if here.team else NO_SCORES,
+                    scores=here.hand_over() if here.fused else NO_SCORES,
                 )
                 value = tree.value[:, 0]
                 if loss.renews:
@@ -306,7 +299,7 @@ def _loop(
                 if there is not None:
                     there.add(tree, k)
             if known and len(stages.train) < t:
-                stages.train.append(here.mean(work.loss_sum) if here.team else score)
+                stages.train.append(here.mean(work.loss_sum) if here.fused else score)
             known = True
             if there is not None:
                 stages.watched.append(there.refresh())

@@ -53,20 +53,16 @@ def cross_validate(
 
     fits = parallel(start, splits, n_jobs=plan.n_jobs)
     stop = 0
-    try:
-        for last in [*range(TOGETHER, plan.rounds, TOGETHER), plan.rounds]:
+    for last in [*range(TOGETHER, plan.rounds, TOGETHER), plan.rounds]:
 
-            def grow(fit: Rounds, last: int = last) -> None:
-                fit.grow(last)
+        def grow(fit: Rounds, last: int = last) -> None:
+            fit.grow(last)
 
-            parallel(grow, fits, n_jobs=plan.n_jobs)
-            losses = np.array([fit.stages.watched for fit in fits])
-            stop = _first_stall(losses, weights, patience, tol)
-            if stop or not np.isfinite(losses).all():
-                break
-    finally:
-        for fit in fits:
-            fit.close()
+        parallel(grow, fits, n_jobs=plan.n_jobs)
+        losses = np.array([fit.stages.watched for fit in fits])
+        stop = _first_stall(losses, weights, patience, tol)
+        if stop or not np.isfinite(losses).all():
+            break
     return Held(losses[:, : stop or None], weights, [fit.stages for fit in fits])
 
 
@@ -74,8 +70,8 @@ def _first_stall(losses: Array, weights: Array, patience: int | None, tol: float
     """The round at which the mean loss has stalled, 0 where it has not."""
     if patience is None:
         return 0
-    found = np.average(losses, axis=0, weights=weights).tolist()
-    return next((t for t in range(patience + 1, len(found) + 1) if stalled(found[:t], patience, tol)), 0)
+    mean = np.average(losses, axis=0, weights=weights).tolist()
+    return next((t for t in range(patience + 1, len(mean) + 1) if stalled(mean[:t], patience, tol)), 0)
 
 
 def scores_after(stages: Stages, rounds: int, X: Array) -> Array:
