@@ -14,6 +14,7 @@ from assay.cli import app, live
 from assay.errors import DataError
 from assay.experiment.checks import check_table
 from assay.experiment.plan import Plan
+from assay.experiment.record import _command
 
 
 @pytest.fixture(autouse=True)
@@ -109,3 +110,24 @@ def test_the_kind_of_a_column_can_be_set_as_advised():
     )
     assert done.exit_code == 0, done.output
     assert "zip" in done.output
+
+
+def test_numbers_that_stand_for_missing_are_read_so_when_pasted():
+    rng = np.random.default_rng(0)
+    size = np.where(rng.random(300) < 0.05, "-99", rng.integers(10, 90, 300).astype(str))
+    size = np.where(rng.random(300) < 0.05, "n/a", size)
+    frame = pd.DataFrame({"living area": size, "x": rng.normal(size=300), "y": rng.normal(size=300).round(4)})
+    frame.to_csv("flats.csv", index=False)
+    first = invoke("run", "flats.csv", "-t", "y", "--learner", "least squares", "--cv", "5", "--no-open")
+    (pasted,) = [line for line in commands(first.output) if "--missing" in line]
+    assert "--missing 'living area=n/a,-99'" in pasted
+    again = invoke(*shlex.split(pasted)[1:])
+    assert again.exit_code == 0, again.output
+    assert "sentinel" not in again.output
+    assert "'-99'" in again.output
+    assert "'n/a'" in again.output
+
+
+def test_the_command_in_a_report_can_be_pasted(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["/bin/assay", "run", "my houses.csv", "--learner", "least squares"])
+    assert _command() == "assay run 'my houses.csv' --learner 'least squares'"

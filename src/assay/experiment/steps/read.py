@@ -78,6 +78,7 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
         labels=labels,
         calibrate=True if rare and not (weighed and labels is None) else None,
         learn_group=learn_group or None,
+        units=dict(table.units) or None,
         source=str(source) if isinstance(source, str | Path) else "frame",
         **{name: getattr(options, name) for name in Plan.asked()},
     )
