@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -131,3 +132,22 @@ def test_numbers_that_stand_for_missing_are_read_so_when_pasted():
 def test_the_command_in_a_report_can_be_pasted(monkeypatch):
     monkeypatch.setattr("sys.argv", ["/bin/assay", "run", "my houses.csv", "--learner", "least squares"])
     assert _command() == "assay run 'my houses.csv' --learner 'least squares'"
+
+
+def test_remedies_keep_the_options_of_a_configuration_file_and_of_a_study_that_is_read_again():
+    frame = visits().drop(columns=["patient", "age"])
+    frame = frame.assign(refund=frame["outcome"] * 2 + 1, late=np.exp(frame["outcome"] / 9), x=frame["dose"].round(1))
+    frame.to_csv("visits.csv", index=False)
+    asked = ["--target", "outcome", "--learner", "least squares", "--cv", "5", "--missing", "x=-,unknown", "--no-open"]
+    first = invoke("run", "visits.csv", *asked, "--drop", "refund", "--out", "o")
+    assert any(line.endswith("--drop refund --out o --drop late") for line in commands(first.output))
+    (name,) = [one.name for one in Path("home", "studies").iterdir()]
+    for args in (["run", "--config", "o/assay.toml"], ["show", name]):
+        (pasted,) = [line for line in commands(invoke(*args).output) if line.endswith("--drop late")]
+        assert "--config" not in pasted
+        done = invoke(*shlex.split(pasted)[1:])
+        assert done.exit_code == 0, done.output
+        assert "serious" not in done.output.replace("serious: too few", "")
+        plan = assay.Study.load(max(Path("home/studies").iterdir(), key=lambda one: one.stat().st_mtime_ns).name).plan
+        assert (plan.drop, plan.cv, plan.learners) == (("refund", "late"), 5, ("baseline", "least squares"))
+        assert plan.gaps["x"] == ["-", "unknown"]
