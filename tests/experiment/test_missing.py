@@ -178,7 +178,7 @@ def test_a_column_of_lists_can_be_left_out(tmp_path):
     x = rng.normal(size=160)
     frame = pd.DataFrame({"x": x, "tags": [["a", "b"]] * 160, "y": 2 * x + rng.normal(size=160)})
     frame.to_parquet("table.parquet")
-    with pytest.raises(assay.errors.DataTypeError, match="'tags' of table.parquet contains list") as error:
+    with pytest.raises(assay.errors.DataTypeError, match=r"'tags' of table.parquet contains list") as error:
         assay.Study("table.parquet", "y")
     assert error.value.option == ("drop", "tags")
     assay.run("table.parquet", "y", learners=["least squares"], cv=5, drop=["tags"], out=tmp_path / "out")

@@ -151,3 +151,17 @@ def test_remedies_keep_the_options_of_a_configuration_file_and_of_a_study_that_i
         plan = assay.Study.load(max(Path("home/studies").iterdir(), key=lambda one: one.stat().st_mtime_ns).name).plan
         assert (plan.drop, plan.cv, plan.learners) == (("refund", "late"), 5, ("baseline", "least squares"))
         assert plan.gaps["x"] == ["-", "unknown"]
+
+
+def test_a_long_command_is_whole():
+    n, rng = 160, np.random.default_rng(0)
+    x = rng.normal(size=n)
+    copies = {f"a rather long name of a copied column, number {k}": x * (k + 2) for k in range(30)}
+    pd.DataFrame({"x": x, **copies, "y": x + rng.normal(size=n)}).to_csv("wide.csv", index=False)
+    told = invoke("run", "wide.csv", "-t", "y", "--learner", "least squares", "--cv", "5", "--no-open")
+    (pasted,) = [line for line in commands(told.output) if "--drop" in line]
+    assert shlex.split(pasted)[-1].endswith("number 29")
+    assert len(pasted) > 1500
+    live.begin(["run", "wide.csv", "--config=none.toml"])
+    with pytest.raises(DataError, match=r"none\.toml"):
+        live.again("drop", "x")

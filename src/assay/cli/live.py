@@ -235,7 +235,7 @@ def again(name: str, *values: str, table: str = "", target: str = "", config: Pa
     >>> again("drop", "fee", "zip code")
     "assay run houses.csv -t price --drop tax --drop fee --drop 'zip code'"
     """
-    typed = list(_typed)
+    typed = [part for word in _typed for part in (word.split("=", 1) if word.startswith("--config=") else [word])]
     if table and typed[:1] != ["run"]:
         typed = ["run", table, "--target", target]
         if config is not None and config.exists():

@@ -486,7 +486,7 @@ def read_config(path: str | Path) -> dict[str, Any]:
 
 
 def config_text(table: str | None, target: str, options: Options) -> str:
-    """A configuration file that repeats a run: what differs from the defaults.
+    """A configuration file that repeats a run: what differs from the defaults, but for a new seal, which stays.
 
     >>> print(config_text("houses.csv", "price", Options(cv=5, kinds={"zip": "category"})))
     # assay run --config assay.toml
@@ -501,7 +501,7 @@ def config_text(table: str | None, target: str, options: Options) -> str:
     usual = asdict(Options())
     for one in fields(Options):
         value = getattr(options, one.name)
-        if one.name != "test" and value != usual[one.name]:
+        if one.name not in ("test", "reseal") and value != usual[one.name]:
             chosen[one.name] = value
     if isinstance(options.test, str | Path):
         chosen["test"] = str(options.test)
@@ -526,7 +526,9 @@ def words_of(found: Mapping[str, Any]) -> dict[str, list[str]]:
             words[flag] = [flag]
             continue
         if name == "missing":
-            typed = [("" if column == "*" else f"{column}=") + ",".join(map(str, texts)) for column, texts in value.items()]
+            typed = [
+                ("" if column == "*" else f"{column}=") + ",".join(map(str, texts)) for column, texts in value.items()
+            ]
         elif name == "rate" and not isinstance(value, str | Mapping):
             typed = ["{}={}".format(*value)]
         elif isinstance(value, Mapping):

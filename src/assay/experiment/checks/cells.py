@@ -118,7 +118,9 @@ def as_text(facts: Facts) -> Check:
     option = ("kind", numbers) if numbers else ("missing", rules) if rules else None
     remedy = "write numbers in one unit and dates as 2020-12-31"
     if numbers:
-        remedy = f"read {listed(one.removesuffix('=number') for one in numbers)} as {verb(numbers, 'a number', 'numbers')}"
+        remedy = (
+            f"read {listed(one.removesuffix('=number') for one in numbers)} as {verb(numbers, 'a number', 'numbers')}"
+        )
     elif rules:
         remedy = "read the other texts as missing, or write them as numbers"
     return Check(code, title, "found", "warning", text, tuple(told), remedy, option)

@@ -17,7 +17,7 @@ Hoeffding (1963), JASA 58, 13-30; Kaufman et al. (2012), Leakage in data mining,
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -157,7 +157,7 @@ def check_table(
     test_groups: int | None = None,
     metric: str | None = None,
     reasons: Mapping[str, str] | None = None,
-    missing: Mapping[str, Sequence[str]] | None = None,
+    missing: Mapping[str, Iterable[str]] | None = None,
 ) -> Checks:
     """Look at the training rows for what would spoil a claim made from them.
 

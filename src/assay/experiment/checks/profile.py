@@ -122,7 +122,7 @@ def _numbers(name: str, kind: str, cells: pd.Series) -> Column:
 
 def _words(name: str, kind: str, cells: pd.Series) -> Column:
     codes, levels = pd.factorize(cells.to_numpy(dtype=object))
-    return Column(name, kind, codes.astype(np.int64), len(levels), labels=levels)
+    return Column(name, kind, codes.astype(np.int64), len(levels), labels=list(levels))
 
 
 @dataclass(frozen=True, eq=False)

@@ -280,8 +280,9 @@ def _read(table: Any, kinds: dict[str, str], features: list[str], gaps: Mapping[
         raise DataError(message, remedy=f"rename {low[near[0]]!r} if it is the same column" if near else remedy)
     wrong = {name: kind for name, kind in kinds.items() if found.kinds[name] != kind}
     try:
-        again = {"kinds": wrong, "missing": {**usual, **gaps}, "unused": unused}
-        return read_table(table, **again) if wrong or gaps else found
+        if not (wrong or gaps):
+            return found
+        return read_table(table, kinds=wrong, missing={**usual, **gaps}, unused=unused)
     except DataError as error:
         raise DataError(error.what, remedy="correct that cell, or leave it empty") from error
 

@@ -1,7 +1,8 @@
 """Excel workbooks, in and out: the first sheet of an .xlsx file as a table, and a table as a sheet that runs nothing.
 
 Needs openpyxl (`pip install 'assay[excel]'`). Formulas are read by the value that Excel stored with them; rows that
-are empty throughout are skipped, and a first column without a name may be an index. Text that would be run as a formula is written with an apostrophe in front.
+are empty throughout are skipped, and a first column without a name may be an index. Text that would be run as a formula
+is written with an apostrophe in front.
 """
 
 from __future__ import annotations

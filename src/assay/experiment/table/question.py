@@ -57,7 +57,9 @@ def refuse_other_units(known: Mapping[str, str], table: Table) -> None:
     """Refuse a table that has a column in another unit than it was known in."""
     for name, unit in table.units.items():
         if known.get(name, unit) != unit:
-            message = f"column {name!r} of {table.name} has the unit {unit!r}, but was {known[name]!r} in the training rows"
+            message = (
+                f"column {name!r} of {table.name} has the unit {unit!r}, but was {known[name]!r} in the training rows"
+            )
             raise DataError(message, remedy="convert it to that unit")
 
 

@@ -21,7 +21,10 @@ from typing import NamedTuple
 __all__ = ["Dressed", "is_dressed", "undress"]
 
 SIGNS = "$€£¥₹₽₩₺₪฿₫₴₦₱¢"
-CODES = "USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|MXN|ZAR|KRW|SGD|HKD|TRY|RUB|DM|Fr\\.|kr\\.?|Rs\\.?"
+CODES = (
+    "USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|MXN|ZAR|KRW|SGD|HKD|TRY|RUB|"
+    r"DM|Fr\.|kr\.?|Rs\.?"
+)
 BLANKS = " \u00a0\u202f'\u2019"
 """Between thousands in English and continental numbers alike."""
 CURRENCY = re.compile(rf"[A-Z]{{0,3}}[{SIGNS}]|{CODES}", re.IGNORECASE)
