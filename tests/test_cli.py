@@ -505,7 +505,10 @@ def test_remedies_spell_the_whole_command(world, tmp_path, monkeypatch):
     sealed = call(*args, "--test-size", "0.3", "--reseal", "the reason")
     assert sealed.exit_code == 0, sealed.output
     name = os.listdir(tmp_path / "home" / "studies")[0]
-    assert "assay run visits.csv --target price --time when" in " ".join(call("show", name).stdout.split())
+    asked = "visits.csv --target price --learner 'least squares' --cv 3 --test-size 0.3 --no-open --time when"
+    assert asked in " ".join(call("show", name).stdout.split())
+    again = call("run", "--config", str(tmp_path / "out" / name / "assay.toml"), "--json")
+    assert json.loads(again.stdout)["study"] == name  # a new seal is not made anew
 
 
 def test_a_learner_of_another_package_finishes_and_is_written_on_demand(world, tmp_path):

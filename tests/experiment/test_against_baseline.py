@@ -293,6 +293,7 @@ def test_finalize_fits_all_rows_and_takes_them_out_of_the_game(tmp_path):
     with pytest.raises(SealError, match="open the test set first"):
         study.finalize(tmp_path)
     study.open()
+    Study(frame, "y", learners=["baseline"], test_size=0.25).seal()  # the same rows again, now the latest study of them
     made = Study.load(study.name).finalize(tmp_path)
     assert (made.n_train, made.n_test) == (len(study.rows), study.n_test)
     assert set(made.before) == set(made.after) == {"alpha_"}
@@ -310,6 +311,9 @@ def test_finalize_fits_all_rows_and_takes_them_out_of_the_game(tmp_path):
     for other in (frame, frame.iloc[::-1], frame.assign(d=1.0), frame * 3.0, frame.iloc[:80]):
         with pytest.raises(SealError, match="cannot be test rows again"):
             run(other, "y", test_size=0.25, learners=["ridge"], reseal="another try")
+    changed = frame.assign(a=frame["a"].where(np.arange(len(frame)) % 9 > 0, -99.0))
+    with pytest.raises(SealError, match="rows of this table were used"):
+        Study(changed, "y", learners=["ridge"], test_size=0.25).seal()
     longer = pd.concat([frame, line(80, seed=9)], ignore_index=True)
     again = Study(longer, "y", learners=["ridge"])
     again.seal()

@@ -362,6 +362,72 @@ def test_with_groups_the_sample_size_counts_them():
     assert every.detail.endswith("takes 481 training groups; there are 100")
 
 
+# Cells that say something else than they seem to.
+
+
+@pytest.mark.parametrize(
+    ("others", "code", "fires"),
+    [
+        ((46, 230), -999, True),
+        ((1613, 5140), 9999, True),
+        ((8.0, 24.8), -99, True),
+        ((0, 27), 999, True),
+        ((1, 5), -9, True),
+        ((10, 60), -99.9, True),
+        ((0, 98), 99, False),  # percents
+        ((18, 90), 99, False),  # ages
+        ((0, 3000), 999, False),  # inside
+        ((0, 2), -1, False),  # a scale
+        ((46, 230), 400, False),  # of no such form
+        ((-900, 900), -999, False),  # near the others
+    ],
+)
+def test_a_number_that_stands_for_missing_is_found(others, code, fires):
+    frame = clean(rng_of())
+    low, high = others
+    values = rng_of(1).integers(low, high + 1, N) if isinstance(low, int) else rng_of(1).uniform(low, high, N)
+    frame["dose"] = np.where(rng_of(2).random(N) < 0.05, code, values)
+    check = run(frame)["sentinel"]
+    assert (check.status == "found") == fires
+    if fires:
+        assert check.columns == ("dose",)
+        assert check.option == ("missing", (f"dose={code}",))
+        assert check.severity == "warning"
+    frame["dose"] = values  # without a repeat it is a value like others
+    frame["dose"] = np.where(np.arange(N) == 0, code, values)
+    assert run(frame)["sentinel"].status == "passed"
+
+
+def test_sentinels_do_not_hide_each_other_and_keep_what_is_read_as_missing():
+    frame = clean(rng_of())
+    frame["dose"] = rng_of(1).integers(1, 9, N).astype(float)
+    frame.loc[:9, "dose"], frame.loc[10:19, "dose"], frame.loc[20:29, "dose"] = -99, 998, 999
+    check = run(frame, missing={"dose": {"": 3, "n.v.": 2}})["sentinel"]
+    assert check.option == ("missing", ("dose=n.v.,-99,998,999",))
+    frame.loc[:9, "y"] = -999
+    assert run(frame)["sentinel"].severity == "serious"
+    assert run(frame)["sentinel"].columns == ("dose", "y")
+
+
+def test_numbers_and_dates_among_categories_are_named():
+    n = 60
+    frame = pd.DataFrame({"y": np.arange(n) ** 1.5})
+    frame["weight"] = words([f"{3 + k} kg" if k % 2 else f"{3000 + k} g" for k in range(n)])
+    frame["size"] = words([str(k + 0.5) for k in range(n)])  # a typed table has them as words
+    frame["dose"] = words([str(k) if k % 9 else "unknown" for k in range(n)])
+    frame["day"] = words([f"2020-01-{1 + k % 28:02d}" if k % 2 else f"{1 + k % 28:02d}.02.2020" for k in range(n)])
+    frame["zip"] = words([str(10115 + k) for k in range(n)])
+    frame["house"] = words([f"{k}a" for k in range(n)])
+    frame["grade"] = words(np.tile(["1.5", "2.5"], n // 2))
+    kinds = {name: "category" for name in frame if name != "y"}
+    check = run(frame, kinds=kinds)["as-text"]
+    assert check.columns == ("weight", "size", "dose", "day")
+    assert check.option == ("kind", ("size=number",))
+    alone = run(frame[["dose", "y"]], kinds={"dose": "category"}, missing={"dose": {"NA": 1}})["as-text"]
+    assert alone.option == ("missing", ("dose=NA,unknown",))
+    assert run(frame[["zip", "house", "grade", "y"]], kinds={"zip": "category"})["as-text"].status == "passed"
+
+
 # Clean tables.
 
 

@@ -81,8 +81,8 @@ def test_a_number_can_stand_for_a_missing_value(source, tmp_path):
     assert np.array_equal(table.frame["crp"], [0.5, np.nan, 3.25, 9.0], equal_nan=True)
 
 
-def test_numbers_with_units_are_no_classes():
-    prices = [f"${1000 + 37 * i:,}" for i in range(60)]
+def test_numbers_with_different_units_are_no_classes():
+    prices = [f"{'$€'[i % 2]}{1000 + 37 * i:,}" for i in range(60)]
     path = written(area=np.arange(60) % 7 + 0.5, price=prices)
     with pytest.raises(
         DataError, match=r"'price' contains numbers with units or separators, such as '\$1,000'"
@@ -91,6 +91,98 @@ def test_numbers_with_units_are_no_classes():
     assert error.value.option == ("task", "classification")
     assert assay.Study(path, "price", task="classification").plan.task == "classification"
     assert assay.Study(written(area=np.arange(60) % 7 + 0.5, size=["5+", "10+", "20+"] * 20), "size").plan.task
+
+
+@pytest.mark.parametrize(
+    ("cells", "numbers", "unit"),
+    [
+        (["$1,100", "-$20.50", "NA", "$7"], [1100, -20.5, np.nan, 7], "$"),
+        (["1,100 USD", "900 USD"], [1100, 900], "USD"),
+        (["12%", "3 %", ""], [12, 3, np.nan], "%"),
+        (["3.5 kg", "1.2e3 kg", "80kg"], [3.5, 1200, 80], "kg"),
+        (["1 year", "12 years"], [1, 12], "year"),
+        (["1.100,50 €", "7 €"], [1100.5, 7], "€"),
+        (["1 100 €", "12 900 €"], [1100, 12900], "€"),
+        (["1'100.50 CHF", "900 CHF"], [1100.5, 900], "CHF"),
+        (["7 m²", "8,25 m²"], [7, 8.25], "m²"),
+    ],
+)
+def test_numbers_with_the_same_unit_are_numbers(cells, numbers, unit):
+    table = read_table(written(x=cells, y=range(len(cells))))
+    assert table.kinds["x"] == "number"
+    np.testing.assert_array_equal(table.frame["x"], numbers)
+    assert table.units == {"x": unit}
+    assert f"each with {unit!r}" in table.reasons["x"]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["3 kg", "500 g"],  # two units
+        ["5 m", "5 ms"],
+        ["$5", "5"],  # a unit in some cells only
+        ["1,100 kg", "2,250 kg"],  # a ton, or a bag
+        ["12a", "14a"],  # house numbers
+        ["01 kg", "02 kg"],  # codes
+        ["1,100", "900"],  # the unit of nobody
+        ["5-7 kg", "8-9 kg"],
+        ["$1,10,0", "$5"],
+    ],
+)
+def test_numbers_in_doubt_stay_words(cells):
+    table = read_table(written(x=cells, y=[1, 2]))
+    assert table.kinds["x"] == "category"
+    assert list(table.frame["x"]) == cells
+
+
+def test_commas_between_thousands_are_read_where_somebody_says_number():
+    path = written(x=["1,100", "900", "2.5"], z=["1,100 kg", "2,250 kg", "1,000 kg"])
+    table = read_table(path, kinds={"x": "number", "z": "number"})
+    assert list(table.frame["x"]) == [1100, 900, 2.5]
+    assert list(table.frame["z"]) == [1100, 2250, 1000]
+    assert "separators between thousands" in table.reasons["x"]
+    with pytest.raises(DataError, match="cannot be a number"):
+        read_table(written(x=["1,100", "9,5", "2.5"]), kinds={"x": "number"})
+
+
+def test_a_column_in_another_unit_is_refused(tmp_path):
+    rng = np.random.default_rng(0)
+    price = rng.uniform(100, 3000, 160).round(2)
+    study = assay.run(
+        written(price=[f"${one:,}" for one in price], y=price + rng.normal(size=160)),
+        "y",
+        learners=["least squares"],
+        cv=5,
+        out=tmp_path / "out",
+    )
+    assert study.plan.units == Plan.from_state(study.plan.state()).units == {"price": "$"}
+    same = [predict_rows("out/model.assay", written(price=cells)).frame for cells in (["$1,100"], ["1100"])]
+    assert same[0].equals(same[1])
+    with pytest.raises(DataError, match=r"'price' of table.csv has the unit '€', but was '\$' in the training rows"):
+        predict_rows("out/model.assay", written(price=["€1,100"]))
+
+
+def test_a_sheet_is_read_cell_by_cell_as_a_text_file_is(tmp_path):
+    pytest.importorskip("openpyxl")
+    cells = {"x": [1.5, "n/a", 3], "size": [4, "-", 6], "price": ["$1,100", "$7", "$8"], "zip": ["01", "02", "03"]}
+    pd.DataFrame(cells).to_excel("table.xlsx")  # with its index, which has no name
+    table = read_table("table.xlsx")
+    assert list(table.kinds.values()) == ["number", "number", "number", "number", "category"]
+    assert next(iter(table.kinds)) == "column_1"
+    np.testing.assert_array_equal(table.frame["x"], [1.5, np.nan, 3])
+    assert table.missing == {"x": {"n/a": 1}, "size": {"-": 1}}
+
+
+def test_a_column_of_lists_can_be_left_out(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=160)
+    frame = pd.DataFrame({"x": x, "tags": [["a", "b"]] * 160, "y": 2 * x + rng.normal(size=160)})
+    frame.to_parquet("table.parquet")
+    with pytest.raises(assay.errors.DataTypeError, match=r"'tags' of table.parquet contains list") as error:
+        assay.Study("table.parquet", "y")
+    assert error.value.option == ("drop", "tags")
+    assay.run("table.parquet", "y", learners=["least squares"], cv=5, drop=["tags"], out=tmp_path / "out")
+    assert len(predict_rows("out/model.assay", "table.parquet").frame) == 160
 
 
 def test_points_between_thousands_before_a_decimal_comma():

@@ -80,7 +80,7 @@ def test_a_configuration_that_cannot_be_read_is_one_sentence(tmp_path):
         read_config(tmp_path / "odd.toml")
 
 
-def test_a_run_leaves_the_configuration_that_repeats_it(table):
+def test_a_run_leaves_the_configuration_that_repeats_it(table, monkeypatch):
     call = CliRunner().invoke
     asked = [
         "run",
@@ -99,7 +99,10 @@ def test_a_run_leaves_the_configuration_that_repeats_it(table):
     ]
     first = call(app, asked)
     assert first.exit_code == 0, first.output
-    again = call(app, ["run", "--config", "first/assay.toml", "--out", "second", "--json"])
+    Path("first", "elsewhere").mkdir()
+    monkeypatch.chdir("first/elsewhere")  # the file says where the table is, wherever it is read from
+    again = call(app, ["run", "--config", "../assay.toml", "--out", "second", "--json"])
+    monkeypatch.chdir("../..")
     assert again.exit_code == 0, again.output
     one, two = json.loads(first.stdout), json.loads(again.stdout)
     assert one["study"] == two["study"]
@@ -181,13 +184,24 @@ def test_protocols_drops_and_missing_texts_survive_a_configuration_file(tmp_path
         'missing = {region = "NA"}',
         "out = 3",
         "unit = 3",
+        'group = ["a"]',
+        "time = true",
+        "drop = [3]",
+        "test = 3",
     ],
 )
 def test_a_value_of_another_type_in_a_file_is_one_sentence(line, table):
     path = Path("bad.toml")
     path.write_text(f'table = "{table}"\ntarget = "y"\n{line}\n')
-    with pytest.raises(ParameterError, match=f"{line.split()[0]} = .* is not valid"):
+    with pytest.raises(ParameterError, match=f"{line.split()[0]} = .* is not (valid|text)"):
         Options(**{key: value for key, value in read_config(path).items() if key not in ("table", "target")})
+
+
+def test_a_target_of_another_type_in_a_file_is_one_sentence(table):
+    Path("bad.toml").write_text('table = "numbers.csv"\ntarget = ["y"]\n')
+    found = CliRunner().invoke(app, ["run", "--config", "bad.toml"])
+    assert found.exit_code == 2
+    assert "target = ['y'] in bad.toml is not text" in found.output
 
 
 def test_a_misspelt_option_in_a_file_has_a_guess(table):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from assay.cli import app, live
 from assay.errors import DataError
 from assay.experiment.checks import check_table
 from assay.experiment.plan import Plan
+from assay.experiment.record import _command
 
 
 @pytest.fixture(autouse=True)
@@ -109,3 +111,57 @@ def test_the_kind_of_a_column_can_be_set_as_advised():
     )
     assert done.exit_code == 0, done.output
     assert "zip" in done.output
+
+
+def test_numbers_that_stand_for_missing_are_read_so_when_pasted():
+    rng = np.random.default_rng(0)
+    size = np.where(rng.random(300) < 0.05, "-99", rng.integers(10, 90, 300).astype(str))
+    size = np.where(rng.random(300) < 0.05, "n/a", size)
+    frame = pd.DataFrame({"living area": size, "x": rng.normal(size=300), "y": rng.normal(size=300).round(4)})
+    frame.to_csv("flats.csv", index=False)
+    first = invoke("run", "flats.csv", "-t", "y", "--learner", "least squares", "--cv", "5", "--no-open")
+    (pasted,) = [line for line in commands(first.output) if "--missing" in line]
+    assert "--missing 'living area=n/a,-99'" in pasted
+    again = invoke(*shlex.split(pasted)[1:])
+    assert again.exit_code == 0, again.output
+    assert "sentinel" not in again.output
+    assert "'-99'" in again.output
+    assert "'n/a'" in again.output
+
+
+def test_the_command_in_a_report_can_be_pasted(monkeypatch):
+    monkeypatch.setattr("sys.argv", ["/bin/assay", "run", "my houses.csv", "--learner", "least squares"])
+    assert _command() == "assay run 'my houses.csv' --learner 'least squares'"
+
+
+def test_remedies_keep_the_options_of_a_configuration_file_and_of_a_study_that_is_read_again():
+    frame = visits().drop(columns=["patient", "age"])
+    frame = frame.assign(refund=frame["outcome"] * 2 + 1, late=np.exp(frame["outcome"] / 9), x=frame["dose"].round(1))
+    frame.to_csv("visits.csv", index=False)
+    asked = ["--target", "outcome", "--learner", "least squares", "--cv", "5", "--missing", "x=-,unknown", "--no-open"]
+    first = invoke("run", "visits.csv", *asked, "--drop", "refund", "--out", "o")
+    assert any(line.endswith("--drop refund --out o --drop late") for line in commands(first.output))
+    (name,) = [one.name for one in Path("home", "studies").iterdir()]
+    for args in (["run", "--config", "o/assay.toml"], ["show", name]):
+        (pasted,) = [line for line in commands(invoke(*args).output) if line.endswith("--drop late")]
+        assert "--config" not in pasted
+        done = invoke(*shlex.split(pasted)[1:])
+        assert done.exit_code == 0, done.output
+        assert "serious" not in done.output.replace("serious: too few", "")
+        plan = assay.Study.load(max(Path("home/studies").iterdir(), key=lambda one: one.stat().st_mtime_ns).name).plan
+        assert (plan.drop, plan.cv, plan.learners) == (("refund", "late"), 5, ("baseline", "least squares"))
+        assert plan.gaps["x"] == ["-", "unknown"]
+
+
+def test_a_long_command_is_whole():
+    n, rng = 160, np.random.default_rng(0)
+    x = rng.normal(size=n)
+    copies = {f"a rather long name of a copied column, number {k}": x * (k + 2) for k in range(30)}
+    pd.DataFrame({"x": x, **copies, "y": x + rng.normal(size=n)}).to_csv("wide.csv", index=False)
+    told = invoke("run", "wide.csv", "-t", "y", "--learner", "least squares", "--cv", "5", "--no-open")
+    (pasted,) = [line for line in commands(told.output) if "--drop" in line]
+    assert shlex.split(pasted)[-1].endswith("number 29")
+    assert len(pasted) > 1500
+    live.begin(["run", "wide.csv", "--config=none.toml"])
+    with pytest.raises(DataError, match=r"none\.toml"):
+        live.again("drop", "x")

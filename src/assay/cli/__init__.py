@@ -85,20 +85,21 @@ class Commands(TyperGroup):
 def _failed(error: Exception, args: Sequence[str]) -> int:
     """Print what went wrong in one sentence; return the exit code."""
     message, code = _sentence(error)
+    width = out.LONGEST if getattr(error, "option", None) is None else out.COMMAND
     if not message:  # no arguments: the help has been shown
         return code
     if os.environ.get("ASSAY_DEBUG") == "1":
         traceback.print_exception(error)
-    out.complain(message)
+    out.complain(message, width)
     if "--json" in args:
-        out.document({"error": out.clean(message, out.LONGEST), "exit": code})
+        out.document({"error": out.clean(message, width), "exit": code})
     return code
 
 
 def _sentence(error: Exception) -> tuple[str, int]:
     if isinstance(error, AssayError):
         whole = "" if error.option is None else f": {live.again(*error.option)}"
-        return f"{error}{whole}", 2 if isinstance(error, BAD_INPUT) else 1
+        return f"{out.clean(error) if whole else error}{whole}", 2 if isinstance(error, BAD_INPUT) else 1
     if hasattr(error, "format_message"):  # a usage error; its class is click's or typer's own, by version
         context = getattr(error, "ctx", None)
         path = "assay" if context is None else context.command_path

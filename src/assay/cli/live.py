@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -21,7 +22,7 @@ from assay import interrupts
 from assay.cli import out
 from assay.errors import ReportWarning
 from assay.experiment.events import Event, FoldDone, InOuterFold, LearnerBegan, LearnerFailed, LearnerStopped, StepsDone
-from assay.experiment.options import declared
+from assay.experiment.options import declared, read_config, words_of
 
 __all__ = [
     "Live",
@@ -214,10 +215,12 @@ def begin(args: Sequence[str]) -> None:
     _typed[:] = args
 
 
-def again(name: str, *values: str, table: str = "", target: str = "") -> str:
+def again(name: str, *values: str, table: str = "", target: str = "", config: Path | None = None) -> str:
     """The command that was typed with one more option, to be pasted; of a study read again, its run.
 
-    An option that can be given several times is added to those that were typed, any other takes their place.
+    An option that can be given several times is added to those that were typed, any other takes their place. Options
+    of a configuration file are spelt out, for one that is typed would replace all that the file has of it; `config` is
+    the file of the study.
 
     >>> begin(["run", "houses.csv", "-t", "price"])
     >>> again("reseal", "the reason")
@@ -232,7 +235,14 @@ def again(name: str, *values: str, table: str = "", target: str = "") -> str:
     >>> again("drop", "fee", "zip code")
     "assay run houses.csv -t price --drop tax --drop fee --drop 'zip code'"
     """
-    typed = ["run", table, "--target", target] if table and _typed[:1] != ["run"] else _typed
+    typed = [part for word in _typed for part in (word.split("=", 1) if word.startswith("--config=") else [word])]
+    if table and typed[:1] != ["run"]:
+        typed = ["run", table, "--target", target]
+        if config is not None and config.exists():
+            typed = _spelt(["run"], config)
+    elif "--config" in typed[:-1]:
+        at = typed.index("--config")
+        typed = _spelt([*typed[:at], *typed[at + 2 :]], Path(typed[at + 1]))
     flag = f"--{name.replace('_', '-')}"
     many = flag in {about.flag or f"--{one}" for one, about in declared().items() if about.many}
     kept = [
@@ -241,3 +251,13 @@ def again(name: str, *values: str, table: str = "", target: str = "") -> str:
         if many or (flag not in (before, word) and not word.startswith(f"{flag}="))
     ]
     return shlex.join(["assay", *kept, *(word for value in values for word in (flag, value))])
+
+
+def _spelt(typed: list[str], config: Path) -> list[str]:
+    """A command with the options of a configuration file that it does not name itself."""
+    found = read_config(config)
+    given = {word.partition("=")[0] for word in typed}
+    table = [found["table"]] if "table" in found and not (len(typed) > 1 and not typed[1].startswith("-")) else []
+    target = ["--target", found["target"]] if "target" in found and not given & {"-t", "--target"} else []
+    more = [word for flag, words in words_of(found).items() if flag not in given for word in words]
+    return [*typed[:1], *table, *target, *typed[1:], *more]

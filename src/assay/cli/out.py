@@ -42,6 +42,8 @@ CONTROL = re.compile(r"[\x7f-\x9f]")
 """Letters that steer a terminal and that JSON lets through."""
 LONGEST = 600
 """Characters of a sentence at most; a table may have names of any length."""
+COMMAND = 20_000
+"""Characters of a command at most: one that is cut cannot be pasted."""
 INDENT, BETWEEN = 2, 2
 """Spaces before a table, and between its columns."""
 FOLDED = 8
@@ -68,9 +70,9 @@ def notices() -> Console:
     return Console(file=sys.stderr, highlight=False, markup=False, emoji=False)
 
 
-def complain(words: str) -> None:
+def complain(words: str, width: int = LONGEST) -> None:
     """One red sentence on standard error."""
-    notices().print(Text(f"assay: {clean(words)}", style="red"), soft_wrap=True)
+    notices().print(Text(f"assay: {clean(words, width)}", style="red"), soft_wrap=True)
 
 
 def document(found: Any) -> None:
@@ -101,7 +103,10 @@ def lines(sentences: Iterable[Any], style: str = "", indent: int = 2) -> None:
 
 def command(words: str, indent: int = 2) -> None:
     """A command to be pasted: on a line of its own, which is never folded."""
-    results().print(Text(" " * indent + clean(words)), soft_wrap=True)
+    if len(words) > COMMAND:
+        lines(["The command is too long to print; write the option into the assay.toml of the study."], indent=indent)
+        return
+    results().print(Text(" " * indent + clean(words, COMMAND)), soft_wrap=True)
 
 
 def table(columns: Mapping[str, str], rows: Sequence[Sequence[Any]], cut: int = 40) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -113,7 +114,8 @@ def _reach(study: Any, step: str) -> None:
         if error.option is None or error.option[0] != "reason":
             raise
         codes = "".join(f" --despite {code}" for code in study.wishes.despite)
-        remedy = f'give a reason with: assay open {study.name}{codes} --reason "why"'
+        remedy = f"leave it sealed, and write its files with: assay report {study.name}; or give a reason with: "
+        remedy += f'assay open {study.name}{codes} --reason "why"'
         raise SealError(error.what, remedy=remedy) from error
 
 
@@ -151,14 +153,20 @@ def recall(name: str, shown: live.Live, **options: Any) -> Any:
 # Files.
 
 
+def _writable() -> str:
+    """A directory that can be made, to be suggested: here, at home, or among temporary files."""
+    places = (Path(), Path.home(), Path(tempfile.gettempdir()))
+    return str(next((one for one in places if os.access(one, os.W_OK | os.X_OK)), places[-1]) / "results")
+
+
 def refuse_unwritable(folder: str | None) -> None:
     """Fail before the work, not after it, where its results could not be written."""
     path = Path("out" if folder is None else folder).absolute()
     there = next(one for one in (path, *path.parents) if one.exists())
     blocked = next((one for one in (path / "model.assay", path / "report.html") if one.is_dir()), None)
     if blocked is not None:
-        raise DataError(f"{blocked} is a directory, not a file", remedy=OTHER, option=("out", "results"))
+        raise DataError(f"{blocked} is a directory, not a file", remedy=OTHER, option=("out", _writable()))
     if not there.is_dir():
-        raise DataError(f"{there} is a file, not a directory", remedy=OTHER, option=("out", "results"))
+        raise DataError(f"{there} is a file, not a directory", remedy=OTHER, option=("out", _writable()))
     if not os.access(there, os.W_OK | os.X_OK):
-        raise DataError(f"{there} is not writable", remedy=OTHER, option=("out", "results"))
+        raise DataError(f"{there} is not writable", remedy=OTHER, option=("out", _writable()))

@@ -13,6 +13,7 @@ from assay.experiment.checks.finished import CODE as UNFINISHED
 from assay.experiment.checks.tails import CODE as ERROR_TAIL
 from assay.experiment.panel import BASELINE
 from assay.experiment.protocol import left_out, number_of_splits
+from assay.experiment.steps.seal import CONFIG
 from assay.experiment.wording import MEANING, apart, called, figure, limits, missing_cells, roughly, threshold
 from assay.metrics.tails import MILDER
 from assay.numbers import fmt
@@ -185,8 +186,8 @@ def _tell_check(study: Any, check: Any, option: tuple[str, tuple[str, ...]] | No
         out.lines([f"Remedy: {check.remedy}."], indent=4)
     if option is not None:
         name, values = option
-        plan = study.plan
-        out.command(live.again(name, *values, table=plan.source, target=plan.target), indent=4)
+        plan, config = study.plan, study.folder / CONFIG
+        out.command(live.again(name, *values, table=plan.source, target=plan.target, config=config), indent=4)
 
 
 def leaderboard(study: Any, explain: bool = False) -> None:

@@ -40,6 +40,7 @@ __all__ = [
     "share",
     "texts_of",
     "with_options",
+    "words_of",
 ]
 
 QUESTION, JUDGING, TEST, OUTPUT = "Data and task", "Evaluation", "The test set", "Execution and output"
@@ -133,6 +134,8 @@ def texts_of(rules: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
+TEXTS = ("metric", "group", "time", "reason", "reseal", "unit")
+"""Options that are text or nothing."""
 RATES = ("sensitivity", "specificity", "precision", "positive")
 
 
@@ -389,11 +392,12 @@ def _refuse_type(one: Field[Any], value: Any) -> None:
         fits = value is None or (isinstance(value, Mapping) and (one.name == "kinds" or all(map(_is_list, texts))))
         remedy = 'write it as {"zip": "category"}' if one.name == "kinds" else 'write it as {"size": ["NA", "-"]}'
     elif one.metadata["declared"].many:
-        fits, remedy = _is_list(value), f"write it as [{value!r}]"
+        fits = _is_list(value) and all(isinstance(item, str) for item in value)
+        remedy = f"write it as [{value!r}]" if isinstance(value, str) else 'write it as ["text", "text"]'
     elif one.name == "out":
         fits, remedy = value is None or isinstance(value, str | Path), "pass the path of a directory"
     else:
-        fits = one.name not in ("reason", "reseal", "unit") or value is None or isinstance(value, str)
+        fits = one.name not in TEXTS or value is None or isinstance(value, str)
         remedy = "pass text"
     if not fits:
         raise ParameterError(f"{one.name} = {value!r} is not valid", remedy=remedy)
@@ -474,11 +478,15 @@ def read_config(path: str | Path) -> dict[str, Any]:
             near = get_close_matches(key, sorted(known), 1)
             remedy = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(sorted(known))}"
             raise ParameterError(f"unknown option {key!r} in {path}", remedy=remedy)
+    for key in ("table", "target", "test", "out"):
+        if not isinstance(found.get(key, ""), str):
+            message = f"{key} = {found[key]!r} in {path} is not text"
+            raise ParameterError(message, remedy=f'write it as {key} = "..."')
     return found
 
 
 def config_text(table: str | None, target: str, options: Options) -> str:
-    """A configuration file that repeats a run: what differs from the defaults.
+    """A configuration file that repeats a run: what differs from the defaults, but for a new seal, which stays.
 
     >>> print(config_text("houses.csv", "price", Options(cv=5, kinds={"zip": "category"})))
     # assay run --config assay.toml
@@ -493,12 +501,43 @@ def config_text(table: str | None, target: str, options: Options) -> str:
     usual = asdict(Options())
     for one in fields(Options):
         value = getattr(options, one.name)
-        if one.name != "test" and value != usual[one.name]:
+        if one.name not in ("test", "reseal") and value != usual[one.name]:
             chosen[one.name] = value
     if isinstance(options.test, str | Path):
         chosen["test"] = str(options.test)
     lines = [f"{key} = {_toml(value)}" for key, value in chosen.items()]
     return "\n".join(["# assay run --config assay.toml", *lines, ""])
+
+
+def words_of(found: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The options of a configuration file as they are typed: flag -> words.
+
+    >>> words_of({"kinds": {"zip": "category"}, "drop": ["fee", "tax"], "open_test": False})
+    {'--kind': ['--kind', 'zip=category'], '--drop': ['--drop', 'fee', '--drop', 'tax'], '--no-open': ['--no-open']}
+    >>> words_of({"rate": ["precision", 0.9], "missing": {"*": ["-"], "size": []}})
+    {'--missing': ['--missing', '-', '--missing', 'size='], '--rate': ['--rate', 'precision=0.9']}
+    """
+    words = {}
+    for name, about in declared().items():
+        if name not in found:
+            continue
+        value, flag = found[name], about.flag or f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            words[flag] = [flag]
+            continue
+        if name == "missing":
+            typed = [
+                ("" if column == "*" else f"{column}=") + ",".join(map(str, texts)) for column, texts in value.items()
+            ]
+        elif name == "rate" and not isinstance(value, str | Mapping):
+            typed = ["{}={}".format(*value)]
+        elif isinstance(value, Mapping):
+            pairs = [f"{key}={one}" for key, one in value.items()]
+            typed = pairs if about.many else [" ".join(pairs)]
+        else:
+            typed = [str(one) for one in value] if about.many else [str(value)]
+        words[flag] = [word for one in typed for word in (flag, one)]
+    return words
 
 
 def _toml(value: Any) -> str:

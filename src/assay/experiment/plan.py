@@ -41,8 +41,8 @@ __all__ = [
 
 RENAMED = {"one-se": "readable"}
 """Rules of selection in plans of earlier versions, and what they are now."""
-DECIDING = ("cost", "rate", "labels", "calibrate", "learn_group")
-"""Fields that plans without a decision threshold, a rare class or a group to learn from do not have."""
+DECIDING = ("cost", "rate", "labels", "calibrate", "learn_group", "units")
+"""Fields that plans without a decision threshold, a rare class, a group to learn from or units do not have."""
 FEW_CLASSES = 20
 """A target of whole numbers with at most this many values is taken for classes."""
 RARE = 0.2
@@ -59,6 +59,7 @@ class Plan:
     | kinds              | the kind of every column                                                                 |
     | drop               | columns that are not learned from                                                        |
     | gaps               | by column, where they are not the usual ones: the texts that are read as missing         |
+    | units              | by column where every cell has one: the unit beside the number, as "$" or "kg"           |
     | panel, learners    | the panel, and the names of its learners                                                 |
     | metric             | the primary metric, which carries the level and decides                                  |
     | also               | secondary metrics                                                                        |
@@ -101,6 +102,7 @@ class Plan:
     labels: tuple[Any, Any] | None = None
     calibrate: bool | None = None
     learn_group: bool | None = None
+    units: Mapping[str, str] | None = None
     source: str = field(default="frame", compare=False)
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import shlex
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -339,9 +340,9 @@ def manifest(state: StudyState, context: Context) -> dict[str, Any]:
 
 
 def _command() -> str:
-    """The command line, with the program by its name."""
+    """The command line, to be pasted, with the program by its name."""
     program = Path(sys.argv[0])
-    return " ".join(["assay" if program.name == "__main__.py" else program.name, *sys.argv[1:]])
+    return shlex.join(["assay" if program.name == "__main__.py" else program.name, *sys.argv[1:]])
 
 
 def code(state: StudyState) -> str:

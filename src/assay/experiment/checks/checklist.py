@@ -17,7 +17,7 @@ Hoeffding (1963), JASA 58, 13-30; Kaufman et al. (2012), Leakage in data mining,
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,7 +25,7 @@ import pandas as pd
 
 from assay.checks import choice, fraction, whole
 from assay.errors import DataError
-from assay.experiment.checks import leaks
+from assay.experiment.checks import cells, leaks
 from assay.experiment.checks import rows as about
 from assay.experiment.checks import target as counts
 from assay.experiment.checks.facts import SEVERITIES, Check, Facts, check_names, idle
@@ -55,6 +55,8 @@ RULES: tuple[Callable[[Facts], Check], ...] = (
     counts.target_missing,
     counts.target_balance,
     counts.target_tail,
+    cells.sentinel,
+    cells.as_text,
     counts.wide,
     about.duplicate_rows,
     about.contradictions,
@@ -155,6 +157,7 @@ def check_table(
     test_groups: int | None = None,
     metric: str | None = None,
     reasons: Mapping[str, str] | None = None,
+    missing: Mapping[str, Iterable[str]] | None = None,
 ) -> Checks:
     """Look at the training rows for what would spoil a claim made from them.
 
@@ -173,6 +176,7 @@ def check_table(
     | test_groups | None  | whole number >= 0                    | groups among them; they are the units with group |
     | metric    | None    | a name                               | what learners are judged by; None: not decided   |
     | reasons   | None    | column -> clause, as `Table.reasons` | why columns were taken for what they are         |
+    | missing   | None    | column -> texts, as `Table.missing`  | read as missing already; remedies keep them      |
 
     Kaufman, Rosset, Perlich, Stitelman (2012), Leakage in data mining, ACM TKDD 6(4).
 
@@ -190,9 +194,9 @@ def check_table(
     warning  duplicate columns [duplicate-columns]
              'size', 'rate' have the same information. Keep one of each: coefficients and importances are
              split among copies.
-    passed: groups, time, few-rows, target-values, target-missing, target-tail, wide, duplicate-rows,
+    passed: groups, time, few-rows, target-values, target-missing, target-tail, sentinel, wide, duplicate-rows,
       contradictions, id, constant, near-constant, sample-size
-    not applicable: leak-missing, rare-class, target-balance, rare-levels, missing-target
+    not applicable: leak-missing, rare-class, target-balance, as-text, rare-levels, missing-target
     """
     choice(task, "task", TASKS)
     folds = whole(n_folds, "n_folds", 2)
@@ -221,6 +225,7 @@ def check_table(
         train_groups=None if group is None else int(rows[group].nunique(dropna=False)),
         metric=metric,
         reasons=dict(reasons or {}),
+        missing={name: [text for text in texts if text] for name, texts in (missing or {}).items()},
     )
     entries = (*(rule(facts) for rule in RULES), _sample_size(facts))
     return Checks(entries, facts.n, target)

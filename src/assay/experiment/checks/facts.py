@@ -68,6 +68,7 @@ class Facts:
     metric: str | None = None
     reasons: Mapping[str, str] = field(default_factory=dict)
     dropped: Sequence[Column] = ()
+    missing: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def n(self) -> int:

@@ -12,9 +12,10 @@ Cost: a sort per column of numbers, a hash per column of words; everything else 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,13 +29,14 @@ BANDS = 500
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """One column: its kind, its codes, and for numbers and dates its values."""
+    """One column: its kind, its codes, for numbers and dates its values, and for words its levels."""
 
     name: str
     kind: str
     codes: Array
     levels: int
     values: Array | None = None
+    labels: Sequence[Any] = ()
 
     @property
     def n(self) -> int:
@@ -43,7 +45,6 @@ class Column:
 
     @cached_property
     def counts(self) -> Array:
-        """Rows of each class."""
         """How often each code occurs."""
         return np.bincount(self.codes[self.codes >= 0], minlength=self.levels)
 
@@ -121,7 +122,7 @@ def _numbers(name: str, kind: str, cells: pd.Series) -> Column:
 
 def _words(name: str, kind: str, cells: pd.Series) -> Column:
     codes, levels = pd.factorize(cells.to_numpy(dtype=object))
-    return Column(name, kind, codes.astype(np.int64), len(levels))
+    return Column(name, kind, codes.astype(np.int64), len(levels), labels=list(levels))
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -223,7 +224,8 @@ def groups(facts: Facts) -> Check:
         return passed(code, title, "serious", "no column looks like a group label")
     first, why = next(iter(found.items()))
     text = f"{listed(found)}: {why}"
-    remedy = f"if rows with the same {first!r} are alike, pass --group {first}; otherwise scores are too optimistic"
+    remedy = f"if rows with the same {first!r} are alike, pass --group {shlex.quote(first)}"
+    remedy += "; otherwise scores are too optimistic"
     return Check(code, title, "found", "serious", text, tuple(found), remedy, ("group", (first,)))
 
 
@@ -307,7 +309,11 @@ def time_order(facts: Facts) -> Check:
         parts.append(f"neighbouring rows have similar targets (correlation {alike:.2f})")
     if not parts:
         return passed(code, title, "warning", "no dates, and neighbouring rows are no more similar than others")
-    how = f"pass --time {dates[0]}" if dates else "find the column that orders the rows and pass it as --time"
+    how = (
+        f"pass --time {shlex.quote(dates[0])}"
+        if dates
+        else "find the column that orders the rows and pass it as --time"
+    )
     remedy = f"if the model will predict later rows, {how}; random folds let it learn from the future"
     option = ("time", (dates[0],)) if dates else None
     return Check(code, title, "found", "warning", "; ".join(parts), tuple(dates), remedy, option)

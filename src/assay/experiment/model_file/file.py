@@ -307,6 +307,10 @@ def _check_together(found: Mapping[str, Any]) -> None:
         named = isinstance(gaps, dict) and all(isinstance(one, list) for one in gaps.values())
         named = named and all(isinstance(text, str) for texts in gaps.values() for text in texts)
         need(named and set(gaps) <= set(schema["features"]), "its texts for missing values are not named")
+        units = schema.get("units", {})
+        need(
+            isinstance(units, dict) and all(isinstance(unit, str) for unit in units.values()), "its units are not text"
+        )
     if found["kinds"] is not None:
         need(isinstance(found["kinds"], dict) and _are_names(list(found["kinds"].values())), "its kinds are not named")
         if isinstance(schema, dict) and "features" in schema:

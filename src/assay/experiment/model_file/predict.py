@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from assay.checks import fraction, whole
-from assay.errors import DataError, ParameterError, StoreError
+from assay.errors import DataError, DataTypeError, ParameterError, StoreError
 from assay.evaluation import Conformal, ShapleyValues, shapley_values
 from assay.experiment.columns.encoders import level_codes
 from assay.experiment.model_file.background import background_rows
@@ -19,6 +19,7 @@ from assay.experiment.model_file.file import load_model
 from assay.experiment.model_file.training_rows import Alert, alerts_of
 from assay.experiment.table import Table, read_table
 from assay.experiment.table.levels import MISSING
+from assay.experiment.table.question import refuse_other_units
 from assay.experiment.table.table import EVERY
 from assay.numbers import fmt
 from assay.results import Result
@@ -143,6 +144,7 @@ def predict_parts(
         )
     features = list(parts["schema"]["features"])
     found = _read(table, dict(parts["kinds"]), features, parts["schema"].get("gaps", {}))
+    refuse_other_units(parts["schema"].get("units", {}), found)
     frame, pipeline = found.frame[features], parts["pipeline"]
     out = _keys(found, dict(parts["kinds"]), parts["target"])
     out["prediction"] = pipeline.predict(frame)
@@ -250,10 +252,23 @@ def _coverage(which: str, what: str, n: int, level: float, where: str = "", neve
     )
 
 
+@dataclass(frozen=True)
+class _AllBut:
+    """Every name but these."""
+
+    names: frozenset[str]
+
+    def __contains__(self, name: object) -> bool:
+        return name not in self.names
+
+
 def _read(table: Any, kinds: dict[str, str], features: list[str], gaps: Mapping[str, Any]) -> Table:
     """The table as the study read it: every column with the kind it had, the same texts read as missing."""
-    usual = {EVERY: MISSING}
-    found = read_table(table, missing=usual)
+    usual, unused = {EVERY: MISSING}, _AllBut(frozenset(features))
+    try:
+        found = read_table(table, missing=usual, unused=unused)
+    except DataTypeError as error:
+        raise DataTypeError(error.what, remedy="give that column the cells it had in the training rows") from error
     missing = [name for name in features if name not in found.frame.columns]
     if missing:
         more = "" if len(missing) == 1 else f" and {len(missing) - 1} more ({listed(missing[1:], SHOWN)})"
@@ -265,7 +280,9 @@ def _read(table: Any, kinds: dict[str, str], features: list[str], gaps: Mapping[
         raise DataError(message, remedy=f"rename {low[near[0]]!r} if it is the same column" if near else remedy)
     wrong = {name: kind for name, kind in kinds.items() if found.kinds[name] != kind}
     try:
-        return read_table(table, kinds=wrong, missing={**usual, **gaps}) if wrong or gaps else found
+        if not (wrong or gaps):
+            return found
+        return read_table(table, kinds=wrong, missing={**usual, **gaps}, unused=unused)
     except DataError as error:
         raise DataError(error.what, remedy="correct that cell, or leave it empty") from error
 

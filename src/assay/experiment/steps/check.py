@@ -30,6 +30,7 @@ def check(state: StudyState, context: Context) -> StudyState:
         metric=plan.metric,
         n_test=parted.n_test if parted.has_test_set else None,
         test_groups=parted.test_groups,
+        missing=state.missing,
     )
     state = replace(state, checks=checks.joined(unfinished(parted.name, {})))
     state.unanswered(context)  # refuses, before the work, a code that no check has

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,12 +79,18 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
         labels=labels,
         calibrate=True if rare and not (weighed and labels is None) else None,
         learn_group=learn_group or None,
+        units=dict(table.units) or None,
         source=str(source) if isinstance(source, str | Path) else "frame",
         **{name: getattr(options, name) for name in Plan.asked()},
     )
-    config = config_text(None if plan.source == "frame" else plan.source, target, options)
+    config = config_text(_absolute(source), target, replace(options, test=_absolute(options.test) or options.test))
     asked = Asked(table, given, options.test_size, options.margin, options.reseal, config)
     return StudyState(plan, tuple(notes), missing=dict(table.missing), asked=asked)
+
+
+def _absolute(source: Any) -> str | None:
+    """Where a file is, whatever directory the configuration is read from; None for a frame."""
+    return str(Path(source).absolute()) if isinstance(source, str | Path) else None
 
 
 def _refuse_dressed(y: pd.Series, target: str) -> None:

@@ -66,7 +66,9 @@ def seal(state: StudyState, context: Context) -> StudyState:
         verb = "is" if len(train) == 1 else "are"
         message = f"{plural(len(train), 'training row')} {verb} too few for {plural(folds, 'fold')}"
         message += " inside outer folds" if none and len(train) >= max(4, 2 * folds) else ""
-        raise DataError(message, remedy="use fewer folds or more rows")
+        fewer = int(trained) // 2 if isinstance(plan.cv, int) and plan.time is None else 0
+        option = ("cv", str(fewer)) if fewer >= 2 else None
+        raise DataError(message, remedy="use more rows" + (", or fewer folds" if option else ""), option=option)
     # In the order of their digests, so that a sum over shuffled rows ends in the same digit.
     test = test.iloc[np.argsort(row_digests(test, sealed.seal.columns), kind="stable")].reset_index(drop=True)
     if not none:

@@ -1,7 +1,8 @@
 """Excel workbooks, in and out: the first sheet of an .xlsx file as a table, and a table as a sheet that runs nothing.
 
 Needs openpyxl (`pip install 'assay[excel]'`). Formulas are read by the value that Excel stored with them; rows that
-are empty throughout are skipped. Text that would be run as a formula is written with an apostrophe in front.
+are empty throughout are skipped, and a first column without a name may be an index. Text that would be run as a formula
+is written with an apostrophe in front.
 """
 
 from __future__ import annotations
@@ -56,12 +57,12 @@ def read_workbook(file: str, data: bytes, limit: int) -> tuple[pd.DataFrame, lis
         raise DataError(f"the sheet {sheet.title!r} of {file} is empty", remedy="put column names in its first row")
     used = [j for j in range(len(rows[0])) if any(j < len(row) and row[j] is not None for row in rows)]
     nameless = next((j for j in used if rows[0][j] is None), None)
-    if nameless is not None:
+    if nameless is not None and [j for j in used if rows[0][j] is None] != [0]:  # one alone is an index without a name
         message = f"column {nameless + 1} of the sheet {sheet.title!r} of {file} has no name"
         raise DataError(message, remedy="put column names in the first row")
     cells = {j: [row[j] if j < len(row) else None for row in rows[1:]] for j in used}
     frame = pd.DataFrame({j: pd.Series(column, dtype=object).infer_objects() for j, column in cells.items()})
-    frame.columns = pd.Index([str(rows[0][j]) for j in used])
+    frame.columns = pd.Index(["" if rows[0][j] is None else str(rows[0][j]) for j in used])
     return frame, notes
 
 

@@ -3,6 +3,7 @@
 The rules, in order, with n cells that are not missing and d different ones:
 
     number    every cell reads as a finite decimal number; "inf", "1e999", "0x1F", "1_000" and "1,000" do not
+    number    every cell is a number with the same unit: "$1,100", "12 %", "3.5 kg" (`units.py`)
     id        whole numbers, all different, that count upwards (or the name says id): an order of arrival, not a measure
     category  codes: leading zeros (00123), more digits than floating point holds, a repeated number named id
     date      every cell is an ISO date or time, or a day/month/year in an order that at least one cell settles
@@ -43,6 +44,7 @@ from assay.experiment.table.levels import (
     without_gaps,
 )
 from assay.experiment.table.reading import Raw
+from assay.experiment.table.units import undress
 from assay.numbers import fmt
 from assay.words import plural
 
@@ -62,7 +64,7 @@ _EARLIEST, _LATEST = np.datetime64("1678-01-01", "us"), np.datetime64("2262-01-0
 class Settled:
     """A column in the form of its kind, the clause that says why, and its missing cells by their text.
 
-    `gaps` are the texts that count as missing, where they are not the usual ones.
+    `gaps` are the texts that count as missing, where they are not the usual ones; `unit` stood in every cell.
     """
 
     kind: str
@@ -70,6 +72,7 @@ class Settled:
     reason: str
     missing: dict[str, int] = field(default_factory=dict)
     gaps: frozenset[str] | None = None
+    unit: str = ""
 
 
 @dataclass
@@ -88,6 +91,7 @@ class Cells:
     remarks: tuple[str, ...] = ()
     gaps: frozenset[str] | None = None
     tokens: dict[str, int] = field(default_factory=dict)
+    unit: str = ""
 
     @property
     def at(self) -> str:
@@ -107,15 +111,22 @@ def settle(
     wanted: str | None = None,
     *,
     target: bool = False,
+    unused: bool = False,
     gaps: frozenset[str] | None = None,
 ) -> Settled:
-    """The kind of a column, or the one wanted, and its cells in that form; `gaps` are read as missing."""
+    """The kind of a column, or the one wanted, and its cells in that form; `gaps` are read as missing.
+
+    A column that is `unused` may hold anything; it only tells rows apart.
+    """
+    if unused and pa.types.is_nested(column.type):
+        words = [None if value is None else str(value) for value in column.to_pylist()]
+        column = pa.chunked_array([pa.array(words, pa.string())])
     cells = _cells(column, name, source, gaps)
     kind, reason = _judge(cells, target) if wanted is None else (wanted, "as specified")
     values = _as_kind(cells, kind)
     empty = int(np.asarray(pd.isna(values)).sum()) - sum(cells.tokens.values())
     missing = {**({"": empty} if empty > 0 else {}), **cells.tokens}
-    return Settled(kind, values, "; ".join([reason, *cells.remarks]), missing, cells.gaps)
+    return Settled(kind, values, "; ".join([reason, *cells.remarks]), missing, cells.gaps, cells.unit)
 
 
 def canonical(value: Any) -> str:
@@ -161,7 +172,8 @@ def _cells(column: Any, name: str, source: Raw, gaps: frozenset[str] | None = No
         cells.labels = encode(column.cast(pa.string()))[0]
     else:
         message = f"{cells.at} contains {kind}, which are neither numbers, text nor dates"
-        raise DataTypeError(message, remedy="split it into separate columns, or drop the column")
+        remedy = "split it into separate columns, or leave it out"
+        raise DataTypeError(message, remedy=remedy, option=("drop", name))
     if cells.typed == "missing":
         cells.numbers = np.full(len(column), np.nan)
     elif cells.numbers is not None and gaps:
@@ -249,11 +261,26 @@ def _from_text(column: Any, cells: Cells) -> None:
         cells.numbers, cells.codes = read_numbers(cells.labels)
         if cells.numbers is None and not cells.codes and cells.source.decimal_comma:
             cells.numbers, cells.codes = read_numbers(cells.labels, comma=True)
+        if cells.numbers is None and not cells.codes:
+            cells.numbers = _undressed(cells, cells.labels)
     if cells.numbers is None and not cells.codes:
         times, remark, cells.doubt = read_dates(cells.labels)
         if times is not None:
             cells.remarks += (remark,) if remark else ()
             cells.dates = cells.labels.spread(_days(times, cells), np.datetime64("NaT", "ns"))
+
+
+def _undressed(cells: Cells, labels: Labels, *, asked: bool = False) -> Array | None:
+    """The cells as numbers where each is one with the same unit, or with separators that somebody `asked` to read."""
+    found = undress(labels.levels, comma=cells.source.decimal_comma, asked=asked)
+    if found is None:
+        return None
+    cells.unit = found.unit
+    how = [f"each with {found.unit!r}"] if found.unit else []
+    how += ["separators between thousands"] if found.grouped else []
+    how += ["a decimal comma"] if found.comma and not cells.source.decimal_comma else []
+    cells.remarks += (", ".join(how),)
+    return labels.spread(np.array(found.numbers), np.nan)
 
 
 def _may_be_numbers(column: Any) -> bool:
@@ -330,8 +357,11 @@ def _judge_words(cells: Cells, labels: Labels, target: bool) -> tuple[str, str]:
         return "category", mixed
     if target:
         return "category", f"text, {plural(different, 'level')}"
-    if different > 30 and sum(1 for level in levels if DRESSED.fullmatch(level)) > 0.9 * different:
-        return "category", f"numbers with units or separators such as {_short(levels[0])}, {plural(different, 'level')}"
+    dressed = [level for level in levels if DRESSED.fullmatch(level)] if different > 30 else []
+    if len(dressed) > 0.9 * different > 0:
+        odd = next((level for level in dressed if not is_number(level)), None)
+        what = "numbers as text" if odd is None else "numbers with units or separators"
+        return "category", f"{what} such as {_short(odd or dressed[0])}, {plural(different, 'level')}"
     spaces = np.array([len(level.split()) for level in levels])
     words, share = float(spaces @ counts) / n, different / n
     if n >= MANY and share > 0.95 and words < 2:
@@ -384,6 +414,8 @@ def _as_numbers(cells: Cells) -> Array:
         return labels.spread(np.array([float(level == "True") for level in labels.levels]), np.nan)
     levels = [_pointed(level, cells) for level in labels.levels]
     bad = [not is_number(level) for level in levels]
+    if any(bad) and (numbers := _undressed(cells, labels, asked=True)) is not None:
+        return numbers
     if any(bad):
         row, value = labels.first(bad)
         message = f"{cells.at} cannot be a number: {_short(value)} in {cells.source.place(row)} is not a finite number"

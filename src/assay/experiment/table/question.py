@@ -13,7 +13,7 @@ from assay.experiment.table.kinds import ID_NAME, MISSING
 from assay.experiment.table.table import EVERY, Table, nearest, read_table
 from assay.words import plural
 
-__all__ = ["read_parts"]
+__all__ = ["read_parts", "refuse_other_units"]
 
 
 def read_parts(
@@ -36,9 +36,11 @@ def read_parts(
     >>> len(table.frame), given, notes[-1]
     (2, None, '1 row without a target was left out')
     """
-    table = read_table(source, kinds=kinds, target=target, missing=missing)
+    table = read_table(source, kinds=kinds, target=target, missing=missing, unused=drop)
     rules = {EVERY: MISSING, **(missing or {}), **table.gaps}  # the test rows are read as the others were
-    given = None if test is None else read_table(test, kinds=kinds, target=target, missing=rules)
+    given = None if test is None else read_table(test, kinds=kinds, target=target, missing=rules, unused=drop)
+    if given is not None:
+        refuse_other_units(table.units, given)
     notes = list(table.notes)
     table = _with_target(table, target, notes)
     given = None if given is None else _with_target(given, target, notes)
@@ -49,6 +51,16 @@ def read_parts(
         table = replace(table, kinds={**table.kinds, **kept})
         given = None if given is None else replace(given, kinds={**given.kinds, **kept})
     return table, given, notes
+
+
+def refuse_other_units(known: Mapping[str, str], table: Table) -> None:
+    """Refuse a table that has a column in another unit than it was known in."""
+    for name, unit in table.units.items():
+        if known.get(name, unit) != unit:
+            message = (
+                f"column {name!r} of {table.name} has the unit {unit!r}, but was {known[name]!r} in the training rows"
+            )
+            raise DataError(message, remedy="convert it to that unit")
 
 
 def _only_columns(

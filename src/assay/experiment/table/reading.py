@@ -164,7 +164,8 @@ def _read_path(path: Path) -> Raw:
     if is_workbook(data):
         frame, notes = read_workbook(path.name, data, max(ROOM, 100 * len(data)))
         found = _from_pandas(frame)
-        return replace(found, name=path.name, notes=[*notes, *found.notes])
+        # A sheet is typed cell by cell: one "n/a" makes words of a column of numbers, and nobody chose that.
+        return replace(found, name=path.name, text=True, notes=[*notes, *found.notes])
     data, name = _unpack(data, path.name)
     ending = Path(name).suffix.lower()
     if not data[:4096].strip() and not data.strip():

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
@@ -44,6 +44,7 @@ class Table(Result):
     | notes   | what was repaired or should be known: encoding, separator, names that were changed                 |
     | missing | by column with missing cells: the texts that were read as missing and how often, "" for empty ones |
     | gaps    | by column where they are not the usual ones: the texts that are read as missing                    |
+    | units    | by column where every cell has one: the unit beside the number, as "$" or "kg"                      |
     | row_numbers | of each row where some were left out: its number in the source, from 1; None: all are there    |
 
     >>> import pandas as pd
@@ -62,6 +63,7 @@ class Table(Result):
     missing: dict[str, dict[str, int]] = field(default_factory=dict)
     gaps: dict[str, list[str]] = field(default_factory=dict)
     row_numbers: np.ndarray | None = None
+    units: dict[str, str] = field(default_factory=dict)
 
     def to_frame(self) -> pd.DataFrame:
         """One row per column: its kind, how many cells are missing, and why it was taken for that kind."""
@@ -102,6 +104,7 @@ def read_table(
     kinds: Mapping[str, str] | None = None,
     target: str | None = None,
     missing: Mapping[str, Sequence[str]] | None = None,
+    unused: Container[str] = (),
 ) -> Table:
     """Read a table and say what each column holds.
 
@@ -111,6 +114,7 @@ def read_table(
     | kinds     | None    | column -> number, category, date, text, id | kinds that are known better than inferred    |
     | target    | None    | a column name                              | never taken for an id or text; must be there |
     | missing   | None    | column -> texts                            | read as missing; "*": in every other column  |
+    | unused    | ()      | column names                               | these may hold anything, such as lists       |
 
     A wanted kind that a cell does not allow is refused with the column and the place of that cell. RFC 4180 (2005).
 
@@ -134,7 +138,15 @@ def read_table(
         if name not in names:
             raise DataError(f"{raw.name} has no column {name!r}", remedy=nearest(name, list(names)))
     found = {
-        name: settle(column, name, raw, wanted.get(name), target=name == target, gaps=rules.get(name, usual))
+        name: settle(
+            column,
+            name,
+            raw,
+            wanted.get(name),
+            target=name == target,
+            unused=name in unused,
+            gaps=rules.get(name, usual),
+        )
         for name, column in zip(names, raw.columns, strict=True)
     }
     frame = _frame({name: column.values for name, column in found.items()}, raw.rows)
@@ -144,7 +156,8 @@ def read_table(
     reasons = {name: column.reason for name, column in found.items()}
     texts = {name: column.missing for name, column in found.items() if column.missing}
     gaps = {name: sorted(column.gaps) for name, column in found.items() if column.gaps is not None}
-    return Table(frame, kinds_found, reasons, raw.name, tuple(notes), texts, gaps)
+    units = {name: column.unit for name, column in found.items() if column.unit}
+    return Table(frame, kinds_found, reasons, raw.name, tuple(notes), texts, gaps, units=units)
 
 
 def _check_kinds(kinds: Mapping[str, str] | None) -> dict[str, str]:

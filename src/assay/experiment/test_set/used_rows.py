@@ -37,15 +37,17 @@ def used_rows(ledger: Ledger | Transaction, rows: KnownRows, found: Iterable[Rel
     `found` are studies whose rows were recognised though values or columns were changed.
     """
     used, studies = np.zeros(len(rows.rows), dtype=bool), []
+    # Several studies have the same rows; those of a table were recognised as the latest one's.
+    same = {str(one.study): (one.body["seal"], one.body.get("rows")) for one in ledger.entries(kind="study")}
     for entry in ledger.entries(kind=KIND):
         seen = rows.seen(entry.body["columns"], np.frombuffer(ledger.blob(entry), dtype="<u8"))
         if seen.any():
             studies.append(str(entry.study))
         used |= seen
         for one in found:
-            if one.study == entry.study:
+            if one.study == entry.study or same.get(one.study, ()) == same.get(str(entry.study)):
                 used |= one.rows
-                studies.append(one.study)
+                studies.append(str(entry.study))
     return used, list(dict.fromkeys(studies))
 
 
