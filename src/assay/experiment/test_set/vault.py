@@ -116,7 +116,7 @@ def _objects(column: pd.Series) -> pd.Series:
         column = column.astype(object)
         return column.where(column.notna(), None)
     codes, texts = pd.factorize(column)
-    objects = np.append(np.asarray(texts, dtype=object), None)
+    objects = np.array([*texts, None], dtype=object)
     return pd.Series(objects[codes], index=column.index, dtype=object)
 
 
