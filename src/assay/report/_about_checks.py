@@ -23,6 +23,14 @@ ABOUT = {
         "indicator column. Whether that holds for new rows depends on how the data are collected."
     ),
     "id": ("A column with a different value in nearly every row identifies the row. A model can only memorise it."),
+    "sentinel": (
+        "A learner takes a -999 that stands for a missing value for a very small measurement, and one such target "
+        "outweighs all other errors."
+    ),
+    "as-text": (
+        "Numbers and dates that are read as words become a category for each value: their order is lost, and most "
+        "values are too rare to learn from."
+    ),
     "constant": ("A column that never varies says nothing about the target."),
     "near-constant": (
         "A column with one value nearly everywhere can matter for a handful of rows only, and its effect is estimated "

@@ -227,7 +227,7 @@ class several(Constraint):  # noqa: N801
 
 
 class _Optional(Constraint):
-    """An attribute that need not be there."""
+    """An attribute that need not be there; a field of a dataclass then has its default."""
 
     def __init__(self, inner: Constraint) -> None:
         super().__init__(inner.accepts, inner.words)

@@ -31,6 +31,7 @@ from assay.state._declarations import (
     left_out,
     named,
     need,
+    optional,
 )
 
 __all__ = ["from_state", "to_state"]
@@ -236,7 +237,8 @@ class _Reader:
         parameters = {name: self.value(one, depth + 1) for name, one in given.items()}
         found = {name: _ordered(self.value(one, depth + 1), kind.table[name]) for name, one in state.items()}
         if kind.parameters is None:
-            need(set(found) == set(kind.table), f"{kind.cls.__name__} is incomplete")
+            needed = {name for name, spec in kind.table.items() if not isinstance(spec, optional)}
+            need(needed <= set(found), f"{kind.cls.__name__} is incomplete")
             made = kind.cls(**found)
         else:
             made = kind.cls(**parameters)
