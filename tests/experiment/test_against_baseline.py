@@ -15,6 +15,8 @@ from scipy import stats
 
 from assay.errors import DataError, SealError
 from assay.experiment import Study, predict_table, run
+from assay.experiment.model_file import load_model
+from assay.experiment.model_file.predict import predict_rows
 from assay.experiment.record import WORDS, finding, verdict
 from assay.experiment.test_set import against_baseline as module
 from assay.experiment.test_set.against_baseline import BETTER, UNCLEAR, WORSE, BaselineTest, against_baseline
@@ -322,6 +324,25 @@ def test_finalize_fits_all_rows_and_takes_them_out_of_the_game(tmp_path):
     assert not np.isin(test, frame["y"]).any()
     with pytest.raises(SealError, match="rows of the test file"):
         Study(line(60, seed=11), "y", learners=["ridge"], test=frame.iloc[:30]).seal()
+
+
+@pytest.mark.parametrize("kind", ["value", "class", "group"])
+def test_a_holdout_without_refit_is_finalized_with_all_rows_and_limits(tmp_path, kind):
+    frame = line(150).assign(g=np.arange(150) // 5)
+    if kind == "class":  # three rows of one class: no more than three folds
+        frame["y"] = np.where(np.arange(150) % 50 == 0, "c", np.where(frame["y"] > 0, "a", "b"))
+    learner = "logistic" if kind == "class" else "ridge"
+    options = {"group": "g"} if kind == "group" else {"drop": ["g"]}
+    plan = {"cv": "holdout", "validation": 0.2, "refit": False, "test_size": 0.2, **options}
+    study = Study(frame, "y", learners=[learner], despite=["rare-class"] if kind == "class" else [], **plan)
+    study.open()
+    assert Study.load(study.name).verify() == []
+    made = study.finalize(tmp_path)
+    parts = load_model(tmp_path / "model-final.assay")
+    assert len(parts["schema"]["codes"] if kind == "class" else parts["residuals"]) == made.n_train + made.n_test == 150
+    found = predict_rows(tmp_path / "model-final.assay", frame.drop(columns="y"))
+    assert "calibrated on 150 out-of-fold predictions" in found.coverage
+    np.testing.assert_array_equal(found.frame["prediction"], made.model.predict(frame[["a", "b", "c"]]))
 
 
 def test_finalize_leaves_used_groups_and_times_in_training(tmp_path):

@@ -12,6 +12,7 @@ with a test set of 0.2 and `validation` 0.1, learners are trained on 70% of it. 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,11 +26,22 @@ if TYPE_CHECKING:
     from assay.evaluation.learner import Rows
     from assay.experiment.plan import Plan
 
-__all__ = ["OUTER", "folds_at_least", "left_out", "number_of_splits", "outer_splits", "refuse_protocol", "splits_for"]
+__all__ = [
+    "OUTER",
+    "folds_at_least",
+    "in_folds",
+    "left_out",
+    "number_of_splits",
+    "outer_splits",
+    "refuse_protocol",
+    "splits_for",
+]
 
 Array = np.ndarray
 OUTER = (10, 5)
 """Outer folds where there is no test set, and how many where that many would be dear."""
+FOLDS = 5
+"""Folds in place of holdouts, where each row needs a prediction."""
 VALIDATION = 0.2
 """The share of a holdout's validation part, unless one is given."""
 
@@ -90,6 +102,16 @@ def splits_for(plan: Plan, rows: Rows, n_all: int) -> Sequence[tuple[Array, Arra
     else:
         cv = Folds(int(plan.cv), repeats=plan.repeats, stratify=stratify, random_state=plan.seed)
     return splits_of(cv, rows.X, rows.y, groups=rows.groups)
+
+
+def in_folds(plan: Plan, rows: Rows) -> Plan:
+    """The plan with folds in place of holdouts, after which some rows have no prediction by a model without them."""
+    if plan.cv != "holdout" or plan.time is not None:
+        return plan
+    most = rows.n if rows.groups is None else np.unique(rows.groups).size
+    if plan.task == "classification":
+        most = min(most, np.unique(rows.y, return_counts=True)[1].min())
+    return replace(plan, cv=max(2, min(FOLDS, int(most))), repeats=1, validation=None)
 
 
 def outer_splits(plan: Plan, rows: Rows, n_folds: int) -> Sequence[tuple[Array, Array]]:

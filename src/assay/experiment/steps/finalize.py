@@ -20,6 +20,7 @@ import pandas as pd
 from assay.errors import SealError
 from assay.experiment.events import StepBegan
 from assay.experiment.panel import pipeline_of
+from assay.experiment.protocol import in_folds, splits_for
 from assay.experiment.state import Context, StudyState, made
 from assay.experiment.steps.evaluate import refit, training_data, validate_one
 from assay.experiment.steps.publish import write_model
@@ -104,12 +105,14 @@ def finalize(state: StudyState, context: Context, folder: Path) -> Final:
     test = Vault(parted.name).read(parted.vault)
     every = pd.concat([parted.train, test], ignore_index=True)
     data = training_data(state.plan, replace(parted, train=every, row_numbers=None))
+    plan = in_folds(replace(state.plan, refit=True), data.rows)
+    data = replace(data, splits=splits_for(plan, data.rows, data.rows.n))
     with one_blas_thread(), collected() as warned:
-        model = refit(state.plan, data, name, context.n_jobs)
+        model = refit(plan, data, name, context.n_jobs)
     if state.plan.threshold:  # the one whose figure the test rows gave
         model.threshold_ = fitted.model.threshold_
     journal = Journal(parted.folder / "journal-final.db")
-    validation = validate_one(state.plan, data, name, journal, replace(context, deadline=None))
+    validation = validate_one(plan, data, name, journal, replace(context, deadline=None))
     tuned = (made(state.leaderboard).settings.get(name) or [{}])[0]
     before, after = (_settings(one, tuned) for one in (fitted.model, model))
     path, about = folder / FINAL, {"fitted_to": "training and test rows", "test_figure": OF_THE_RECIPE}
