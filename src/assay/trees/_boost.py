@@ -86,9 +86,9 @@ Array = np.ndarray
 
 SHARED_WORK = 250_000
 """Cells (rows times columns) below which a tree is grown by one thread."""
-SHARED_CELLS = 100_000
+SHARED_CELLS = 400_000
 """Cells to add up, or bins to search, from which on a step is shared between threads."""
-ROW_STEPS = 10.0
+ROW_STEPS = 4.0
 """Operations that a pass over the rows takes for each, roughly."""
 POOL_BYTES = 256 << 20
 """Sums of at most so many bytes are kept for later subtraction; beyond that, both children are summed."""
