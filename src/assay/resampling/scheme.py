@@ -93,7 +93,7 @@ class Scheme:
             "5x2": f"5 x 2-fold cross-validation of {self.n:,} rows",
             "bootstrap": f"{self.n_splits} bootstrap samples of {self.n:,} rows",
             "time-ordered": f"{self.n_splits} time-ordered splits of {self.n:,} rows",
-            "repeated holdout": f"{self.n_splits} random holdouts of {self.n:,} rows",
+            "repeated holdout": f"{self.n_splits} holdouts of {self.n:,} rows",
             "out-of-bag": f"out-of-bag predictions of {self.n:,} rows",
             "held out by the learner": f"rows held out by the learner itself, of {self.n:,}",
         }
