@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn import config_context
+from sklearn.base import clone
 
 from assay.calibration import CalibratedClassifier, IsotonicMap, LogisticMap
 from assay.constraints import integer
-from assay.errors import DataTypeError
+from assay.errors import AssayError, DataTypeError
 from assay.generative import PlugInClassifier
 from assay.linear import SIS, LinearRegression, LogisticRegression, PolynomialBasis, Ridge, SplineBasis
 from assay.neighbors import KNeighborsClassifier
@@ -65,6 +66,21 @@ def test_every_public_estimator_comes_back_to_the_bit():
         seen.add(type(model))
     # Those that are not fitted to a table of numbers have their own test below.
     assert set(estimators.classes()) - seen == {CalibratedClassifier, IsotonicMap, LogisticMap}
+
+
+@pytest.mark.filterwarnings("ignore")  # of directions that twelve rows leave open
+@pytest.mark.parametrize("shape", [(12, 30), (5, 3)])
+def test_estimators_of_few_rows_come_back_to_the_bit(shape):
+    stored = 0
+    for kind in estimators.QUICK:
+        X, y = estimators.easy(kind, *shape)
+        try:
+            model = clone(kind).fit(X, y)
+        except (AssayError, ValueError):
+            continue  # too few rows for it
+        same(model, X)
+        stored += 1
+    assert stored > 0.6 * len(estimators.QUICK)
 
 
 @pytest.mark.parametrize(

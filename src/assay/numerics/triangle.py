@@ -87,7 +87,7 @@ class Triangle(Stateful):
     intercept: bool
 
     state: ClassVar[Specs] = {
-        "factor": floats("m", "m", finite=False),
+        "factor": floats("rows", "m", finite=False),  # fewer rows than columns where the table had
         "n": integer(1),
     }
 
@@ -200,7 +200,7 @@ class Solution(Stateful):
         "coef": floats("p", "t"),
         "intercept": floats("t"),
         "scale": floats("m"),
-        "factor": floats("m", "m", finite=False),
+        "factor": floats("rows", "m", finite=False),
         "mean": floats("p"),
         **dict.fromkeys(("aliased", "constant"), ints(None, below="p")),
     }

@@ -147,11 +147,19 @@ def _judged(
     ours, theirs = (_validation(plan, data, splits, outcomes, who) for who in ("predictions", "baseline"))
     metrics = [metric for metric in ours.metrics if metric.needs in theirs.fold_predictions]
     intervals: dict[str, Interval] = {}
+    figures: dict[str, float] = {}
+    missing: list[str] = []
     for metric in metrics:
-        found = ours.interval(plan.level, metric=metric)
+        try:
+            found = ours.interval(plan.level, metric=metric)
+            figures[metric.name] = float(theirs.interval(plan.level, metric=metric).estimate)
+        except DataError as error:
+            if metric.name == plan.metric:
+                return _none(state, context, splits, (f"{error.what}, so there is no figure of outer folds",), 0)
+            missing.append(f"{metric.name} is left out of the outer folds: {error.what}")
+            continue
         where = f"{metric.name} of the procedure trained on {round(ours.scheme.n_train):,} rows, on {plan.population}"
         intervals[metric.name] = replace(found, estimand=where)
-    figures = {metric.name: float(theirs.interval(plan.level, metric=metric).estimate) for metric in metrics}
     against, notes = (None, ()) if made(state.fitted).selection.name == BASELINE else _against(plan, ours, theirs)
     at = np.concatenate([test for _, test in splits])
     predicted = {need: np.concatenate(parts) for need, parts in ours.fold_predictions.items()}
@@ -167,7 +175,7 @@ def _judged(
         data.rows.y[at],
         predicted,
         data.rows.classes,
-        notes,
+        (*missing, *notes),
     )
 
 
