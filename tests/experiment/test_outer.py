@@ -50,6 +50,15 @@ def test_one_hundred_and_fifty_rows_have_one():
     assert Study(table(300, 2), "y", test_size="none").seal().seal.n_test == 0
 
 
+def test_the_baseline_of_groups_of_one_class_is_wrong_half_of_the_time():
+    who = np.arange(60) // 6
+    frame = table(60).assign(who=who, y=np.where(who % 2, "yes", "no"))
+    frame["a"] += 3.0 * (who % 2)
+    study = assay.run(frame, "y", learners=["logistic"], cv=5, group="who")
+    assert study.outer.baseline["error"] == 0.5
+    assert any(note.startswith("auc is left out of the outer folds: no fold has rows") for note in study.outer.notes)
+
+
 def test_the_figure_is_that_of_the_whole_procedure_on_rows_it_never_saw():
     """The same by hand: least squares or the mean, whichever wins the inner folds, for every outer fold."""
     study = assay.run(table(seed=8, signal=0.15), "y", learners=["least squares"], cv=5, metric="mse")

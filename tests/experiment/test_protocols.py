@@ -68,6 +68,19 @@ def test_leave_one_group_out():
     assert all(np.unique(groups[test]).size == 1 for _, test in study.data.splits)
 
 
+@pytest.mark.parametrize("grouped", [False, True])
+def test_noise_does_not_beat_the_baseline_where_folds_lack_the_class_they_are_judged_on(grouped):
+    """Half of the rows are of each class, so without the rows of a fold the other class is the more frequent one."""
+    for seed in range(3):
+        frame = pd.DataFrame(np.random.default_rng(seed).normal(size=(60, 3)), columns=list("abc"))
+        who = np.arange(60) // 6 if grouped else np.arange(60)
+        frame = frame.assign(who=who, y=np.where(who % 2, "yes", "no")) if grouped else frame.assign(y=who % 2 > 0)
+        options = {"cv": "loo", "group": "who"} if grouped else {"cv": "loo"}
+        study = assay.Study(frame, "y", learners=["logistic", "tree"], n_jobs=1, **options)
+        assert study.leaderboard.results["baseline"].estimate == 0.5
+        assert not any(study.beats_baseline(name) for name in ("logistic", "tree"))
+
+
 def test_three_parts_by_shares_with_and_without_a_refit():
     frame = numbers(1000).drop(columns=["who", "day"])
     shares = {"test_size": 0.2, "cv": "holdout", "validation": 0.1, "open_test": False, "n_jobs": 1}

@@ -27,7 +27,7 @@ from assay.experiment.calibrated import CalibratedIfBetter
 from assay.experiment.checks.finished import unfinished
 from assay.experiment.events import FoldDone, LearnerBegan, LearnerFailed, LearnerStopped
 from assay.experiment.outcome import Leaderboard
-from assay.experiment.panel import Learner, assemble, panel, strongest_first
+from assay.experiment.panel import BASELINE, Learner, assemble, panel, strongest_first
 from assay.experiment.plan import Plan
 from assay.experiment.protocol import left_out, number_of_splits, splits_for
 from assay.experiment.state import Context, Parted, StudyState, TrainingData, made
@@ -52,6 +52,7 @@ __all__ = [
     "shares_of",
     "subset",
     "training_data",
+    "usual_label",
     "validate_one",
     "work_of",
 ]
@@ -357,6 +358,7 @@ def _folds(
     missing = [k for k, outcome in outcomes.items() if outcome is None]
     estimator = estimator_of(plan, data, learner, threads)
     task = partial(_fold, estimator, data.rows, data.splits, needs_of(data.metrics), learner.name)
+    usual = usual_label(plan, data) if learner.name == BASELINE else None
     done = folds - len(missing)
     context.emit(FoldDone(learner.name, done, total))
     width = processes if context.deadline is not None else len(missing)
@@ -365,6 +367,8 @@ def _folds(
             break
         batch = missing[start : start + max(1, width)]
         for k, outcome in zip(batch, run(task, batch, label=learner.name, n_jobs=processes), strict=True):
+            if usual is not None and "labels" in outcome["predictions"]:
+                outcome["predictions"]["labels"] = np.full_like(outcome["predictions"]["labels"], usual)
             journal.put(f"{learner.name}/{k}", outcome)
             outcomes[k] = outcome
             done += 1
@@ -384,6 +388,18 @@ def _fold(estimator: Any, rows: Rows, splits: Any, needs: Mapping[str, Metric], 
     chosen = {str(key): _plain(value) for key, value in getattr(searched, "best_params_", {}).items()}
     labels = {need: portable(one, rows.classes) if need == "labels" else one for need, one in predicted.items()}
     return {"predictions": labels, "settings": chosen, "seconds": perf_counter() - start, "warnings": warned}
+
+
+def usual_label(plan: Plan, data: TrainingData) -> int | None:
+    """The position of the most frequent class of all training rows, which the baseline says in every fold.
+
+    A fold's own is another one wherever the fold lacks the rows that it is judged on: left out one by one, rows of two
+    equal classes make it wrong every time, and noise beats it. None where rows follow in time, for the past does not
+    know the future, and where a threshold decides.
+    """
+    if data.rows.classes is None or plan.time is not None or plan.threshold:
+        return None
+    return int(np.argmax(np.bincount(np.searchsorted(data.rows.classes, data.rows.y))))
 
 
 def portable(values: Array, classes: Array | None) -> Array:

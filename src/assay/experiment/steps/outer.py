@@ -28,7 +28,16 @@ from assay.experiment.panel import BASELINE
 from assay.experiment.plan import Plan
 from assay.experiment.protocol import OUTER, left_out, outer_splits
 from assay.experiment.state import Context, StudyState, TrainingData, made
-from assay.experiment.steps.evaluate import estimator_of, evaluate_on, portable, predictions_for, refit, subset, work_of
+from assay.experiment.steps.evaluate import (
+    estimator_of,
+    evaluate_on,
+    portable,
+    predictions_for,
+    refit,
+    subset,
+    usual_label,
+    work_of,
+)
 from assay.experiment.steps.select import select
 from assay.experiment.storage.journal import Journal
 from assay.experiment.test_set.against_baseline import BaselineTest
@@ -129,6 +138,9 @@ def _procedure(state: StudyState, data: TrainingData, splits: Splits, k: int, co
             }
             for name, model in (("predictions", chosen.model), ("baseline", guess))
         }
+    usual = usual_label(plan, data)
+    if usual is not None and "labels" in predicted["baseline"]:
+        predicted["baseline"]["labels"] = np.full_like(predicted["baseline"]["labels"], usual)
     return {"selected": chosen.selection.name, "seconds": perf_counter() - start, **predicted}
 
 
