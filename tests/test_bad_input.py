@@ -194,7 +194,8 @@ WARNED: dict[str, set[str]] = {
     "huge table": SWEEPS | {"ElasticNet", "LogisticRegression(penalty='l1')", SHORT_PATH, GRADIENT, OVERLAP} | UNITS,
     "huge column": SWEEPS | {"ElasticNet()", "LogisticRegression(penalty='l1')", SHORT_PATH, OVERLAP} | UNITS | KERNELS,
     "huge table and target": SWEEPS | {"ElasticNet", "DeltaRule()"},
-    "tiny table and target": {"DeltaRule()"},
+    "tiny table and target": {"DeltaRule()", "LinearSVR(solver='dual_ascent')"},
+    "tiny target": {"LinearSVR(solver='dual_ascent')"},
     "huge target": SWEEPS,
 }
 
