@@ -288,10 +288,14 @@ def test_rows_sorted_by_the_target_are_no_time_order(task):
 
 def test_rare_classes_by_the_number_of_folds():
     frame = clean(rng_of(), task="classification")
-    for count, expected in ((4, "serious"), (15, "warning")):
+    for count, expected, option in (
+        (1, "serious", None),
+        (4, "serious", ("cv", ("4",))),
+        (15, "warning", None),
+    ):
         frame["y"] = words(np.where(np.arange(N) < count, "rare", np.where(np.arange(N) % 2, "a", "b")))
         check = run(frame, "classification")["rare-class"]
-        assert (check.status, check.severity) == ("found", expected)
+        assert (check.status, check.severity, check.option) == ("found", expected, option)
         assert "'rare'" in check.detail
     assert run(frame, "classification", n_folds=5)["rare-class"].status == "passed"
     assert run(clean(rng_of()))["rare-class"].status == "not applicable"

@@ -36,8 +36,9 @@ def rare_class(facts: Facts) -> Check:
     rarest, label = few[0]
     text = f"{listed(name for _, name in few)}: {plural(rarest, 'row')} of {label!r} for {facts.n_folds} folds"
     serious = rarest < facts.n_folds
-    remedy = "merge rare classes, collect more rows, or use fewer folds"
-    return Check(code, title, "found", "serious" if serious else "warning", text, (facts.target.name,), remedy)
+    option = ("cv", (str(rarest),)) if serious and rarest > 1 else None
+    remedy = "merge rare classes, collect more rows" + (", or use fewer folds" if rarest > 1 else "")
+    return Check(code, title, "found", "serious" if serious else "warning", text, (facts.target.name,), remedy, option)
 
 
 def rare_levels(facts: Facts) -> Check:
