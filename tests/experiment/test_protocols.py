@@ -81,6 +81,20 @@ def test_noise_does_not_beat_the_baseline_where_folds_lack_the_class_they_are_ju
         assert not any(study.beats_baseline(name) for name in ("logistic", "tree"))
 
 
+@pytest.mark.parametrize(("metric", "guess"), [("f1", 2 / 3), ("mae", None)])
+def test_noise_does_not_beat_the_best_of_all_guesses(metric, guess):
+    """ "yes" for every row in F1, and the median in absolute error; "no" and the mean are beaten by noise."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        frame = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
+        frame["y"] = np.exp(rng.normal(size=60)) if guess is None else np.where(np.arange(60) % 2, "yes", "no")
+        learners = ["support vectors", "tree"] if guess is None else ["logistic", "naive Bayes"]
+        study = assay.Study(frame, "y", learners=learners, n_jobs=1, cv=5, metric=metric)
+        y, ours = frame["y"], study.leaderboard.results["baseline"].estimate
+        assert ours == pytest.approx(guess) if guess else ours < (y - y.mean()).abs().mean()
+        assert not any(study.beats_baseline(name) for name in learners)
+
+
 def test_three_parts_by_shares_with_and_without_a_refit():
     frame = numbers(1000).drop(columns=["who", "day"])
     shares = {"test_size": 0.2, "cv": "holdout", "validation": 0.1, "open_test": False, "n_jobs": 1}

@@ -19,11 +19,12 @@ from importlib import import_module, invalidate_caches
 from typing import Any
 
 import numpy as np
-from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.dummy import DummyRegressor
 from sklearn.pipeline import Pipeline
 
 from assay.errors import ParameterError
 from assay.evaluation import Ensemble, SearchCV, ThresholdClassifier
+from assay.experiment.baseline import BaselineClassifier
 from assay.experiment.calibrated import CalibratedIfBetter
 from assay.experiment.columns import Columns
 from assay.experiment.options import PANELS, TASKS
@@ -406,8 +407,8 @@ _CLASSIFICATION = (
     Learner(
         BASELINE,
         "classification",
-        "predicts the class frequencies, uses no features",
-        lambda seed: DummyClassifier(strategy="prior"),
+        "predicts the class frequencies and one class, uses no features",
+        lambda seed: BaselineClassifier(),
         0,
         _ALL,
         lambda n, p: n,

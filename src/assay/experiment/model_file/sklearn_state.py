@@ -38,7 +38,7 @@ register(
 register(
     DummyRegressor,
     "sklearn.DummyRegressor",
-    {"strategy": one_of("mean"), "constant": none, "quantile": none},
+    {"strategy": one_of("mean", "median"), "constant": none, "quantile": none},
     {**_STATE, "constant_": floats(1, 1)},
     lambda _: None,
 )

@@ -23,6 +23,7 @@ from assay.evaluation.figures import undefined_over
 from assay.evaluation.learner import Rows, blame, fit_fold, fit_rows, needs_of, predictions, rows_of, run
 from assay.evaluation.stopping import FIRST, Behind
 from assay.evaluation.validation import Validation, validation_of
+from assay.experiment.baseline import best_baseline
 from assay.experiment.calibrated import CalibratedIfBetter
 from assay.experiment.checks.finished import unfinished
 from assay.experiment.events import FoldDone, LearnerBegan, LearnerFailed, LearnerStopped
@@ -52,7 +53,6 @@ __all__ = [
     "shares_of",
     "subset",
     "training_data",
-    "usual_label",
     "validate_one",
     "work_of",
 ]
@@ -161,6 +161,7 @@ def training_data(plan: Plan, parted: Parted) -> TrainingData:
     if why is not None:
         message = f"{plan.metric} is not defined on these {len(splits)} folds: {why.what}"
         raise DataError(message, remedy="use fewer folds, or another metric")
+    learners = tuple(best_baseline(one, metrics[0], rows) if one.name == BASELINE else one for one in learners)
     return TrainingData(train, rows, splits, metrics, learners, numbers)
 
 
@@ -358,7 +359,6 @@ def _folds(
     missing = [k for k, outcome in outcomes.items() if outcome is None]
     estimator = estimator_of(plan, data, learner, threads)
     task = partial(_fold, estimator, data.rows, data.splits, needs_of(data.metrics), learner.name)
-    usual = usual_label(plan, data) if learner.name == BASELINE else None
     done = folds - len(missing)
     context.emit(FoldDone(learner.name, done, total))
     width = processes if context.deadline is not None else len(missing)
@@ -367,8 +367,6 @@ def _folds(
             break
         batch = missing[start : start + max(1, width)]
         for k, outcome in zip(batch, run(task, batch, label=learner.name, n_jobs=processes), strict=True):
-            if usual is not None and "labels" in outcome["predictions"]:
-                outcome["predictions"]["labels"] = np.full_like(outcome["predictions"]["labels"], usual)
             journal.put(f"{learner.name}/{k}", outcome)
             outcomes[k] = outcome
             done += 1
@@ -388,18 +386,6 @@ def _fold(estimator: Any, rows: Rows, splits: Any, needs: Mapping[str, Metric], 
     chosen = {str(key): _plain(value) for key, value in getattr(searched, "best_params_", {}).items()}
     labels = {need: portable(one, rows.classes) if need == "labels" else one for need, one in predicted.items()}
     return {"predictions": labels, "settings": chosen, "seconds": perf_counter() - start, "warnings": warned}
-
-
-def usual_label(plan: Plan, data: TrainingData) -> int | None:
-    """The position of the most frequent class of all training rows, which the baseline says in every fold.
-
-    A fold's own is another one wherever the fold lacks the rows that it is judged on: left out one by one, rows of two
-    equal classes make it wrong every time, and noise beats it. None where rows follow in time, for the past does not
-    know the future, and where a threshold decides.
-    """
-    if data.rows.classes is None or plan.time is not None or plan.threshold:
-        return None
-    return int(np.argmax(np.bincount(np.searchsorted(data.rows.classes, data.rows.y))))
 
 
 def portable(values: Array, classes: Array | None) -> Array:

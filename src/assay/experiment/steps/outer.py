@@ -35,7 +35,6 @@ from assay.experiment.steps.evaluate import (
     predictions_for,
     refit,
     subset,
-    usual_label,
     work_of,
 )
 from assay.experiment.steps.select import select
@@ -138,9 +137,6 @@ def _procedure(state: StudyState, data: TrainingData, splits: Splits, k: int, co
             }
             for name, model in (("predictions", chosen.model), ("baseline", guess))
         }
-    usual = usual_label(plan, data)
-    if usual is not None and "labels" in predicted["baseline"]:
-        predicted["baseline"]["labels"] = np.full_like(predicted["baseline"]["labels"], usual)
     return {"selected": chosen.selection.name, "seconds": perf_counter() - start, **predicted}
 
 
