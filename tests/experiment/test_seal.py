@@ -628,6 +628,33 @@ def test_a_smaller_test_set_is_a_part_of_the_larger_and_needs_no_reason(ledger):
     )
 
 
+def test_a_shared_seal_says_why_for_the_question_that_is_asked(ledger):
+    frame = people(200, 1).assign(kind=lambda frame: np.where(frame["y"] > 0, "a", "b"))
+    first = seal_rows(ledger, frame, "y", "regression")
+    again = seal_rows(ledger, frame, "y", "regression", precision=Precision(level=0.99))
+    assert again.shared
+    assert (first.why, again.why) == tuple(
+        f"a quarter of 200 rows is the most that is set aside, and gives a figure to about +-{reached}% of its value"
+        for reached in (31, 41)
+    )
+    classes = seal_rows(ledger, frame, "kind", "classification")
+    assert "percentage points" in classes.why
+    assert seal_rows(ledger, frame, "y", "regression", share=0.25).why == ""
+
+
+def test_a_margin_that_changes_nothing_is_said(ledger):
+    frame = people(1000, 1)
+    first = seal_rows(ledger, frame, "y", "regression", precision=Precision(0.15))
+    assert (first.entry.body["margin"], len(first.notes)) == (0.15, 0)
+    same = seal_rows(ledger, frame, "y", "regression", precision=Precision(0.15))
+    assert (same.shared, same.notes) == (True, ())
+    finer = seal_rows(ledger, frame, "y", "regression", precision=Precision(0.13))
+    assert finer.shared
+    (note,) = finer.notes
+    assert "the requested margin of 0.13 changes nothing" in note
+    assert finer.why == ""
+
+
 def test_groups_that_were_never_scored_are_test_groups_first(ledger):
     frame = people(each=2)
     first = scored(seal_rows(ledger, frame, "y", "regression", share=0.4), ledger)

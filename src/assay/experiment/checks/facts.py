@@ -66,6 +66,7 @@ class Facts:
     test_groups: int | None = None
     train_groups: int | None = None
     metric: str | None = None
+    margin: float | None = None
     reasons: Mapping[str, str] = field(default_factory=dict)
     dropped: Sequence[Column] = ()
     missing: Mapping[str, Sequence[str]] = field(default_factory=dict)

@@ -115,6 +115,7 @@ def _store(state: StudyState, context: Context, parted: Parted) -> Parted:
         "plan": state.plan.state(),
         "seal": parted.sealed.seal.id,
         "seal_entry": parted.sealed.entry.seq,
+        "why": parted.sealed.why,
         "train": sha,
         "vault": parted.vault,
         "rows": parted.hashes["training rows"],
@@ -140,7 +141,8 @@ def load(name: str, context: Context) -> StudyState:
     body = entries[-1].body
     entry = next(one for one in context.ledger.entries("seal") if one.seq == body["seal_entry"])
     found = Seal.from_ledger(context.ledger, entry)
-    sealed = Sealed(found, np.arange(body["n_train"]), np.arange(body["n_test"]), entry, True)
+    why = str(body.get("why", entry.body.get("why", "")))
+    sealed = Sealed(found, np.arange(body["n_train"]), np.arange(body["n_test"]), entry, True, why=why)
     train = _training_rows(Vault("train", home() / "studies" / name), body["train"])
     hashes = _hashes(body["rows"], found, body["vault"])
     parted = Parted(
