@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -68,6 +70,16 @@ def test_leave_one_group_out():
     assert all(np.unique(groups[test]).size == 1 for _, test in study.data.splits)
 
 
+def test_a_holdout_is_not_called_cross_validation(tmp_path):
+    frame = numbers(400).drop(columns=["who", "day"])
+    options = {"learners": ["least squares"], "cv": "holdout", "open_test": False, "n_jobs": 1, "out": tmp_path / "out"}
+    study = assay.run(frame, "y", **options)
+    assert "on the validation rows; the test set is still sealed" in study.verdict()
+    for name in ("report.html", "model-card.md"):
+        words = re.sub(r"<[^>]+>", " ", (tmp_path / "out" / name).read_text())
+        assert not re.search(r"(in|by) cross-validation", words, re.IGNORECASE), name
+
+
 def test_three_parts_by_shares_with_and_without_a_refit():
     frame = numbers(1000).drop(columns=["who", "day"])
     shares = {"test_size": 0.2, "cv": "holdout", "validation": 0.1, "open_test": False, "n_jobs": 1}
@@ -114,6 +126,7 @@ def test_no_row_or_group_is_on_both_sides(n, cv, grouped, timed, share):
         ({"cv": "twice"}, "at least 2, or one of holdout, loo, 5x2"),
         ({"cv": "loo", "repeats": 2}, "has no repeats"),
         ({"cv": "5x2", "time": "day"}, "ignores the order of time"),
+        ({"cv": 5, "time": "day", "repeats": 2}, "folds in the order of time have no repeats"),
         ({"cv": 5, "validation": 0.1}, "share of a holdout"),
         ({"cv": 5, "refit": False}, "one holdout"),
         ({"cv": "holdout", "validation": 1.5}, "between 0 and 1"),

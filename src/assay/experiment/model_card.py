@@ -160,7 +160,7 @@ def limitations(state: StudyState) -> tuple[str, ...]:
         )
     sentences.append(
         "The leaderboard's intervals are for the average over training sets of this size, not for this one model; the "
-        "cross-validated score of the selected learner is slightly optimistic, because it was selected by that score."
+        "selected learner's score there is slightly optimistic, because it was selected by that score."
     )
     if not made(state.parted).has_test_set:
         sentences += _outer_limits(state)
