@@ -28,7 +28,7 @@ def check(state: StudyState, context: Context) -> StudyState:
         drop=plan.drop,
         level=plan.level,
         metric=plan.metric,
-        margin=parted.sealed.entry.body.get("margin"),
+        margin=parted.margin,
         n_test=parted.n_test if parted.has_test_set else None,
         test_groups=parted.test_groups,
         missing=state.missing,

@@ -80,7 +80,7 @@ def seal(state: StudyState, context: Context) -> StudyState:
     state = replace(state, notes=(*state.notes, *sealed.notes, *left))
     groups = None if plan.group is None else int(test[plan.group].nunique(dropna=False))
     hashes = _hashes(rows, sealed.seal, vault)
-    parted = Parted(name, sealed, train, len(test), vault, hashes, row_numbers, groups)
+    parted = Parted(name, sealed, train, len(test), vault, hashes, row_numbers, groups, margin=asked.margin)
     parted = _store(state, context, parted)
     write_beside(parted.folder / CONFIG, asked.config.encode())
     pa.default_memory_pool().release_unused()  # what reading and hashing took is free, but Arrow's until now
@@ -116,6 +116,7 @@ def _store(state: StudyState, context: Context, parted: Parted) -> Parted:
         "seal": parted.sealed.seal.id,
         "seal_entry": parted.sealed.entry.seq,
         "why": parted.sealed.why,
+        "margin": parted.margin,
         "train": sha,
         "vault": parted.vault,
         "rows": parted.hashes["training rows"],
@@ -152,6 +153,7 @@ def load(name: str, context: Context) -> StudyState:
         vault=body["vault"],
         hashes=hashes,
         test_groups=body.get("test_groups"),
+        margin=body.get("margin"),
         **train,
     )
     plan, missing = Plan.from_state(body["plan"]), body.get("missing", {})

@@ -284,8 +284,8 @@ def seal_rows(
         if earlier and reason is None and not found:
             shared = _shared(earlier, content, given, by, key, share)
             if shared is not None and (given is not None or not used[shared.test].any()):
-                notes = (*_unmoved(shared.entry, share, precision), *sentences(writer, shared.entry))
-                return replace(shared, notes=notes, why=_why_shared(shared.seal, shared.entry, size))
+                notes = (*_unmoved(shared, size, precision), *sentences(writer, shared.entry))
+                return replace(shared, notes=notes, why=_why_shared(shared, size))
         scored = np.zeros(len(content), dtype=bool) if given is not None else _scored(writer, earlier, known, found)
         if shared is not None:
             seal, train, rows = shared.seal, shared.train, shared.test
@@ -305,8 +305,6 @@ def seal_rows(
         body = {**seal.state(), "reason": reason, "after": [old.id for old, _, _ in earlier]}
         if size.why and seal.follows is None:
             body["why"] = size.why
-        if share == "auto" and precision.margin is not None:
-            body["margin"] = precision.margin
         if count:
             body["scored"] = count
         if given is None:  # the rows of a test file are compared when they are looked at
@@ -317,19 +315,19 @@ def seal_rows(
         return Sealed(seal, train, rows, entry, shared=False, notes=notes, why=str(body.get("why", "")))
 
 
-def _why_shared(old: Seal, entry: Entry, size: Size) -> str:
+def _why_shared(shared: Sealed, size: Size) -> str:
     """Why a shared seal has its size, for the question asked now: the seal may be of another metric or level."""
-    if old.by == NONE:
-        return str(entry.body.get("why", ""))
-    return size.why if old.follows is None and old.share == size.share else ""
+    if shared.seal.by == NONE:
+        return str(shared.entry.body.get("why", ""))
+    return size.why if shared.seal.follows is None and shared.seal.share == size.share else ""
 
 
-def _unmoved(entry: Entry, share: float | str, precision: Precision) -> list[str]:
-    """The sentence about a margin that moves nothing, because the rows have a seal already."""
-    if share != "auto" or precision.margin in (None, entry.body.get("margin")):
+def _unmoved(shared: Sealed, size: Size, precision: Precision) -> list[str]:
+    """The sentence about a margin that moves nothing, because the rows have a seal of another size already."""
+    if precision.margin is None or shared.seal.share == size.share:
         return []
-    text = f"these rows are sealed since {entry.created[:10]}, so the requested margin of {precision.margin:g} changes "
-    return [text + "nothing; pass reseal (--reseal) with the reason for a test set of another size"]
+    text = f"these rows are sealed since {shared.entry.created[:10]}, so the requested margin of {precision.margin:g} "
+    return [text + "changes nothing; pass reseal (--reseal) with the reason for a test set of another size"]
 
 
 def _recognised(ledger: Ledger, content: Digests) -> list[Relative]:
@@ -601,15 +599,16 @@ def _shared(
 ) -> Sealed | None:
     """The earlier seal that parts the rows in the way that is asked for; None where there is none.
 
-    The latest of those whose test rows are all here, otherwise the latest: a seal of rows with other values parts by
-    the hashes of those.
+    First come those whose test rows are all here, of these those of the most columns, then the latest: a seal of rows
+    with other values or fewer columns parts by the hashes of those.
     """
     here = content if given is None else given
 
-    def whole(old: Seal) -> bool:
-        return bool(np.isin(old.digests, here.on(old.columns)).all())
+    def rank(one: tuple[Seal, Entry, int]) -> tuple[bool, int, int]:
+        old, entry, _ = one
+        return bool(np.isin(old.digests, here.on(old.columns)).all()), len(old.columns), entry.seq
 
-    for old, entry, _ in sorted(earlier, key=lambda one: (whole(one[0]), one[1].seq), reverse=True):
+    for old, entry, _ in sorted(earlier, key=rank, reverse=True):
         if old.by == NONE and given is None and share in ("auto", NONE):
             if old.rows == _digest_of_rows(content.on(old.columns)):
                 return Sealed(old, np.arange(len(content)), np.arange(0), entry, shared=True)
