@@ -29,6 +29,16 @@ def written(**columns):
     return "table.csv"
 
 
+def test_rows_left_out_for_want_of_a_target_are_a_finding():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=300), "y": rng.normal(size=300)})
+    frame.loc[:89, "y"] = np.nan
+    study = assay.Study(frame, "y", learners=["least squares"], test_size=0.2)
+    check = study.checks["target-missing"]
+    assert (check.status, check.severity) == ("found", "warning")
+    assert check.detail == "90 rows of 300 (30.0%) have no target and are left out"
+
+
 def test_missing_texts_are_listed_for_every_column():
     path = written(age=["1.5", "NA", "?", "", "4", "NA"], sex=["f", "m", "-", "f", "", "m"], y=list("abcabc"))
     table = read_table(path)

@@ -72,12 +72,13 @@ def test_leave_one_group_out():
 
 def test_a_holdout_is_not_called_cross_validation(tmp_path):
     frame = numbers(400).drop(columns=["who", "day"])
-    options = {"learners": ["least squares"], "cv": "holdout", "open_test": False, "n_jobs": 1, "out": tmp_path / "out"}
-    study = assay.run(frame, "y", **options)
+    options = {"cv": "holdout", "refit": False, "open_test": False, "n_jobs": 1, "out": tmp_path / "out"}
+    study = assay.run(frame, "y", learners=["least squares"], **options)
     assert "on the validation rows; the test set is still sealed" in study.verdict()
     for name in ("report.html", "model-card.md"):
         words = re.sub(r"<[^>]+>", " ", (tmp_path / "out" / name).read_text())
         assert not re.search(r"(in|by) cross-validation", words, re.IGNORECASE), name
+        assert "It is fitted to 220 of 300 training rows, those outside the holdout." in words, name
 
 
 def test_three_parts_by_shares_with_and_without_a_refit():

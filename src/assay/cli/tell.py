@@ -13,6 +13,7 @@ from assay.experiment.checks.finished import CODE as UNFINISHED
 from assay.experiment.checks.tails import CODE as ERROR_TAIL
 from assay.experiment.panel import BASELINE
 from assay.experiment.protocol import left_out, number_of_splits
+from assay.experiment.record import not_refitted
 from assay.experiment.steps.seal import CONFIG
 from assay.experiment.wording import MEANING, apart, called, figure, limits, missing_cells, roughly, threshold
 from assay.metrics.tails import MILDER
@@ -289,7 +290,7 @@ def selection(study: Any, explain: bool = False) -> None:
     out.lines([chosen.why])
     if study.readable is not None and chosen.rule != "readable":
         out.lines([f"Readable alternative: {study.readable}"])
-    out.lines(filter(None, [threshold(study.model, study.plan)]))
+    out.lines(filter(None, [threshold(study.model, study.plan), not_refitted(study.state)]))
     for check in study.checks.found:
         if check.code == ERROR_TAIL:  # of the training rows, and before the look: only now may it change the metric
             opening = study.wishes.open_test and not study.unanswered()
@@ -395,7 +396,7 @@ def final(made: Any, trust: Any = ()) -> None:
     out.heading(f"Final model: {made.selected}, fitted to all {total:,} rows of study {made.study}")
     settings = made.to_frame()
     if len(settings):
-        titles = {"setting": "left", f"on {made.n_train:,} training rows": "left", f"on all {total:,} rows": "left"}
+        titles = {"setting": "left", f"on {made.n_fitted:,} training rows": "left", f"on all {total:,} rows": "left"}
         shown = [(name, *(_setting(value) for value in row)) for name, *row in settings.itertuples()]
         out.table(titles, shown)
     else:

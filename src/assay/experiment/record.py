@@ -35,6 +35,7 @@ __all__ = [
     "finding",
     "folds_outside",
     "manifest",
+    "not_refitted",
     "outer_figure",
     "problems",
     "summary",
@@ -128,6 +129,15 @@ def verdict(state: StudyState) -> str:
 def where(plan: Plan) -> str:
     """Where the figures of the leaderboard were found, in words."""
     return "on the validation rows" if plan.cv == "holdout" else "in cross-validation"
+
+
+def not_refitted(state: StudyState) -> str:
+    """Which rows the model is fitted to where these are not all training rows, in a sentence; empty where they are."""
+    if state.plan.refit:
+        return ""
+    data = made(state.training)
+    fitted = len(data.fitted_to(state.plan))
+    return f"It is fitted to {fitted:,} of {data.rows.n:,} training rows, those outside the holdout."
 
 
 def _evidence(state: StudyState) -> str:

@@ -142,6 +142,10 @@ class TrainingData:
     learners: tuple[Learner, ...]
     row_numbers: Array | None = None
 
+    def fitted_to(self, plan: Plan) -> Array:
+        """The rows that the last models are fitted to, by position: without a refit those outside the holdout."""
+        return np.arange(self.rows.n) if plan.refit else self.splits[0][0]
+
 
 @dataclass(frozen=True, eq=False)
 class Fitted:

@@ -166,7 +166,7 @@ def _decided_by_few(study: Study) -> str:
 
 def _against(metric: str, value: float, guess: float, shown: str, study: Study) -> str:
     """Today's guess in words, and how much is gained on it."""
-    y = study.data.rows.y
+    y = study.data.rows.y[study.data.fitted_to(study.plan)]
     if study.plan.task == "regression":
         mean = with_unit(fmt(float(np.mean(y))), study.wishes.unit)
         subject = f"Today's guess, the mean of the training rows ({mean}) for every row,"

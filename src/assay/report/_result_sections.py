@@ -9,7 +9,7 @@ import pandas as pd
 
 from assay.evaluation import Comparison
 from assay.experiment.panel import BASELINE, pipeline_of
-from assay.experiment.record import where
+from assay.experiment.record import not_refitted, where
 from assay.experiment.test_set.against_baseline import BETTER, UNCLEAR, WORSE, BaselineTest
 from assay.experiment.wording import amount, apart, called, figure, roughly, threshold
 from assay.numbers import with_limits
@@ -137,7 +137,7 @@ def selection_part(study: Study) -> Part:
     sentences = [f"Selected: {chosen.name}. {sentence(chosen.why)}"]
     if study.readable is not None and chosen.rule != "readable":
         sentences.append(f"Readable alternative: {study.readable}")
-    sentences += filter(None, [threshold(study.model, study.plan)])
+    sentences += filter(None, [threshold(study.model, study.plan), not_refitted(study.state)])
     place = where(study.plan).capitalize()
     planned = "the one planned test is that of the " + ("test set" if study.has_test_set else "outer folds")
     if study.beats_baseline(chosen.name) and study.plan.time is not None:
@@ -162,8 +162,9 @@ def selection_part(study: Study) -> Part:
         )
     settings = {str(k): say(v) for k, v in _settings(study).items()}
     if settings:
+        rows = "all training" if study.plan.refit else "these"
         sentences.append(
-            "Settings chosen on all training rows: " + ", ".join(f"{k} = {v}" for k, v in settings.items()) + "."
+            f"Settings chosen on {rows} rows: " + ", ".join(f"{k} = {v}" for k, v in settings.items()) + "."
         )
     table = chosen.table
     keep = [name for name in ("estimate", "std_error", "difference") if name in table]

@@ -157,6 +157,7 @@ def check_table(
     test_groups: int | None = None,
     metric: str | None = None,
     margin: float | None = None,
+    left_out: tuple[int, int] = (0, 0),
     reasons: Mapping[str, str] | None = None,
     missing: Mapping[str, Iterable[str]] | None = None,
 ) -> Checks:
@@ -177,6 +178,7 @@ def check_table(
     | test_groups | None  | whole number >= 0                    | groups among them; they are the units with group |
     | metric    | None    | a name                               | what learners are judged by; None: not decided   |
     | margin    | None    | as in `Precision`                    | what figures should be known to; None: by task   |
+    | left_out  | (0, 0)  | two whole numbers                    | rows left out for want of a target, of how many  |
     | reasons   | None    | column -> clause, as `Table.reasons` | why columns were taken for what they are         |
     | missing   | None    | column -> texts, as `Table.missing`  | read as missing already; remedies keep them      |
 
@@ -227,6 +229,7 @@ def check_table(
         train_groups=None if group is None else int(rows[group].nunique(dropna=False)),
         metric=metric,
         margin=margin,
+        left_out=left_out,
         reasons=dict(reasons or {}),
         missing={name: [text for text in texts if text] for name, texts in (missing or {}).items()},
     )

@@ -67,6 +67,7 @@ class Facts:
     train_groups: int | None = None
     metric: str | None = None
     margin: float | None = None
+    left_out: tuple[int, int] = (0, 0)
     reasons: Mapping[str, str] = field(default_factory=dict)
     dropped: Sequence[Column] = ()
     missing: Mapping[str, Sequence[str]] = field(default_factory=dict)

@@ -84,13 +84,13 @@ def few_rows(facts: Facts) -> Check:
 def target_missing(facts: Facts) -> Check:
     """Rows without a target."""
     code, title = "target-missing", "rows without a target"
-    if facts.absent == 0:
+    absent, total = facts.left_out if facts.left_out[0] else (facts.absent, facts.absent + facts.n)
+    if absent == 0:
         return passed(code, title, "warning", "every row has a target")
-    total = facts.absent + facts.n
-    have = verb(facts.absent, "has no target and is", "have no target and are")
-    text = f"{plural(facts.absent, 'row')} of {total:,} ({facts.absent / total:.1%}) {have} left out"
+    have = verb(absent, "has no target and is", "have no target and are")
+    text = f"{plural(absent, 'row')} of {total:,} ({absent / total:.1%}) {have} left out"
     remedy = "check why they are missing: the results hold only for rows whose target is known"
-    severity = "warning" if facts.absent >= 0.05 * total else "info"
+    severity = "warning" if absent >= 0.05 * total else "info"
     return Check(code, title, "found", severity, text, (facts.target.name,), remedy)
 
 
