@@ -628,6 +628,17 @@ def test_a_smaller_test_set_is_a_part_of_the_larger_and_needs_no_reason(ledger):
     )
 
 
+def test_a_time_may_be_declared_beside_the_group_while_no_seal_is_opened(ledger):
+    frame = people().assign(when=np.arange(180), other=np.arange(180) // 6)
+    scored(seal_rows(ledger, frame, "y", "regression", share=0.2, group="who"), ledger)
+    for options in ({"time": "when"}, {"time": "when", "group": "other"}):
+        with pytest.raises(SealError, match="in a different way"):
+            seal_rows(ledger, frame, "y", "regression", share=0.2, **options)
+    both = seal_rows(ledger, frame, "y", "regression", share=0.2, time="when", group="who")
+    assert both.entry.body["reason"] == "'when' was declared as time before any look"
+    assert both.entry.body["scored"] > 0
+
+
 def test_a_shared_seal_says_why_for_the_question_that_is_asked(ledger):
     frame = people(200, 1).assign(kind=lambda frame: np.where(frame["y"] > 0, "a", "b"))
     first = seal_rows(ledger, frame, "y", "regression")

@@ -57,6 +57,11 @@ def seal(state: StudyState, context: Context) -> StudyState:
     kept = asked.table.row_numbers
     row_numbers = sealed.train + 1 if kept is None else kept[sealed.train]
     test = (asked.table if asked.test is None else asked.test).frame.iloc[sealed.test].reset_index(drop=True)
+    both = 0 if asked.test is None else len(asked.table.frame) - len(train)
+    if both:
+        verb = "is" if both == 1 else "are"
+        text = f"{plural(both, 'row')} of the table {verb} in the test file as well, and so not trained on"
+        state = replace(state, notes=(*state.notes, text))
     none = sealed.seal.by == "none"
     test, left = (test, []) if none else _of_new_groups(plan, train, test)
     folds = folds_at_least(plan)

@@ -301,7 +301,7 @@ def seal_rows(
             seal, train, rows = _spare(seal, content, used, studies)
         count = 0 if given is not None else int(np.count_nonzero(scored[rows]))
         if shared is None and earlier and reason is None and not found:
-            reason = _reason_to_change(writer, earlier, seal, count)
+            reason = _reason_to_change(writer, earlier, seal, group, count)
         body = {**seal.state(), "reason": reason, "after": [old.id for old, _, _ in earlier]}
         if size.why and seal.follows is None:
             body["why"] = size.why
@@ -572,7 +572,7 @@ def _unscored(seal: Seal, content: Digests, scored: Array, auto: bool) -> tuple[
 
 
 def _reason_to_change(
-    ledger: Ledger | Transaction, earlier: list[tuple[Seal, Entry, int]], seal: Seal, scored: int
+    ledger: Ledger | Transaction, earlier: list[tuple[Seal, Entry, int]], seal: Seal, group: str | None, scored: int
 ) -> str | None:
     """Why a seal may follow earlier ones of these rows although no reason was given; refused where it may not."""
     ids = [old.id for old, _, _ in earlier]
@@ -581,7 +581,9 @@ def _reason_to_change(
             return "no fold had been scored"
         if not scored and seal.by != "file":
             return "no test row had been scored"
-        if seal.by in ("group", "time") and all(old.by == "content" for old, _, _ in earlier):
+        told = ["content", *(["group"] if seal.by == "time" else [])]  # a time beside the group that was declared
+        known = all(old.by in told and old.key in (None, group) for old, _, _ in earlier)
+        if seal.by in ("group", "time") and known:
             return f"{seal.key!r} was declared as {seal.by} before any look"
     old, entry, shared = earlier[-1]
     role = "training" if old.by == NONE else "test"
