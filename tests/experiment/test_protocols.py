@@ -79,6 +79,7 @@ def test_a_holdout_is_not_called_cross_validation(tmp_path):
         words = re.sub(r"<[^>]+>", " ", (tmp_path / "out" / name).read_text())
         assert not re.search(r"(in|by) cross-validation", words, re.IGNORECASE), name
         assert "It is fitted to 220 of 300 training rows, those outside the holdout." in words, name
+    assert "test set" not in study.comparisons.why
 
 
 def test_three_parts_by_shares_with_and_without_a_refit():
