@@ -29,6 +29,19 @@ def written(**columns):
     return "table.csv"
 
 
+def test_new_rows_need_no_identifier_that_the_model_ignores(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"id": [f"c{at}" for at in range(80)], "x": rng.normal(size=80), "y": rng.normal(size=80)})
+    study = assay.run(frame, "y", learners=["least squares"], cv=4, out=tmp_path / "out")
+    assert study.plan.kinds["id"] == "id"
+    model = tmp_path / "out" / "model.assay"
+    known, without = (predict_rows(model, table, explain=1).frame for table in (frame, frame.drop(columns="id")))
+    assert known["id"].tolist() == frame["id"].tolist()
+    pd.testing.assert_frame_equal(known.drop(columns="id"), without)
+    with pytest.raises(DataError, match="column 'x' is missing"):
+        predict_rows(model, frame[["y"]])
+
+
 def test_rows_left_out_for_want_of_a_target_are_a_finding():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.normal(size=300), "y": rng.normal(size=300)})
