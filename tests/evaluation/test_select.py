@@ -133,6 +133,15 @@ def test_simplicity_is_the_order_given_a_list_or_a_key():
     assert_array_equal(select(TABLE[::-1], simplicity=names).table["order"], [1, 2, 3, 4, 5])
 
 
+def test_rounding_breaks_no_tie():
+    noisy = [0.3 * (1 + 2e-15), 0.4, 0.6]
+    for values in ([0.3, 0.4, 0.6], noisy):
+        chosen = select([result("first", [0.3, 0.4, 0.6]), result("second", values)], rule="best")
+        assert chosen.name == "first"
+        assert chosen.table["difference"].tolist() == [0, 0]
+    assert select([result("first", noisy), result("second", [0.3, 0.4, 0.6])], rule="best").name == "first"
+
+
 def test_ties_go_to_the_simpler_then_to_the_first():
     same = [result(name, [1.0, 2.0]) for name in "abc"]
     assert select(same, rule="best").name == "a"

@@ -338,6 +338,7 @@ def test_a_holdout_without_refit_is_finalized_with_all_rows_and_limits(tmp_path,
     study.open()
     assert Study.load(study.name).verify() == []
     made = study.finalize(tmp_path)
+    assert (made.n_train, made.n_fitted) == (len(study.rows), len(study.data.splits[0][0]))
     parts = load_model(tmp_path / "model-final.assay")
     assert len(parts["schema"]["codes"] if kind == "class" else parts["residuals"]) == made.n_train + made.n_test == 150
     found = predict_rows(tmp_path / "model-final.assay", frame.drop(columns="y"))

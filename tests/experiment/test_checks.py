@@ -311,6 +311,7 @@ def test_odd_targets():
     rng = rng_of()
     frame = clean(rng)
     assert run(frame.assign(y=np.exp(2 * frame["y"])))["target-tail"].status == "found"
+    assert run(frame.assign(y=np.exp(2 * frame["y"])), metric="mae")["target-tail"].status == "passed"
     assert run(frame)["target-tail"].status == "passed"
     assert run(frame.assign(y=rng.integers(1, 6, N)))["target-values"].severity == "warning"
     assert run(frame.assign(y=1.0))["target-values"].severity == "serious"
@@ -349,6 +350,8 @@ def test_sample_sizes_are_the_known_ones():
     rates = [run(classes, "classification", n_test=n)["sample-size"] for n in (361, 362)]
     assert [one.status for one in rates] == ["found", "passed"]
     assert "+-5 percentage points takes 381 test rows; there are 361" in rates[0].detail
+    rough = [run(frame, n_test=n, margin=0.4)["sample-size"].status for n in (29, 31)]  # 1.25 (1.96 / .4)^2 = 30.01
+    assert rough == ["found", "passed"]
     assert run(frame, n_test=20)["sample-size"].severity == "serious"
     assert run(frame)["sample-size"].detail.startswith("600 training rows")
     assert "1,060" in run(frame, n_test=900, level=0.99)["sample-size"].detail  # log(2 / .01) / .005 = 1059.7

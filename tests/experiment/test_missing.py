@@ -29,6 +29,29 @@ def written(**columns):
     return "table.csv"
 
 
+def test_new_rows_need_no_identifier_that_the_model_ignores(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"id": [f"c{at}" for at in range(80)], "x": rng.normal(size=80), "y": rng.normal(size=80)})
+    study = assay.run(frame, "y", learners=["least squares"], cv=4, out=tmp_path / "out")
+    assert study.plan.kinds["id"] == "id"
+    model = tmp_path / "out" / "model.assay"
+    known, without = (predict_rows(model, table, explain=1).frame for table in (frame, frame.drop(columns="id")))
+    assert known["id"].tolist() == frame["id"].tolist()
+    pd.testing.assert_frame_equal(known.drop(columns="id"), without)
+    with pytest.raises(DataError, match="column 'x' is missing"):
+        predict_rows(model, frame[["y"]])
+
+
+def test_rows_left_out_for_want_of_a_target_are_a_finding():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=300), "y": rng.normal(size=300)})
+    frame.loc[:89, "y"] = np.nan
+    study = assay.Study(frame, "y", learners=["least squares"], test_size=0.2)
+    check = study.checks["target-missing"]
+    assert (check.status, check.severity) == ("found", "warning")
+    assert check.detail == "90 rows of 300 (30.0%) have no target and are left out"
+
+
 def test_missing_texts_are_listed_for_every_column():
     path = written(age=["1.5", "NA", "?", "", "4", "NA"], sex=["f", "m", "-", "f", "", "m"], y=list("abcabc"))
     table = read_table(path)

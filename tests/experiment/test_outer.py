@@ -124,6 +124,7 @@ def test_studies_of_the_same_rows_and_target_are_counted():
     first = assay.run(frame, "y", learners=["least squares"], cv=4)
     assert first.outer.studied == "This is the first study of these rows and this target."
     assay.run(frame, "a", learners=["least squares"], cv=4)
+    Study(frame, "y", learners=["tree"], cv=4).seal()  # nothing has been scored
     second = assay.run(frame.iloc[::-1], "y", learners=["least squares"], cv=5)
     assert second.outer.studies == (first.name, second.name)
     assert "have had 2 studies" in second.outer.studied

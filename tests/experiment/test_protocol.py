@@ -165,6 +165,10 @@ def test_groups_and_times_and_a_test_file_decide_the_seal():
     given = run(numbers(seed=4), "y", test=numbers(30, seed=5), learners=["least squares"])
     assert given.n_test == 30
     assert len(given.rows) == 160
+    assert not any("test file" in note for note in given.notes)
+    both = Study(numbers(seed=6), "y", test=numbers(seed=6).iloc[:30], learners=["least squares"])
+    assert len(both.rows) == 130
+    assert "30 rows of the table are in the test file as well, and so not trained on" in both.notes
 
 
 @pytest.mark.slow  # passes in a process of its own; after other tests limits have differed by 2e-15 on one processor

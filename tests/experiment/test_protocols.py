@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -83,7 +85,7 @@ def test_noise_does_not_beat_the_baseline_where_folds_lack_the_class_they_are_ju
 
 @pytest.mark.parametrize(("metric", "guess"), [("f1", 2 / 3), ("mae", None)])
 def test_noise_does_not_beat_the_best_of_all_guesses(metric, guess):
-    """ "yes" for every row in F1, and the median in absolute error; "no" and the mean are beaten by noise."""
+    """It is always-yes in F1, and the median in absolute error; noise beats always-no and the mean."""
     for seed in range(3):
         rng = np.random.default_rng(seed)
         frame = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
@@ -93,6 +95,18 @@ def test_noise_does_not_beat_the_best_of_all_guesses(metric, guess):
         y, ours = frame["y"], study.leaderboard.results["baseline"].estimate
         assert ours == pytest.approx(guess) if guess else ours < (y - y.mean()).abs().mean()
         assert not any(study.beats_baseline(name) for name in learners)
+
+
+def test_a_holdout_is_not_called_cross_validation(tmp_path):
+    frame = numbers(400).drop(columns=["who", "day"])
+    options = {"cv": "holdout", "refit": False, "open_test": False, "n_jobs": 1, "out": tmp_path / "out"}
+    study = assay.run(frame, "y", learners=["least squares"], **options)
+    assert "on the validation rows; the test set is still sealed" in study.verdict()
+    for name in ("report.html", "model-card.md"):
+        words = re.sub(r"<[^>]+>", " ", (tmp_path / "out" / name).read_text())
+        assert not re.search(r"(in|by) cross-validation", words, re.IGNORECASE), name
+        assert "It is fitted to 220 of 300 training rows, those outside the holdout." in words, name
+    assert "test set" not in study.comparisons.why
 
 
 def test_three_parts_by_shares_with_and_without_a_refit():
@@ -141,6 +155,7 @@ def test_no_row_or_group_is_on_both_sides(n, cv, grouped, timed, share):
         ({"cv": "twice"}, "at least 2, or one of holdout, loo, 5x2"),
         ({"cv": "loo", "repeats": 2}, "has no repeats"),
         ({"cv": "5x2", "time": "day"}, "ignores the order of time"),
+        ({"cv": 5, "time": "day", "repeats": 2}, "folds in the order of time have no repeats"),
         ({"cv": 5, "validation": 0.1}, "share of a holdout"),
         ({"cv": 5, "refit": False}, "one holdout"),
         ({"cv": "holdout", "validation": 1.5}, "between 0 and 1"),

@@ -98,6 +98,47 @@ def test_followed_rows_are_shared_again_and_appended_ones_are_parted():
     assert 0.2 < (third.n_test - second.n_test) / 160 < 0.8
 
 
+@pytest.mark.parametrize("change", ["all columns x 2.54", "dropped, shuffled and one added", "the target renamed"])
+def test_a_look_at_changed_rows_counts_for_the_study_that_was_sealed_first(change):
+    first = Study(table(), "y", learners=["least squares"]).finish(open_test=False)
+    changed = CHANGES[change](table())
+    second = run(changed, "Y" if "Y" in changed else "y", learners=["tree"])
+    assert second.n_test == pytest.approx(first.n_test, abs=2)
+    with pytest.raises(SealError, match=rf"look 2 at these test rows.*by study {second.name} saw"):
+        first.open()
+    assert first.open("to see").look.number == 2
+
+
+def test_a_table_that_has_grown_keeps_its_seal_when_a_narrower_one_came_between():
+    run(table(), "y", learners=["least squares"])
+    longer = pd.concat([table(), table(seed=9)], ignore_index=True)
+    grown = Study(longer, "y", learners=["least squares"]).finish(open_test=False)
+    Study(table().drop(columns="e"), "y", learners=["least squares"]).finish(open_test=False)
+    again = Study(longer, "y", learners=["least squares"]).finish(open_test=False)
+    assert again.sealed.seal.id == grown.sealed.seal.id
+    assert again.name == grown.name
+
+
+def test_some_changed_rows_keep_their_sides_there_and_back():
+    first = run(table(), "y", learners=["least squares"])
+    changed = table().assign(b=table()["b"].where(np.arange(160) % 3 > 0))
+    study = Study(changed, "y", learners=["least squares"]).finish(open_test=False)
+    assert study.n_test == first.n_test
+    assert not any("were training rows before" in note for note in study.notes)
+    back = Study(table(), "y", learners=["least squares"]).finish(open_test=False)
+    assert back.sealed.seal.id == first.sealed.seal.id
+    assert back.n_test == first.n_test
+
+
+def test_training_rows_of_a_table_with_other_columns_are_counted_when_they_become_test_rows():
+    first = run(table(), "y", learners=["least squares"])
+    changed = CHANGES["three renamed"](table())
+    study = Study(changed, "y", learners=["least squares"], reseal="another idea").finish(open_test=False)
+    trained = ~table()["a"].isin(Vault(first.name).read(first.vault)["a"])
+    count = int(changed["a"].isin(table()["a"][trained]).loc[study.sealed.test].sum())
+    assert study.sealed.entry.body["scored"] == count > 0
+
+
 def test_groups_stay_whole_and_time_keeps_its_cut():
     frame = table().assign(who=np.arange(160) // 4, when=pd.date_range("2020-01-01", periods=160).astype(str))
     first = run(frame, "y", test_size=0.25, group="who", learners=["least squares"], despite=["groups"])

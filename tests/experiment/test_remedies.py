@@ -103,6 +103,18 @@ def test_the_command_that_declares_a_time_works_when_pasted():
     assert "test rows were training rows before" in " ".join(again.output.split())
 
 
+def test_fewer_folds_for_a_rare_class_are_a_command_to_paste():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=400), "y": rng.choice(["a", "b"], 400)})
+    frame.loc[:11, "y"] = "rare"
+    frame.to_csv("kinds.csv", index=False)
+    first = invoke("run", "kinds.csv", "-t", "y", "--learner", "logistic", "--no-open")
+    (pasted,) = [line for line in commands(first.output) if "--cv" in line]
+    again = invoke(*shlex.split(pasted)[1:])
+    assert again.exit_code == 0, again.output
+    assert "serious: classes too rare" not in again.output
+
+
 def test_the_kind_of_a_column_can_be_set_as_advised():
     visits().assign(zip=np.arange(240) % 12 + 10001).to_csv("visits.csv", index=False)
     done = invoke(

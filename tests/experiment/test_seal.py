@@ -628,6 +628,46 @@ def test_a_smaller_test_set_is_a_part_of_the_larger_and_needs_no_reason(ledger):
     )
 
 
+def test_a_time_may_be_declared_beside_the_group_while_no_seal_is_opened(ledger):
+    frame = people().assign(when=np.arange(180), other=np.arange(180) // 6)
+    scored(seal_rows(ledger, frame, "y", "regression", share=0.2, group="who"), ledger)
+    for options in ({"time": "when"}, {"time": "when", "group": "other"}):
+        with pytest.raises(SealError, match="in a different way"):
+            seal_rows(ledger, frame, "y", "regression", share=0.2, **options)
+    both = seal_rows(ledger, frame, "y", "regression", share=0.2, time="when", group="who")
+    assert both.entry.body["reason"] == "'when' was declared as time before any look"
+    assert both.entry.body["scored"] > 0
+
+
+def test_a_shared_seal_says_why_for_the_question_that_is_asked(ledger):
+    frame = people(200, 1).assign(kind=lambda frame: np.where(frame["y"] > 0, "a", "b"))
+    first = seal_rows(ledger, frame, "y", "regression")
+    again = seal_rows(ledger, frame, "y", "regression", precision=Precision(level=0.99))
+    assert again.shared
+    assert (first.why, again.why) == tuple(
+        f"a quarter of 200 rows is the most that is set aside, and gives a figure to about +-{reached}% of its value"
+        for reached in (31, 41)
+    )
+    classes = seal_rows(ledger, frame, "kind", "classification")
+    assert "percentage points" in classes.why
+    assert seal_rows(ledger, frame, "y", "regression", share=0.25).why == ""
+
+
+def test_a_margin_that_changes_nothing_is_said(ledger):
+    frame = people(1000, 1)
+    first = seal_rows(ledger, frame, "y", "regression", precision=Precision(0.15))
+    assert first.notes == ()
+    same = seal_rows(ledger, frame, "y", "regression", precision=Precision(0.15))
+    assert (same.shared, same.notes) == (True, ())
+    finer = seal_rows(ledger, frame, "y", "regression", precision=Precision(0.13))
+    assert finer.shared
+    (note,) = finer.notes
+    assert "the requested margin of 0.13 changes nothing" in note
+    assert finer.why == ""
+    quarters = [seal_rows(ledger, people(500, 1), "y", "regression", precision=Precision(m)) for m in (None, 0.05)]
+    assert [one.notes for one in quarters] == [(), ()]  # a quarter is the most with either
+
+
 def test_groups_that_were_never_scored_are_test_groups_first(ledger):
     frame = people(each=2)
     first = scored(seal_rows(ledger, frame, "y", "regression", share=0.4), ledger)

@@ -55,6 +55,14 @@ def test_a_few_rows_are_told_before_the_look_and_beside_the_figure(tmp_path):
     assert carried in (tmp_path / "out" / "report.html").read_text()
 
 
+def test_where_a_serious_check_keeps_the_set_sealed_another_metric_may_still_be_chosen():
+    frame = table()
+    frame["copy"] = frame["y"].rank()
+    study = run(frame, "y", learners=["least squares"])
+    assert study.opened is None
+    assert "decide before the test set is opened" in study.checks["error-tail"].remedy
+
+
 def test_the_proposal_does_not_depend_on_test_rows(monkeypatch):
     """It is there while the set is sealed, and made from out-of-fold losses alone."""
     seen = []

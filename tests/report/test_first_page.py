@@ -50,7 +50,7 @@ def test_a_narrow_interval_far_from_cross_validation_is_not_left_alone():
     text = " ".join(found.words)
     assert found.lead.startswith("Half of the predictions are off by less than ")
     assert "Few rows decide it: in cross-validation 1 of 300 rows makes up" in text
-    assert f"Cross-validation of the training rows gave {folds:.3g}" in text
+    assert f"The training rows gave {folds:.4g} in cross-validation" in text
     assert f"But few rows decide the rmse: in cross-validation it is {folds:.3g}" in study.verdict()
 
 

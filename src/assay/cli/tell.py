@@ -13,6 +13,7 @@ from assay.experiment.checks.finished import CODE as UNFINISHED
 from assay.experiment.checks.tails import CODE as ERROR_TAIL
 from assay.experiment.panel import BASELINE
 from assay.experiment.protocol import left_out, number_of_splits
+from assay.experiment.record import not_refitted
 from assay.experiment.steps.seal import CONFIG
 from assay.experiment.wording import MEANING, apart, called, figure, limits, missing_cells, roughly, threshold
 from assay.metrics.tails import MILDER
@@ -183,7 +184,10 @@ def _tell_check(study: Any, check: Any, option: tuple[str, tuple[str, ...]] | No
     """A finding, its remedy and, where the remedy is an option, the command to paste."""
     out.lines([f"{check.severity}: {check.title} [{check.code}]. {_sentence(check.detail)}"])
     if check.remedy:
-        out.lines([f"Remedy: {check.remedy}."], indent=4)
+        remedy, _, command = check.remedy.partition(": assay ")
+        out.lines([f"Remedy: {remedy}{':' if command else '.'}"], indent=4)
+        if command:
+            out.command(f"assay {command}", indent=4)
     if option is not None:
         name, values = option
         plan, config = study.plan, study.folder / CONFIG
@@ -286,10 +290,11 @@ def selection(study: Any, explain: bool = False) -> None:
     out.lines([chosen.why])
     if study.readable is not None and chosen.rule != "readable":
         out.lines([f"Readable alternative: {study.readable}"])
-    out.lines(filter(None, [threshold(study.model, study.plan)]))
+    out.lines(filter(None, [threshold(study.model, study.plan), not_refitted(study.state)]))
     for check in study.checks.found:
         if check.code == ERROR_TAIL:  # of the training rows, and before the look: only now may it change the metric
-            milder = None if study.wishes.open_test else MILDER.get(study.plan.metric)
+            opening = study.wishes.open_test and not study.unanswered()
+            milder = None if opening else MILDER.get(study.plan.metric)
             _tell_check(study, check, None if milder is None else ("metric", (milder,)))
     names = [one.name for one in study.data.learners if one.readable and one.name != BASELINE]
     order = f"Readable learners here: {', '.join(names) or 'none'}."
@@ -352,10 +357,11 @@ def opened(study: Any, explain: bool = False) -> None:
                 [f"A serious check must be resolved first: {check.title} [{check.code}]. {_sentence(check.detail)}"]
             )
             if check.code == UNFINISHED:
-                out.lines([_sentence(check.remedy)])
+                out.lines(["Finish them with:"])
+                out.command(f"assay resume {study.name}")
         codes = "".join(f" --despite {check.code}" for check in left)
-        how = "To open it anyway, run" if left else "To open it, run"
-        out.lines([f"{how}: assay open {study.name}{codes}"])
+        out.lines(["To open it anyway, run:" if left else "To open it, run:"])
+        out.command(f"assay open {study.name}{codes}")
         return
     out.heading(f"Test set: {str(found.look).splitlines()[0]}")
     if found.release is not None:
@@ -390,7 +396,7 @@ def final(made: Any, trust: Any = ()) -> None:
     out.heading(f"Final model: {made.selected}, fitted to all {total:,} rows of study {made.study}")
     settings = made.to_frame()
     if len(settings):
-        titles = {"setting": "left", f"on {made.n_train:,} training rows": "left", f"on all {total:,} rows": "left"}
+        titles = {"setting": "left", f"on {made.n_fitted:,} training rows": "left", f"on all {total:,} rows": "left"}
         shown = [(name, *(_setting(value) for value in row)) for name, *row in settings.itertuples()]
         out.table(titles, shown)
     else:

@@ -66,11 +66,11 @@ def choose(found: Sequence[Validation]) -> tuple[str, str]:
     one = found[0]
     kind, name = one.scheme.kind, one.metric.name
     if kind in ("holdout", "leave-one-out"):
-        where = "There is one test set" if kind == "holdout" else "Every row is tested once, alone"
+        where = "There is one set of held-out rows" if kind == "holdout" else "Every row is tested once, alone"
         if one.weights is not None:
             return "bootstrap", f"{where}, and rows have weights: rows are resampled to see how {name} varies."
         if kind == "holdout" and binary(found):
-            return "mcnemar", f"{where} of rows that are right or wrong: only the discordant ones count."
+            return "mcnemar", f"{where}, each right or wrong: only the discordant ones count."
         if one.fold_losses is not None:
             return "paired_t", f"{where}, and {name} is a mean over rows: the two are compared row by row."
         return "bootstrap", f"{where}, and {name} is a figure of all rows at once: rows are resampled."

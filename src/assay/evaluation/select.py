@@ -184,9 +184,11 @@ def choose(
     estimate, losses = panel.mean(panel.units), panel.losses
     loss = panel.mean(losses)
     position = np.arange(loss.size)
-    best = int(np.lexsort((position, order, loss))[0])
+    slack = ROUNDING * np.maximum(np.abs(loss), abs(loss.min()))
+    best = int(np.lexsort((position, order, np.where(loss - loss.min() <= slack, loss.min(), loss)))[0])
     apart = losses - losses[best]
-    difference = np.maximum(panel.mean(apart), 0.0)
+    difference = panel.mean(apart)
+    difference = np.where(difference <= slack, 0.0, difference)
     std_error = panel.error(losses, corrected=paired)
     if rule == "within":
         allowed = np.full(loss.size, percent / 100 * abs(loss[best]))
@@ -194,7 +196,6 @@ def choose(
         allowed = panel.error(apart) if paired else np.full(loss.size, std_error[best])
     else:
         allowed = np.zeros(loss.size)
-    slack = ROUNDING * np.maximum(np.abs(loss), abs(loss[best])) if rule != "best" else 0.0
     within = difference <= np.nan_to_num(allowed) + slack
     within[best] = True
     ranked = np.lexsort((position, loss, order)) if rule != "best" else np.array([best])

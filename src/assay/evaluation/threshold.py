@@ -288,5 +288,5 @@ def _at_rate(rule: Any, found: Array, alarms: Array) -> int:
         if not holds.any():
             best = float((found[1:] / total[1:]).max())
             message = f"no threshold reaches a precision of {share:g}; the best is {best:.3g}"
-            raise DataError(message, remedy=f'ask for less, such as rate=("precision", {np.floor(100 * best) / 100:g})')
+            raise DataError(message, remedy=f"ask for a precision of at most {np.floor(100 * best) / 100:g}")
     return int(np.flatnonzero(holds)[-1])

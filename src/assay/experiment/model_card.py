@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from assay import __version__
 from assay.experiment.panel import BASELINE
-from assay.experiment.record import finding, verdict
+from assay.experiment.record import finding, not_refitted, verdict
 from assay.experiment.state import Context, StudyState, made
 from assay.experiment.wording import amount, called, threshold
 from assay.words import plural
@@ -72,9 +72,7 @@ def _model(state: StudyState) -> Iterator[str]:
     yield f"{fitted.selection.name}: {about}"
     yield f"{plan.task} of {plan.target} from {plural(len(plan.features), 'column')}"
     yield f"selected from {', '.join(plan.learners)}. {fitted.selection.why}"
-    rule = threshold(fitted.model, plan)
-    if rule:
-        yield rule
+    yield from filter(None, [threshold(fitted.model, plan), not_refitted(state)])
 
 
 def _use(state: StudyState) -> Iterator[str]:
@@ -160,7 +158,7 @@ def limitations(state: StudyState) -> tuple[str, ...]:
         )
     sentences.append(
         "The leaderboard's intervals are for the average over training sets of this size, not for this one model; the "
-        "cross-validated score of the selected learner is slightly optimistic, because it was selected by that score."
+        "selected learner's score there is slightly optimistic, because it was selected by that score."
     )
     if not made(state.parted).has_test_set:
         sentences += _outer_limits(state)

@@ -64,7 +64,7 @@ class Leaderboard(Result):
         """The learners from the best to the worst."""
         first = next(iter(self.results.values()))
         sign = -1.0 if first.metric.greater_is_better else 1.0
-        return sorted(self.results, key=lambda name: sign * self.results[name].estimate)
+        return sorted(self.results, key=lambda name: float(f"{sign * self.results[name].estimate:.13g}"))
 
     def to_frame(self) -> pd.DataFrame:
         """One row per learner: metric, estimate, lower, upper, seconds, status, number of kinds of warnings."""
@@ -165,6 +165,8 @@ class Alternative(Result):
             return f"{self.name}, the best, is readable itself."
         scale, unit = (100.0, " points") if self.metric.percent else (1.0, "")
         text = f"{self.name}, {self.metric.name} {self.figure}, is the best of the readable learners"
+        if self.difference == 0:
+            return f"{text}, and no worse than {self.best}."
         gap = scale * self.difference
         if not np.isfinite(self.std_error):
             return f"{text}, {fmt(gap, 2)}{unit} worse than {self.best}; the standard error of that is unknown."

@@ -62,8 +62,9 @@ def refuse_protocol(asked: Options) -> None:
             raise ParameterError(f"cv = {cv!r} has no repeats", remedy="leave repeats out, or use folds")
         if time is not None:
             raise ParameterError(f"cv = {cv!r} ignores the order of time", remedy="use a number of folds, or holdout")
-    if cv == "holdout" and time is not None and repeats != 1:
-        raise ParameterError("a holdout in the order of time has no repeats", remedy="leave repeats out")
+    if time is not None and repeats != 1:
+        which = "a holdout in the order of time has" if cv == "holdout" else "folds in the order of time have"
+        raise ParameterError(f"{which} no repeats", remedy="leave repeats out")
     if cv != "holdout" and asked.validation is not None:
         remedy = 'use cv="holdout", or leave validation out'
         raise ParameterError("validation is the share of a holdout", remedy=remedy, option=("cv", "holdout"))

@@ -18,6 +18,7 @@ from assay.experiment.checks.tails import CODE as TAIL
 from assay.experiment.options import declared
 from assay.experiment.outcome import Alternative
 from assay.experiment.panel import BASELINE
+from assay.experiment.plan import Plan
 from assay.experiment.state import Context, StudyState, made
 from assay.experiment.test_set.against_baseline import BETTER
 from assay.experiment.test_set.vault import Vault
@@ -34,10 +35,12 @@ __all__ = [
     "finding",
     "folds_outside",
     "manifest",
+    "not_refitted",
     "outer_figure",
     "problems",
     "summary",
     "verdict",
+    "where",
 ]
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pandas", "pyarrow")
@@ -97,13 +100,13 @@ WORDS = {
     "outer-untested": "{chosen} was selected, but its procedure could not be compared with the baseline (no features)",
     "outer-ahead": "{chosen} was selected, by a procedure that did better than the baseline (no features), "
     "although in the order of time no theory gives the interval, so take it as a guide",
-    "folds-better": "{chosen} beats the baseline (no features) in cross-validation",
-    "folds-ahead": "{chosen} did better than the baseline (no features) in cross-validation, "
+    "folds-better": "{chosen} beats the baseline (no features) {where}",
+    "folds-ahead": "{chosen} did better than the baseline (no features) {where}, "
     "although in the order of time no theory gives the interval, so take it as a guide",
-    "folds-untested": "{chosen} was selected, but could not be tested against the baseline (no features) in "
-    "cross-validation ({untested})",
-    "folds-other": "{chosen} was selected, but is not shown to beat the baseline (no features) in cross-validation",
-    "folds-none": "no learner is shown to beat the baseline (no features) in cross-validation ({rows:,} training rows)",
+    "folds-untested": "{chosen} was selected, but could not be tested against the baseline (no features) {where} "
+    "({untested})",
+    "folds-other": "{chosen} was selected, but is not shown to beat the baseline (no features) {where}",
+    "folds-none": "no learner is shown to beat the baseline (no features) {where} ({rows:,} training rows)",
 }
 """The sentence of each code of `finding`."""
 
@@ -118,8 +121,23 @@ def verdict(state: StudyState) -> str:
         else ""
     )
     chosen, rows = made(state.fitted).selection.name, len(made(state.parted).train)
-    found = WORDS[finding(state)].format(chosen=chosen, rows=rows, untested=state.untested(chosen))
+    words = {"chosen": chosen, "rows": rows, "untested": state.untested(chosen), "where": where(state.plan)}
+    found = WORDS[finding(state)].format(**words)
     return f"{warning}For {state.plan.target}, {found}{_evidence(state)}"
+
+
+def where(plan: Plan) -> str:
+    """Where the figures of the leaderboard were found, in words."""
+    return "on the validation rows" if plan.cv == "holdout" else "in cross-validation"
+
+
+def not_refitted(state: StudyState) -> str:
+    """Which rows the model is fitted to where these are not all training rows, in a sentence; empty where they are."""
+    if state.plan.refit:
+        return ""
+    data = made(state.training)
+    fitted = len(data.fitted_to(state.plan))
+    return f"It is fitted to {fitted:,} of {data.rows.n:,} training rows, those outside the holdout."
 
 
 def _evidence(state: StudyState) -> str:
@@ -147,7 +165,7 @@ def _evidence(state: StudyState) -> str:
     if opened.tail is not None and opened.tail.heavy:
         text += f" But {tail_notes(get_metric(metric), opened.tail)[0].split(';')[0]}."
     elif (other := folds_outside(state)) is not None:
-        text += f" But few rows decide the {name}: in cross-validation it is {figure(metric, other)}."
+        text += f" But few rows decide the {name}: {where(state.plan)} it is {figure(metric, other)}."
     return text
 
 

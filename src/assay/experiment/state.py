@@ -104,6 +104,7 @@ class Parted:
 
     `row_numbers` are those of the training rows in the table as it was given, from 1, its header not counted. They and
     `test_groups`, the number of groups among the test rows, are None in studies of versions that did not record them.
+    `margin` is the precision that was asked for; None: the usual one.
     """
 
     name: str
@@ -114,6 +115,7 @@ class Parted:
     hashes: Mapping[str, str]
     row_numbers: Array | None = None
     test_groups: int | None = None
+    margin: float | None = None
 
     @property
     def folder(self) -> Path:
@@ -139,6 +141,10 @@ class TrainingData:
     metrics: tuple[Metric, ...]
     learners: tuple[Learner, ...]
     row_numbers: Array | None = None
+
+    def fitted_to(self, plan: Plan) -> Array:
+        """The rows that the last models are fitted to, by position: without a refit those outside the holdout."""
+        return np.arange(self.rows.n) if plan.refit else self.splits[0][0]
 
 
 @dataclass(frozen=True, eq=False)

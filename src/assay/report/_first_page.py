@@ -12,7 +12,7 @@ from assay.errors import AssayError
 from assay.evaluation import Dependence, Importance, Slices
 from assay.experiment.checks.tails import tail_out_of_fold
 from assay.experiment.panel import BASELINE
-from assay.experiment.record import folds_outside
+from assay.experiment.record import folds_outside, where
 from assay.experiment.wording import MEANING, amount, called, roughly, threshold, with_unit
 from assay.metrics.confusion import confusion_matrix
 from assay.metrics.definition import PERCENT
@@ -130,9 +130,9 @@ def _judged(study: Study) -> tuple[str, Mapping[str, Interval], float | None, st
         source = "There is no test set: the whole procedure was repeated on outer folds of the rows and judged on them."
         return outer.primary, outer.intervals, outer.baseline.get(outer.primary), source
     results, chosen = study.leaderboard.results, study.select().name
+    how = "On validation rows among" if plan.cv == "holdout" else "By cross-validation of"
     source = (
-        f"By cross-validation of {len(study.rows):,} training rows; the test set has not been opened yet, so this "
-        "is a little too good."
+        f"{how} {len(study.rows):,} training rows; the test set has not been opened yet, so this is a little too good."
     )
     guess = results[BASELINE].estimate if BASELINE in results else None
     return plan.metric, {plan.metric: results[chosen].interval(plan.level)}, guess, source
@@ -149,24 +149,24 @@ def _decided_by_few(study: Study) -> str:
     """That a few rows decide the main figure, so that other rows may give another one; empty where they do not."""
     opened, chosen, metric = study.opened, study.select().name, study.plan.measure(study.plan.metric)
     if opened is not None and opened.tail is not None and opened.tail.heavy:
-        tail, where = opened.tail, "in the test set"
+        tail, place = opened.tail, "in the test set"
     else:
         found = tail_out_of_fold(study.leaderboard.results[chosen], metric)
         agree = opened is not None and folds_outside(study.state) is None
         if found is None or not found.heavy or agree:
             return ""
-        tail, where = found, "in cross-validation"
-    text = f"Few rows decide it: {where} {tail.carried(loss_words(metric))}, so other rows can give another figure."
+        tail, place = found, where(study.plan)
+    text = f"Few rows decide it: {place} {tail.carried(loss_words(metric))}, so other rows can give another figure."
     other = folds_outside(study.state)
     if other is None:
         return text
     shown = amount(metric.name, other, unit=study.wishes.unit)[0]
-    return f"{text} Cross-validation of the training rows gave {shown}, which the interval excludes."
+    return f"{text} The training rows gave {shown} {where(study.plan)}, which the interval excludes."
 
 
 def _against(metric: str, value: float, guess: float, shown: str, study: Study) -> str:
     """Today's guess in words, and how much is gained on it."""
-    y = study.data.rows.y
+    y = study.data.rows.y[study.data.fitted_to(study.plan)]
     if study.plan.task == "regression":
         mean = with_unit(fmt(float(np.mean(y))), study.wishes.unit)
         subject = f"Today's guess, the mean of the training rows ({mean}) for every row,"

@@ -9,6 +9,7 @@ import pandas as pd
 
 from assay.evaluation import Comparison
 from assay.experiment.panel import BASELINE, pipeline_of
+from assay.experiment.record import not_refitted, where
 from assay.experiment.test_set.against_baseline import BETTER, UNCLEAR, WORSE, BaselineTest
 from assay.experiment.wording import amount, apart, called, figure, roughly, threshold
 from assay.numbers import with_limits
@@ -136,32 +137,34 @@ def selection_part(study: Study) -> Part:
     sentences = [f"Selected: {chosen.name}. {sentence(chosen.why)}"]
     if study.readable is not None and chosen.rule != "readable":
         sentences.append(f"Readable alternative: {study.readable}")
-    sentences += filter(None, [threshold(study.model, study.plan)])
+    sentences += filter(None, [threshold(study.model, study.plan), not_refitted(study.state)])
+    place = where(study.plan).capitalize()
     planned = "the one planned test is that of the " + ("test set" if study.has_test_set else "outer folds")
     if study.beats_baseline(chosen.name) and study.plan.time is not None:
         sentences.append(
-            "In cross-validation it did better than the baseline, which uses no features; in the order of time no "
+            f"{place} it did better than the baseline, which uses no features; in the order of time no "
             "theory gives the interval, so take it as a guide."
         )
     elif study.beats_baseline(chosen.name):
         sentences.append(
-            "In cross-validation it is shown to beat the baseline, which uses no features, at a confidence level that "
+            f"{place} it is shown to beat the baseline, which uses no features, at a confidence level that "
             "holds over all pairs."
         )
     elif study.untested(chosen.name):
         sentences.append(
-            f"In cross-validation it could not be tested against the baseline, which uses no features "
+            f"{place} it could not be tested against the baseline, which uses no features "
             f"({study.untested(chosen.name)}); {planned}."
         )
     elif chosen.name != BASELINE:
         sentences.append(
-            "In cross-validation it is not shown to beat the baseline, which uses no features, at a confidence level "
+            f"{place} it is not shown to beat the baseline, which uses no features, at a confidence level "
             f"that holds over all pairs; {planned}."
         )
     settings = {str(k): say(v) for k, v in _settings(study).items()}
     if settings:
+        rows = "all training" if study.plan.refit else "these"
         sentences.append(
-            "Settings chosen on all training rows: " + ", ".join(f"{k} = {v}" for k, v in settings.items()) + "."
+            f"Settings chosen on {rows} rows: " + ", ".join(f"{k} = {v}" for k, v in settings.items()) + "."
         )
     table = chosen.table
     keep = [name for name in ("estimate", "std_error", "difference") if name in table]

@@ -156,6 +156,8 @@ def check_table(
     n_test: int | None = None,
     test_groups: int | None = None,
     metric: str | None = None,
+    margin: float | None = None,
+    left_out: tuple[int, int] = (0, 0),
     reasons: Mapping[str, str] | None = None,
     missing: Mapping[str, Iterable[str]] | None = None,
 ) -> Checks:
@@ -175,6 +177,8 @@ def check_table(
     | n_test    | None    | whole number >= 0                    | sealed test rows; None: judged by training rows  |
     | test_groups | None  | whole number >= 0                    | groups among them; they are the units with group |
     | metric    | None    | a name                               | what learners are judged by; None: not decided   |
+    | margin    | None    | as in `Precision`                    | what figures should be known to; None: by task   |
+    | left_out  | (0, 0)  | two whole numbers                    | rows left out for want of a target, of how many  |
     | reasons   | None    | column -> clause, as `Table.reasons` | why columns were taken for what they are         |
     | missing   | None    | column -> texts, as `Table.missing`  | read as missing already; remedies keep them      |
 
@@ -224,6 +228,8 @@ def check_table(
         test_groups=None if test_groups is None else whole(test_groups, "test_groups", 0),
         train_groups=None if group is None else int(rows[group].nunique(dropna=False)),
         metric=metric,
+        margin=margin,
+        left_out=left_out,
         reasons=dict(reasons or {}),
         missing={name: [text for text in texts if text] for name, texts in (missing or {}).items()},
     )
@@ -232,12 +238,12 @@ def check_table(
 
 
 def _sample_size(facts: Facts) -> Check:
-    """The rows, or groups, that a figure of the usual precision needs, as where the size of a test set is chosen."""
+    """The rows, or groups, that a figure of the wanted precision needs, as where the size of a test set is chosen."""
     noun = "rows" if facts.group is None else "groups"
     code, title = "sample-size", f"too few {noun} for a precise estimate"
     delta = 1 - facts.level
     sure = int(np.ceil(float(hoeffding(eps=MARGIN, delta=delta))))
-    precision, task = Precision(level=facts.level), facts.target.task
+    precision, task = Precision(facts.margin, facts.level), facts.target.task
     wanted = precision.units(task)
     detect = sample_size("binomial", effect_size=cohens_h(0.5 + MARGIN, 0.5), alpha=delta, null=0.5)
     which = "training" if facts.n_test is None else "test"

@@ -66,6 +66,8 @@ class Facts:
     test_groups: int | None = None
     train_groups: int | None = None
     metric: str | None = None
+    margin: float | None = None
+    left_out: tuple[int, int] = (0, 0)
     reasons: Mapping[str, str] = field(default_factory=dict)
     dropped: Sequence[Column] = ()
     missing: Mapping[str, Sequence[str]] = field(default_factory=dict)

@@ -45,7 +45,7 @@ def error_tail(metric: Metric, learner: str, tail: TailDiagnosis | None, test_se
     if not tail.heavy:
         return passed(CODE, title, "warning", text)
     milder = MILDER.get(metric.name)
-    remedy = "look at these rows: are they data errors, or what matters most?"
+    remedy = "look at these rows: they may be data errors, or what matters most"
     if milder is not None:
         remedy = f"consider --metric {milder}, which depends less on them"
         remedy += WHEN[test_set]

@@ -145,7 +145,7 @@ def predict_parts(
     features = list(parts["schema"]["features"])
     found = _read(table, dict(parts["kinds"]), features, parts["schema"].get("gaps", {}))
     refuse_other_units(parts["schema"].get("units", {}), found)
-    frame, pipeline = found.frame[features], parts["pipeline"]
+    frame, pipeline = found.frame.reindex(columns=features), parts["pipeline"]  # ids, which it ignores, may be absent
     out = _keys(found, dict(parts["kinds"]), parts["target"])
     out["prediction"] = pipeline.predict(frame)
     alerts = (*_unseen(pipeline, frame), *alerts_of(parts["schema"].get("training", NOTHING), frame))
@@ -269,7 +269,7 @@ def _read(table: Any, kinds: dict[str, str], features: list[str], gaps: Mapping[
         found = read_table(table, missing=usual, unused=unused)
     except DataTypeError as error:
         raise DataTypeError(error.what, remedy="give that column the cells it had in the training rows") from error
-    missing = [name for name in features if name not in found.frame.columns]
+    missing = [name for name in features if name not in found.frame.columns and kinds.get(name) != "id"]
     if missing:
         more = "" if len(missing) == 1 else f" and {len(missing) - 1} more ({listed(missing[1:], SHOWN)})"
         verb, it = ("is", "it") if len(missing) == 1 else ("are", "them")
@@ -278,7 +278,7 @@ def _read(table: Any, kinds: dict[str, str], features: list[str], gaps: Mapping[
         near = get_close_matches(missing[0].lower().strip(), list(low), 1, 0.8)
         remedy = f"add {it}; cells may be empty where the value is unknown"
         raise DataError(message, remedy=f"rename {low[near[0]]!r} if it is the same column" if near else remedy)
-    wrong = {name: kind for name, kind in kinds.items() if found.kinds[name] != kind}
+    wrong = {name: kind for name, kind in kinds.items() if found.kinds.get(name, kind) != kind}
     try:
         if not (wrong or gaps):
             return found

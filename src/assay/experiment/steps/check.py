@@ -17,6 +17,8 @@ def check(state: StudyState, context: Context) -> StudyState:
     """Check the training rows."""
     context.emit(StepBegan("check", "checking the training rows"))
     plan, parted = state.plan, made(state.parted)
+    absent, seal = sum(state.missing.get(plan.target, {}).values()), parted.sealed.seal
+    had = absent + (len(parted.train) if seal.by == "file" else seal.n)
     checks = check_table(
         parted.train,
         dict(plan.kinds),
@@ -28,6 +30,8 @@ def check(state: StudyState, context: Context) -> StudyState:
         drop=plan.drop,
         level=plan.level,
         metric=plan.metric,
+        margin=parted.margin,
+        left_out=(absent, had),
         n_test=parted.n_test if parted.has_test_set else None,
         test_groups=parted.test_groups,
         missing=state.missing,

@@ -48,7 +48,8 @@ class Final(Result):
     |------------|------------------------------------------------------------------------------------|
     | study      | its name                                                                           |
     | selected   | the learner                                                                        |
-    | n_train, n_test | rows of the earlier fit, and those that were added                            |
+    | n_train, n_test | rows of the study's two parts                                                  |
+    | n_fitted   | rows of the earlier fit, fewer than n_train where it was not refitted              |
     | before, after | settings that the search chose on the training rows, and on all rows            |
     | metric, figure | the figure of the test set, before these rows were used; None after an unplanned look |
     | warnings   | what the learner warned of                                                         |
@@ -60,6 +61,7 @@ class Final(Result):
     selected: str
     n_train: int
     n_test: int
+    n_fitted: int
     before: Mapping[str, Any]
     after: Mapping[str, Any]
     metric: str
@@ -125,7 +127,8 @@ def finalize(state: StudyState, context: Context, folder: Path) -> Final:
     figure = opened.intervals.get(opened.primary)
     if figure is not None:
         figure = replace(figure, estimand=f"{figure.estimand}, {OF_THE_RECIPE}")
-    counts = (len(parted.train), int(np.shape(test)[0]))
+    fitted_to = made(state.training).fitted_to(state.plan)
+    counts = (len(parted.train), int(np.shape(test)[0]), int(fitted_to.size))
     return Final(
         parted.name,
         name,

@@ -57,6 +57,11 @@ def seal(state: StudyState, context: Context) -> StudyState:
     kept = asked.table.row_numbers
     row_numbers = sealed.train + 1 if kept is None else kept[sealed.train]
     test = (asked.table if asked.test is None else asked.test).frame.iloc[sealed.test].reset_index(drop=True)
+    both = 0 if asked.test is None else len(asked.table.frame) - len(train)
+    if both:
+        verb = "is" if both == 1 else "are"
+        text = f"{plural(both, 'row')} of the table {verb} in the test file as well, and so not trained on"
+        state = replace(state, notes=(*state.notes, text))
     none = sealed.seal.by == "none"
     test, left = (test, []) if none else _of_new_groups(plan, train, test)
     folds = folds_at_least(plan)
@@ -80,7 +85,7 @@ def seal(state: StudyState, context: Context) -> StudyState:
     state = replace(state, notes=(*state.notes, *sealed.notes, *left))
     groups = None if plan.group is None else int(test[plan.group].nunique(dropna=False))
     hashes = _hashes(rows, sealed.seal, vault)
-    parted = Parted(name, sealed, train, len(test), vault, hashes, row_numbers, groups)
+    parted = Parted(name, sealed, train, len(test), vault, hashes, row_numbers, groups, margin=asked.margin)
     parted = _store(state, context, parted)
     write_beside(parted.folder / CONFIG, asked.config.encode())
     pa.default_memory_pool().release_unused()  # what reading and hashing took is free, but Arrow's until now
@@ -115,6 +120,8 @@ def _store(state: StudyState, context: Context, parted: Parted) -> Parted:
         "plan": state.plan.state(),
         "seal": parted.sealed.seal.id,
         "seal_entry": parted.sealed.entry.seq,
+        "why": parted.sealed.why,
+        "margin": parted.margin,
         "train": sha,
         "vault": parted.vault,
         "rows": parted.hashes["training rows"],
@@ -140,7 +147,8 @@ def load(name: str, context: Context) -> StudyState:
     body = entries[-1].body
     entry = next(one for one in context.ledger.entries("seal") if one.seq == body["seal_entry"])
     found = Seal.from_ledger(context.ledger, entry)
-    sealed = Sealed(found, np.arange(body["n_train"]), np.arange(body["n_test"]), entry, True)
+    why = str(body.get("why", entry.body.get("why", "")))
+    sealed = Sealed(found, np.arange(body["n_train"]), np.arange(body["n_test"]), entry, True, why=why)
     train = _training_rows(Vault("train", home() / "studies" / name), body["train"])
     hashes = _hashes(body["rows"], found, body["vault"])
     parted = Parted(
@@ -150,6 +158,7 @@ def load(name: str, context: Context) -> StudyState:
         vault=body["vault"],
         hashes=hashes,
         test_groups=body.get("test_groups"),
+        margin=body.get("margin"),
         **train,
     )
     plan, missing = Plan.from_state(body["plan"]), body.get("missing", {})

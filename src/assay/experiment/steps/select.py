@@ -59,7 +59,8 @@ def _error_tail(state: StudyState, context: Context, name: str) -> Check:
     """Whether a few training rows carry the figure: said now, while another metric may still be chosen."""
     metric = state.plan.measure(state.plan.metric)
     tail = tail_out_of_fold(made(state.leaderboard).results[name], metric)
-    test_set = "none" if not made(state.parted).has_test_set else "opening" if context.open_test else "sealed"
+    opening = context.open_test and not state.unanswered(context)
+    test_set = "none" if not made(state.parted).has_test_set else "opening" if opening else "sealed"
     return error_tail(metric, name, tail, test_set)
 
 

@@ -77,8 +77,10 @@ def sentences(ledger: Ledger | Transaction, entry: Entry) -> list[str]:
         ]
         count = sum(bool(np.isin(then, rows).any()) for rows in seen)
         text = f"{one['rows']:,} of {entry.body['n']:,} rows are those of study {one['study']}, though columns or "
-        text += f"values were changed; {one['test']:,} of them were test rows there"
-        text += ", and stay test rows" if entry.body["reason"] is None else ", and are split anew"
+        text += "values were changed"
+        if one["test"]:
+            text += f"; {one['test']:,} of them were test rows there"
+            text += ", and stay test rows" if entry.body["reason"] is None else ", and are split anew"
         again = f"; the same predictions for them are a replay, any others are look {count + 1}"
         made.append(text + (again if count else ""))
     return made[::-1]

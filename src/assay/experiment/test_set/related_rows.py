@@ -134,10 +134,14 @@ class KnownRows:
             columns = tuple(relative.entry.body["columns"])
             self._other.setdefault(columns, []).append(np.where(relative.test, relative.digests, np.uint64(0)))
         for entry in ledger.entries(kind="seal"):
-            if entry.body.get("recognised") and self._names.issuperset(entry.body["columns"]):
-                mine = rows.on(entry.body["columns"])
-                for columns, now, then in pairs_of(entry, np.frombuffer(ledger.blob(entry), dtype="<u8")):
-                    self._other.setdefault(columns, []).append(_renamed(mine, now, then))
+            if not entry.body.get("recognised"):
+                continue
+            later = tuple(entry.body["columns"])
+            for earlier, now, then in pairs_of(entry, np.frombuffer(ledger.blob(entry), dtype="<u8")):
+                # A study that was sealed first may be opened last: its rows may have been looked at under either name.
+                for here, mine, there, theirs in ((later, now, earlier, then), (earlier, then, later, now)):
+                    if self._names.issuperset(here):
+                        self._other.setdefault(there, []).append(_renamed(rows.on(here), mine, theirs))
 
     def on(self, columns: Sequence[str]) -> list[Array]:
         """The digests on `columns`: of the rows as they are, and as they were once (0: unknown)."""

@@ -193,7 +193,11 @@ def side(seal: Seal, frame: Any) -> Array:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sealed(Result):
-    """Rows parted under a recorded seal: it, training and test rows, whether it is an earlier one's, and notes."""
+    """Rows parted under a recorded seal: it, training and test rows, whether it is an earlier one's, and notes.
+
+    `why` says how large the test set is and why; it is empty where a share or a file was given, and where an earlier
+    seal has another size than this question would get.
+    """
 
     seal: Seal
     train: Array
@@ -201,11 +205,7 @@ class Sealed(Result):
     entry: Entry
     shared: bool
     notes: tuple[str, ...] = ()
-
-    @property
-    def why(self) -> str:
-        """How large the test set is and why, in a sentence; empty where a share or a file was given."""
-        return str(self.entry.body.get("why", ""))
+    why: str = ""
 
     def to_frame(self) -> pd.DataFrame:
         """One row: the seal and the sizes of both parts."""
@@ -276,15 +276,17 @@ def seal_rows(
     found = _recognised(ledger, content) if given is None else []
     with ledger.transaction() as writer:
         earlier = _known(writer, content if given is None else given)
-        used, studies = used_rows(writer, KnownRows(writer, content if given is None else given), found)
+        known = KnownRows(writer, content if given is None else given, found)
+        used, studies = used_rows(writer, known, found)
         if given is not None and used.any():
             raise used_up(int(used.sum()), studies, "rows of the test file")
         shared = None
         if earlier and reason is None and not found:
             shared = _shared(earlier, content, given, by, key, share)
             if shared is not None and (given is not None or not used[shared.test].any()):
-                return replace(shared, notes=tuple(sentences(writer, shared.entry)))
-        scored = np.zeros(len(content), dtype=bool) if given is not None else _scored(writer, earlier, content)
+                notes = (*_unmoved(shared, size, precision), *sentences(writer, shared.entry))
+                return replace(shared, notes=notes, why=_why_shared(shared, size))
+        scored = np.zeros(len(content), dtype=bool) if given is not None else _scored(writer, earlier, known, found)
         if shared is not None:
             seal, train, rows = shared.seal, shared.train, shared.test
         else:
@@ -299,7 +301,7 @@ def seal_rows(
             seal, train, rows = _spare(seal, content, used, studies)
         count = 0 if given is not None else int(np.count_nonzero(scored[rows]))
         if shared is None and earlier and reason is None and not found:
-            reason = _reason_to_change(writer, earlier, seal, count)
+            reason = _reason_to_change(writer, earlier, seal, group, count)
         body = {**seal.state(), "reason": reason, "after": [old.id for old, _, _ in earlier]}
         if size.why and seal.follows is None:
             body["why"] = size.why
@@ -310,7 +312,22 @@ def seal_rows(
         blob = np.concatenate([seal.digests, seal.kept, *(one.pairs(digests) for one in found)])
         entry = writer.append("seal", body, study, blob.astype("<u8").tobytes())
         notes = (*sentences(writer, entry), *alike(digests))
-        return Sealed(seal, train, rows, entry, shared=False, notes=notes)
+        return Sealed(seal, train, rows, entry, shared=False, notes=notes, why=str(body.get("why", "")))
+
+
+def _why_shared(shared: Sealed, size: Size) -> str:
+    """Why a shared seal has its size, for the question asked now: the seal may be of another metric or level."""
+    if shared.seal.by == NONE:
+        return str(shared.entry.body.get("why", ""))
+    return size.why if shared.seal.follows is None and shared.seal.share == size.share else ""
+
+
+def _unmoved(shared: Sealed, size: Size, precision: Precision) -> list[str]:
+    """The sentence about a margin that moves nothing, because the rows have a seal of another size already."""
+    if precision.margin is None or shared.seal.share == size.share:
+        return []
+    text = f"these rows are sealed since {shared.entry.created[:10]}, so the requested margin of {precision.margin:g} "
+    return [text + "changes nothing; pass reseal (--reseal) with the reason for a test set of another size"]
 
 
 def _recognised(ledger: Ledger, content: Digests) -> list[Relative]:
@@ -508,12 +525,20 @@ def _salt(earlier: list[tuple[Seal, Entry, int]], by: str, key: str | None, reas
     return str(max(int(old.salt or 0) for old, _, _ in earlier) + 1) if earlier else ""
 
 
-def _scored(ledger: Ledger | Transaction, earlier: list[tuple[Seal, Entry, int]], content: Digests) -> Array:
-    """Which rows were training rows under an earlier seal whose folds have been scored."""
+def _scored(
+    ledger: Ledger | Transaction, earlier: list[tuple[Seal, Entry, int]], known: KnownRows, found: list[Relative]
+) -> Array:
+    """Which rows were training rows under an earlier seal whose folds have been scored, under any of their names."""
+    content = known.rows
     scored = np.zeros(len(content), dtype=bool)
     for old, _, _ in earlier:
         if old.by != "file" and is_scored(ledger, old.id):
-            scored |= np.isin(content.on(old.columns), old.kept) if old.by == NONE else ~_side(old, content)
+            trained = np.isin(content.on(old.columns), old.kept) if old.by == NONE else ~_side(old, content)
+            # The hash of a changed row says nothing of the side it had.
+            scored |= trained & ~known.seen(old.columns, old.digests)
+    for one in found:
+        if one.entry.body["by"] != "file" and is_scored(ledger, one.entry.body["id"]):
+            scored |= one.rows & ~one.test
     return scored
 
 
@@ -547,7 +572,7 @@ def _unscored(seal: Seal, content: Digests, scored: Array, auto: bool) -> tuple[
 
 
 def _reason_to_change(
-    ledger: Ledger | Transaction, earlier: list[tuple[Seal, Entry, int]], seal: Seal, scored: int
+    ledger: Ledger | Transaction, earlier: list[tuple[Seal, Entry, int]], seal: Seal, group: str | None, scored: int
 ) -> str | None:
     """Why a seal may follow earlier ones of these rows although no reason was given; refused where it may not."""
     ids = [old.id for old, _, _ in earlier]
@@ -556,7 +581,9 @@ def _reason_to_change(
             return "no fold had been scored"
         if not scored and seal.by != "file":
             return "no test row had been scored"
-        if seal.by in ("group", "time") and all(old.by == "content" for old, _, _ in earlier):
+        told = ["content", *(["group"] if seal.by == "time" else [])]  # a time beside the group that was declared
+        known = all(old.by in told and old.key in (None, group) for old, _, _ in earlier)
+        if seal.by in ("group", "time") and known:
             return f"{seal.key!r} was declared as {seal.by} before any look"
     old, entry, shared = earlier[-1]
     role = "training" if old.by == NONE else "test"
@@ -572,8 +599,18 @@ def _shared(
     key: str | None,
     share: float | str,
 ) -> Sealed | None:
-    """The latest earlier seal that parts the rows in the way that is asked for; None where there is none."""
-    for old, entry, _ in reversed(earlier):
+    """The earlier seal that parts the rows in the way that is asked for; None where there is none.
+
+    First come those whose test rows are all here, of these those of the most columns, then the latest: a seal of rows
+    with other values or fewer columns parts by the hashes of those.
+    """
+    here = content if given is None else given
+
+    def rank(one: tuple[Seal, Entry, int]) -> tuple[bool, int, int]:
+        old, entry, _ = one
+        return bool(np.isin(old.digests, here.on(old.columns)).all()), len(old.columns), entry.seq
+
+    for old, entry, _ in sorted(earlier, key=rank, reverse=True):
         if old.by == NONE and given is None and share in ("auto", NONE):
             if old.rows == _digest_of_rows(content.on(old.columns)):
                 return Sealed(old, np.arange(len(content)), np.arange(0), entry, shared=True)

@@ -19,6 +19,8 @@ __all__ = ["studies_of"]
 def studies_of(ledger: Ledger, frame: Any, target: str) -> tuple[str, ...]:
     """The studies of these rows that predicted this target, oldest first; a rerun of one is the same study.
 
+    One that was refused before a fold was scored has shown nothing and does not count.
+
     | parameter | range            | meaning                        |
     |-----------|------------------|--------------------------------|
     | ledger    | a Ledger         | where studies are recorded     |
@@ -28,9 +30,12 @@ def studies_of(ledger: Ledger, frame: Any, target: str) -> tuple[str, ...]:
     seals = [entry for _, entry, _ in known_seals(ledger, frame)]
     ids = {entry.body["id"] for entry in seals}
     names = {one["study"] for entry in seals for one in entry.body.get("recognised", ())}
+    scored = {entry.study for kind in ("folds", "result") for entry in ledger.entries(kind=kind)}
     found = [
         str(entry.study)
         for entry in ledger.entries(kind="study")
-        if entry.body["plan"]["target"] == target and (entry.body["seal"] in ids or entry.study in names)
+        if entry.study in scored
+        and entry.body["plan"]["target"] == target
+        and (entry.body["seal"] in ids or entry.study in names)
     ]
     return tuple(dict.fromkeys(found))
