@@ -162,3 +162,11 @@ def test_tables_and_columns_of_any_kind_are_sliced_alike():
         slices(losses, pd.DataFrame({"x": [[1]] * 200}))
     with pytest.raises(DataError, match="groups has 3 entries for 200 rows"):
         slices(losses, frame, groups=[1, 2, 3])
+
+
+def test_two_columns_of_one_name_and_more_than_one_column():
+    frame = pd.DataFrame(np.arange(60).reshape(30, 2) % 3, columns=["town", "town"])
+    with pytest.raises(DataError, match="the table has two columns 'town'; rename one of them"):
+        slices(np.arange(30.0), frame)
+    with pytest.raises(DataError, match="by has 2 dimensions; pass one column"):
+        subgroups(frame, None, np.arange(30.0))

@@ -381,6 +381,7 @@ def test_with_groups_the_sample_size_counts_them():
         ((0, 27), 999, True),
         ((1, 5), -9, True),
         ((10, 60), -99.9, True),
+        ((0, 90_000), -999, True),  # negative among incomes
         ((0, 98), 99, False),  # percents
         ((18, 90), 99, False),  # ages
         ((0, 3000), 999, False),  # inside
@@ -414,6 +415,14 @@ def test_sentinels_do_not_hide_each_other_and_keep_what_is_read_as_missing():
     frame.loc[:9, "y"] = -999
     assert run(frame)["sentinel"].severity == "serious"
     assert run(frame)["sentinel"].columns == ("dose", "y")
+
+
+def test_a_price_that_ends_as_all_others_do_is_no_sentinel():
+    frame = clean(rng_of())
+    frame["price"] = rng_of(1).choice([4.99, 9.99, 19.99, 29.99, 49.99, 999.99], N)
+    assert run(frame)["sentinel"].status == "passed"
+    frame["price"] += np.where(frame["price"] < 999, 0.5 * rng_of(2).random(N), 0)
+    assert run(frame)["sentinel"].columns == ("price",)
 
 
 def test_numbers_and_dates_among_categories_are_named():

@@ -128,6 +128,8 @@ def test_numbers_with_different_units_are_no_classes():
         (["1 100 €", "12 900 €"], [1100, 12900], "€"),
         (["1'100.50 CHF", "900 CHF"], [1100.5, 900], "CHF"),
         (["7 m²", "8,25 m²"], [7, 8.25], "m²"),
+        (["0,123 €", "1 €"], [0.123, 1], "€"),
+        (["0.125 g", "1.250 g"], [0.125, 1.25], "g"),
     ],
 )
 def test_numbers_with_the_same_unit_are_numbers(cells, numbers, unit):
@@ -145,6 +147,8 @@ def test_numbers_with_the_same_unit_are_numbers(cells, numbers, unit):
         ["5 m", "5 ms"],
         ["$5", "5"],  # a unit in some cells only
         ["1,100 kg", "2,250 kg"],  # a ton, or a bag
+        ["1.100 €", "950 €"],  # thousands, or decimals that only some cells have
+        ["$1.100", "$9.500"],
         ["12a", "14a"],  # house numbers
         ["01 kg", "02 kg"],  # codes
         ["1,100", "900"],  # the unit of nobody
@@ -183,6 +187,47 @@ def test_a_column_in_another_unit_is_refused(tmp_path):
     assert same[0].equals(same[1])
     with pytest.raises(DataError, match=r"'price' of table.csv has the unit '€', but was '\$' in the training rows"):
         predict_rows("out/model.assay", written(price=["€1,100"]))
+
+
+def test_units_of_new_rows(tmp_path):
+    rng = np.random.default_rng(0)
+    stars, rate = rng.integers(1, 6, size=160), rng.random(160).round(2)
+    text = ["2 stars", *(f"{one} star{'s' if one > 1 else ''}" for one in stars[1:])]
+    study = assay.run(
+        written(stars=text, rate=rate, size=["5 m", "7 m"] * 80, old=["1 kg", "2 kg"] * 80, y=stars + 3 * rate),
+        "y",
+        learners=["least squares"],
+        cv=5,
+        drop=["old"],
+        kinds={"size": "category"},
+        out=tmp_path / "out",
+    )
+    assert study.plan.units == {"stars": "stars", "old": "kg"}
+    new = {"stars": ["1 star"], "rate": [0.5], "size": ["5 ft"], "old": ["9 lb"]}
+    assert len(predict_rows("out/model.assay", written(**new)).frame) == 1
+    with pytest.raises(DataError, match=r"'rate' of table.csv has the unit '%', but had none in the training rows"):
+        predict_rows("out/model.assay", written(**{**new, "rate": ["50 %"]}))
+
+
+def test_separators_of_new_rows_are_those_of_the_training_rows(tmp_path):
+    rng = np.random.default_rng(0)
+    price = rng.uniform(100, 3000, 160).round(2)
+    cells = [f"{one:,.2f} €".translate(str.maketrans(",.", ".,")) for one in price]
+    assay.run(
+        written(price=cells, y=price + rng.normal(size=160)),
+        "y",
+        learners=["least squares"],
+        cv=5,
+        out=tmp_path / "out",
+    )
+
+    def predicted(*cells):
+        return predict_rows("out/model.assay", written(price=cells)).frame["prediction"].tolist()
+
+    assert predicted("1.100 €", "2.000 €") == predicted("1100 €", "2000 €")
+    assert predicted("950 €", "1,500 €") == predicted("950", "1.5")
+    with pytest.raises(DataError, match=r"'price' of table.csv cannot be a number: '1,100.00 €'"):
+        predicted("1,100.00 €")
 
 
 def test_a_sheet_is_read_cell_by_cell_as_a_text_file_is(tmp_path):

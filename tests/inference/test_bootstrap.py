@@ -259,6 +259,18 @@ def test_large_offsets_cost_no_digits():
     np.testing.assert_allclose(near.replicates, far.replicates, rtol=1e-6)
 
 
+@pytest.mark.parametrize("method", ["percentile", "basic", "normal"])
+def test_infinite_replicates_are_left_out(method):
+    def log_of_mean(v):
+        with np.errstate(divide="ignore"):
+            return np.log(v.mean())
+
+    result = bootstrap(log_of_mean, np.r_[np.zeros(19), 1.0], n_resamples=300, method=method, random_state=0)
+    assert 0 < result.undefined < 300
+    assert np.isfinite([result.std_error, result.bias, result.interval().lower, result.interval().upper]).all()
+    assert f"Excluded: {result.undefined} resamples on which it is infinite or not defined." in str(result)
+
+
 def test_undefined_replicates_are_counted():
     result = bootstrap("correlation", ([1.0, 2.0, 4.0, 3.0], [1.0, 3.0, 2.0, 5.0]), random_state=0)
     assert 0 < result.undefined < 9999

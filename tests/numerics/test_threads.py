@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import select
 import signal
+import subprocess
+import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 
 import numpy as np
 import pytest
@@ -206,7 +208,7 @@ def test_several_threads_may_call_at_once():
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 def test_a_forked_child_has_a_pool_of_its_own():
     assert parallel(abs, [-1, -2], n_jobs=2) == [1, 2]  # the parent's pool has threads now
-    assert threads._pools
+    assert threads._pool
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:  # the child must not return into pytest, whatever happens
@@ -248,24 +250,24 @@ def test_a_long_task_sees_that_nobody_waits_for_it():
 
 @pytest.fixture
 def busy_pool(monkeypatch):
-    """Pools whose threads have something else to do until the function that this gives is called."""
-    release, pools = threading.Event(), []
+    """A pool whose threads have something else to do until the function that this gives is called."""
+    release, serve = threading.Event(), threads._serve
 
-    class Busy(ThreadPoolExecutor):
-        def __init__(self, threads, **options):
-            super().__init__(threads, **options)
-            pools.append(self)
-            for _ in range(threads):
-                self.submit(release.wait, LONG)
+    def busy(queue):
+        release.wait(LONG)
+        serve(queue)
 
     def end():
         release.set()
-        for pool in pools:
-            pool.shutdown(wait=True)
-        return len(pools)
+        all_of_them = threading.Barrier(len(threads._pool) + 1, timeout=LONG)
+        for _ in threads._pool:
+            threads._queue.put(all_of_them.wait)
+        all_of_them.wait()
+        return len(threads._pool)
 
-    monkeypatch.setattr(threads, "_pools", {})
-    monkeypatch.setattr(threads, "ThreadPoolExecutor", Busy)
+    monkeypatch.setattr(threads, "_pool", [])
+    monkeypatch.setattr(threads, "_queue", SimpleQueue())
+    monkeypatch.setattr(threads, "_serve", busy)
     yield end
     end()
 
@@ -275,7 +277,7 @@ def test_the_caller_does_what_a_busy_pool_does_not(busy_pool):
     assert parallel(lambda _: threading.get_ident(), range(5), n_jobs=3) == [here] * 5
     with pytest.raises(KeyError, match="3"):
         parallel({0: 0, 1: 1, 2: 2}.__getitem__, range(5), n_jobs=3)
-    assert busy_pool() == 1
+    assert busy_pool() == 2
     assert blas_threads() == {2}
 
 
@@ -315,3 +317,77 @@ def test_a_task_in_the_calling_thread_leaves_no_trace_there():
     assert not halted()
     both = threading.Barrier(2, timeout=LONG)
     parallel(lambda _: both.wait(), range(2), n_jobs=2)  # it is not taken for a task itself
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer that interrupts")
+def test_an_interrupt_at_any_moment_leaves_nothing_behind():
+    armed, late, returned = False, [], False
+
+    def interrupt(*_):
+        if armed:
+            raise KeyboardInterrupt
+
+    def task(_):
+        late.extend([True] * returned)
+        _spin(100)
+
+    def several():
+        parallel(task, range(6), n_jobs=3)
+
+    def blas_alone():
+        with one_blas_thread():
+            pass
+
+    met, random = 0, np.random.default_rng(0)
+    usual = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for k in range(600):
+            returned = False
+            try:
+                signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, 5e-4))
+                armed = True
+                for _ in range(10_000):
+                    (several if k % 2 else blas_alone)()
+            except KeyboardInterrupt:
+                met += 1
+            finally:
+                armed = False
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            returned = True
+            assert blas_threads() == {2}
+            assert not halted()
+    finally:
+        signal.signal(signal.SIGALRM, usual)
+    assert met > 300
+    assert not late
+    both = threading.Barrier(3, timeout=LONG)
+    parallel(lambda _: both.wait(), range(3), n_jobs=3)  # the pool still works
+
+
+def _spin(rounds):
+    for _ in range(rounds):
+        pass
+
+
+@pytest.mark.parametrize("how", ["threading.Thread(target=call).start()", "atexit.register(call)"])
+def test_the_end_of_the_interpreter_leaves_a_call_its_own_thread(how):
+    lines = [
+        "import atexit, threading, time",
+        "from assay.numerics.threads import parallel",
+        "main = threading.current_thread()",
+        "def call():",
+        "    while main.is_alive() and threading.current_thread() is not main: time.sleep(0.001)",
+        "    print(parallel(abs, range(3), n_jobs=2))",
+        how,
+    ]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, timeout=LONG)
+    assert (done.stdout, done.stderr) == ("[0, 1, 2]\n", "")
+
+
+def test_a_system_that_grants_no_thread_leaves_the_caller(monkeypatch):
+    def refuse(_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threads, "_pool", [])
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert parallel(abs, range(3), n_jobs=3) == [0, 1, 2]

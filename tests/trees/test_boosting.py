@@ -17,7 +17,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from assay.errors import DataError, ParameterError
 from assay.evaluation import partial_dependence
 from assay.numerics import threads
-from assay.trees import _stages
+from assay.trees import _loss_steps, _stages
 from assay.trees._loss_steps import huber_centres
 from assay.trees._losses import (
     Absolute,
@@ -757,3 +757,26 @@ def test_impossible_data_are_refused():
         GradientBoostingRegressor(early_stopping="cv").fit(X[:3], y[:3])
     one = GradientBoostingRegressor().fit(X[:1], y[:1])
     assert_allclose(one.predict(X), y[0])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_loss_does_not_depend_on_where_its_rows_lie_in_memory(weighted):
+    steps = {
+        "squared": lambda y, w, raw, g, h: _loss_steps.squared_step(y, w, raw, g),
+        "pinball": lambda y, w, raw, g, h: _loss_steps.pinball_step(y, w, raw, g, 0.3, 1.0),
+        "huber": lambda y, w, raw, g, h: _loss_steps.huber_step(y, w, raw, g, 0.7, 0.9),
+        "poisson": lambda y, w, raw, g, h: _loss_steps.poisson_step(y, w, raw, g, h),
+        "binary": lambda y, w, raw, g, h: _loss_steps.binary_step(y, w, raw, g, h),
+        "exponential": lambda y, w, raw, g, h: _loss_steps.exponential_step(y, w, g, h),
+    }
+    rng, room = np.random.default_rng(0), np.empty(1_000)
+    for n in (11, 20, 36, 61):
+        values = [(rng.random(n) < 0.5).astype(float), rng.random(n), rng.normal(size=n), rng.random(n)]
+        for name, step in steps.items():
+            totals = set()
+            for order in itertools.permutations(range(5)):
+                y, w, raw, h, g = (room[k * n : (k + 1) * n] for k in order)
+                for place, given in zip((y, w, raw, h), values, strict=True):
+                    place[:] = given
+                totals.add(step(y, w if weighted else NONE, raw, g, h))
+            assert len(totals) == 1, (name, n)

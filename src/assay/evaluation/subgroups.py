@@ -233,6 +233,8 @@ def subgroups(
     >>> found.to_frame()["estimate"].to_dict()
     {'town = Bonn': 3.0, 'town = Ulm': 1.0}
     """
+    if np.ndim(by) != 1:
+        raise DataError(f"by has {np.ndim(by)} dimensions", remedy="pass one column, such as table['town']")
     by = by if isinstance(by, pd.Series) else pd.Series(np.asarray(by), name=getattr(by, "name", None))
     name = "subgroup" if by.name is None else str(by.name)
     compared = slices(
@@ -257,6 +259,9 @@ def subgroups(
 def _frame(table: Any) -> pd.DataFrame:
     """The table as a data frame; arrays have columns x0, x1, ..."""
     if isinstance(table, pd.DataFrame):
+        if not table.columns.is_unique:
+            name = str(table.columns[table.columns.duplicated()][0])
+            raise DataError(f"the table has two columns {name!r}", remedy="rename one of them, or leave it out")
         return table
     if hasattr(table, "to_pandas"):
         return pd.DataFrame(table.to_pandas())

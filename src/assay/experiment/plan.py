@@ -41,7 +41,7 @@ __all__ = [
 
 RENAMED = {"one-se": "readable"}
 """Rules of selection in plans of earlier versions, and what they are now."""
-DECIDING = ("cost", "rate", "labels", "calibrate", "learn_group", "units")
+DECIDING = ("cost", "rate", "labels", "calibrate", "learn_group", "units", "commas")
 """Fields that plans without a decision threshold, a rare class, a group to learn from or units do not have."""
 FEW_CLASSES = 20
 """A target of whole numbers with at most this many values is taken for classes."""
@@ -60,6 +60,7 @@ class Plan:
     | drop               | columns that are not learned from                                                        |
     | gaps               | by column, where they are not the usual ones: the texts that are read as missing         |
     | units              | by column where every cell has one: the unit beside the number, as "$" or "kg"           |
+    | commas             | of each of these columns: whether the comma is its decimal separator                     |
     | panel, learners    | the panel, and the names of its learners                                                 |
     | metric             | the primary metric, which carries the level and decides                                  |
     | also               | secondary metrics                                                                        |
@@ -103,6 +104,7 @@ class Plan:
     calibrate: bool | None = None
     learn_group: bool | None = None
     units: Mapping[str, str] | None = None
+    commas: Mapping[str, bool] | None = None
     source: str = field(default="frame", compare=False)
 
     @property

@@ -59,8 +59,9 @@ TITLES = {
 class Bootstrap(Result):
     """What resampling says about a statistic.
 
-    `replicates` holds the statistic of each resample; those on which it is not defined (a correlation of one row
-    drawn n times) are left out and counted in `undefined`. `interval(level, method)` works out limits on demand.
+    `replicates` holds the statistic of each resample; those on which it is infinite or not defined (a correlation of
+    one row drawn n times) are left out and counted in `undefined`. `interval(level, method)` works out limits on
+    demand.
     """
 
     estimate: float
@@ -116,7 +117,9 @@ class Bootstrap(Result):
             f"{100 * shown.level:.4g}% interval {limits(shown.lower, shown.upper, self.estimate)} ({shown.method})",
         ]
         rule = "-" * max(len(line) for line in lines)
-        notes = [f"Excluded: {self.undefined} resamples on which it is not defined."] if self.undefined else []
+        notes = (
+            [f"Excluded: {self.undefined} resamples on which it is infinite or not defined."] if self.undefined else []
+        )
         if self.is_one_sided:
             side = "above" if float(self.replicates.max()) <= self.estimate else "below"
             notes.append(
@@ -184,7 +187,7 @@ def bootstrap(
     estimate = problem.estimate()
     seeds = seed_sequence(random_state)
     raw, errors = problem.replicates(seeds, n_resamples, n_jobs)
-    kept = ~np.isnan(raw)
+    kept = np.isfinite(raw)
     replicates = raw[kept]
     if replicates.size < 2 and n_resamples >= 2:
         what = f"the {problem.estimand} is not defined on {n_resamples - replicates.size} of {n_resamples} resamples"

@@ -4,8 +4,11 @@ A task always runs with BLAS held to one thread, whether the pool runs it or the
 `n_jobs` changes how long the answer takes and never the answer. Work below a threshold stays in
 the calling thread: waking threads costs more than a small task. A task that itself calls
 `parallel` runs its parts one after another; pools never nest. The caller works as well and never
-waits for a thread that has not begun, so a busy pool makes a call slower and nothing else, and no
-task begins or goes on after the call has returned.
+waits for a thread that has not begun, so a busy pool, or none at the end of the interpreter, makes a
+call slower and nothing else, and no task begins or goes on after the call has returned.
+
+Ctrl-C may come at any moment. Conditions, events and executors take their locks in Python code and keep
+them for ever if it comes there, so threads meet only at locks and queues that are written in C.
 """
 
 from __future__ import annotations
@@ -14,9 +17,9 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import threadpoolctl
@@ -31,10 +34,11 @@ SMALL_WORK = 200_000
 
 _inside = threading.local()
 _pool_lock = threading.Lock()
-_pools: dict[int, ThreadPoolExecutor] = {}
+_pool: list[threading.Thread] = []
+_queue: SimpleQueue[Callable[[], None]] = SimpleQueue()
 _blas_lock = threading.Lock()
-_blas_holders = 0
-_blas_limit: Any = None
+_blas_holders: set[object] = set()
+_blas_before: list[int] | None = None
 
 
 def cores() -> int:
@@ -78,19 +82,19 @@ def halted() -> bool:
     False
     """
     stop = getattr(_inside, "stop", None)
-    return stop is not None and stop.is_set()
+    return bool(stop)
 
 
 def _share(function: Callable[[Item], Outcome], tasks: list[Item], threads: int) -> list[Outcome]:
     """Run the tasks in this thread and in those of the pool; each takes the next one that nobody has begun."""
-    todo, stop = deque(enumerate(tasks)), threading.Event()
+    todo, stop = deque(enumerate(tasks)), list[bool]()
     outcomes: dict[int, Outcome] = {}
     errors: dict[int, BaseException] = {}
 
     def work() -> None:
         _inside.task, _inside.stop = True, stop
         try:
-            while todo and not stop.is_set():
+            while todo and not stop:
                 try:
                     k, task = todo.popleft()
                 except IndexError:  # another thread was quicker
@@ -99,48 +103,96 @@ def _share(function: Callable[[Item], Outcome], tasks: list[Item], threads: int)
                     outcomes[k] = function(task)
                 except BaseException as error:  # it is raised in the caller
                     errors[k] = error
-                    stop.set()
+                    stop.append(True)
         finally:
             _inside.task, _inside.stop = False, None
 
-    helpers = [_pool(threads - 1).submit(_with_one_blas_thread, work) for _ in range(threads - 1)]
+    def help_out(helper: Any) -> None:
+        with helper:
+            if todo and not stop:  # or the call may have returned already
+                _keep_to_one_blas_thread()
+                work()
+
+    helpers = [threading.Lock() for _ in range(threads - 1)]  # each is held while a thread of the pool works
     try:
+        for helper in helpers:
+            _submit(partial(help_out, helper), threads - 1)
         work()
-        wait([helper for helper in helpers if not helper.cancel()])
+        _wait(helpers)
     finally:
         # After an interrupt: a task that outlived the call would write into arrays that its caller has given up.
-        stop.set()
-        wait([helper for helper in helpers if not helper.cancel()])
+        stop.append(True)
+        _wait(helpers)
     if errors:
         raise errors.pop(min(errors))
     return [outcomes[k] for k in range(len(tasks))]
 
 
-def _with_one_blas_thread(work: Callable[[], None]) -> None:
-    """Run `work` in a thread of the pool: some builds of BLAS count threads per calling thread, so each asks once."""
+def _submit(work: Callable[[], None], threads: int) -> None:
+    """Let one of so many threads of the pool call `work`, or nobody where there are none to be had."""
+    with _pool_lock:
+        while len(_pool) < threads:
+            thread = threading.Thread(target=_serve, args=(_queue,), name=f"assay_{len(_pool)}", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the interpreter ends, or the system grants no more
+                break
+            _pool.append(thread)
+        if _pool:
+            _queue.put(work)
+
+
+def _serve(queue: SimpleQueue[Callable[[], None]]) -> None:
+    """What a thread of the pool does all its life."""
+    while True:
+        queue.get()()
+
+
+def _keep_to_one_blas_thread() -> None:
+    """In a thread of the pool: some builds of BLAS count threads per calling thread, so each asks once."""
     if not getattr(_inside, "limited", False):
         with _blas_lock:
-            _hold_blas()
+            _set_blas([1] * len(_blas()))
         _inside.limited = True
-    work()
+
+
+def _wait(helpers: list[Any]) -> None:
+    for helper in helpers:
+        with helper:
+            pass
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Hold BLAS to one thread; blocks may nest and overlap across threads, the last one out lets go."""
-    global _blas_holders, _blas_limit
-    with _blas_lock:
-        _blas_holders += 1
-        if _blas_holders == 1:
-            _blas_limit = _hold_blas()
+    holder = object()
     try:
+        _hold_blas(holder)
         yield
     finally:
-        with _blas_lock:
-            _blas_holders -= 1
-            if _blas_holders == 0:
-                _as_any_thread(_blas_limit.restore_original_limits)
-                _blas_limit = None
+        try:
+            _release_blas(holder)
+        except BaseException:  # an interrupt: what it left undone is done now
+            _release_blas(holder)
+            raise
+
+
+def _hold_blas(holder: object) -> None:
+    global _blas_before
+    with _blas_lock:
+        _blas_holders.add(holder)
+        if _blas_before is None:
+            _blas_before = [library.num_threads for library in _blas()]
+            _set_blas([1] * len(_blas_before))
+
+
+def _release_blas(holder: object) -> None:
+    global _blas_before
+    with _blas_lock:
+        _blas_holders.discard(holder)
+        if not _blas_holders and _blas_before is not None:
+            _set_blas(_blas_before)
+            _blas_before = None
 
 
 @contextmanager
@@ -157,54 +209,42 @@ def _openmp() -> Any:
     return threadpoolctl.ThreadpoolController().select(user_api="openmp")
 
 
-def _hold_blas() -> Any:
-    return _as_any_thread(lambda: _controller().limit(limits=1, user_api="blas"))
-
-
-def _as_any_thread(setting: Callable[[], Outcome]) -> Outcome:
-    """Call `setting`, whichever thread asked threadpoolctl last.
+def _set_blas(threads: list[int]) -> None:
+    """Set the threads of each copy of BLAS, whichever thread asked threadpoolctl last.
 
     Since version 3.8 the first thread to set OpenBLAS keeps that right until it gives it back, and what
     other threads ask for is ignored without a word. We count holders across threads ourselves.
     """
-    give_back = getattr(getattr(threadpoolctl, "OpenBLASController", None), "clear_controlling_thread", None)
-    if give_back is None:
-        return setting()
+    controller = getattr(threadpoolctl, "OpenBLASController", None)
+    give_back = getattr(controller, "clear_controlling_thread", lambda force: None)
     give_back(force=True)
     try:
-        return setting()
+        for library, count in zip(_blas(), threads, strict=True):
+            library.set_num_threads(count)
     finally:
         give_back(force=True)
 
 
 @cache
-def _controller() -> Any:
+def _blas() -> list[Any]:
     # Looking through the loaded libraries takes milliseconds, so it is done once. Both BLAS
     # copies (numpy's and scipy's) must be loaded before the look.
     import numpy.linalg  # noqa: F401  (loaded for its BLAS)
     import scipy.linalg  # noqa: F401  (likewise)
 
-    return threadpoolctl.ThreadpoolController().select(user_api="blas")
+    return list(threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
-def _pool(threads: int) -> ThreadPoolExecutor:
-    """The pool of so many threads."""
-    with _pool_lock:
-        if threads not in _pools:
-            _pools[threads] = ThreadPoolExecutor(threads, thread_name_prefix="assay")
-        return _pools[threads]
-
-
-def _forget_pools() -> None:
+def _forget_pool() -> None:
     """A forked child inherits the pool but not its threads; it starts with none."""
-    global _inside, _pool_lock, _blas_lock, _blas_holders, _blas_limit
-    if _blas_limit is not None:  # held by a thread that does not exist here
-        _as_any_thread(_blas_limit.restore_original_limits)
-    _inside = threading.local()
-    _pools.clear()
-    _pool_lock, _blas_lock = threading.Lock(), threading.Lock()
-    _blas_holders, _blas_limit = 0, None
+    global _inside, _pool_lock, _queue, _blas_lock, _blas_before
+    if _blas_before is not None:  # held by a thread that does not exist here
+        _set_blas(_blas_before)
+    _inside, _queue = threading.local(), SimpleQueue()
+    _pool.clear()
+    _blas_holders.clear()
+    _pool_lock, _blas_lock, _blas_before = threading.Lock(), threading.Lock(), None
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pools)
+    os.register_at_fork(after_in_child=_forget_pool)

@@ -3,6 +3,9 @@
 An empty `w` means that all rows weigh the same, so that each kernel is compiled once. Exponentials and logarithms are
 numpy's, made for whole blocks before a kernel is called: they run eight at a time there and one at a time here. Only
 where the threads that grow trees work out the gradients as well (`slopes`) is there an exponential of our own.
+
+A loop that adds up the loss of whole arrays stores nothing: with stores, short arrays that lie close together in memory
+would be added up one by one, and others several at a time, and the last bit would tell where they lie.
 """
 
 from __future__ import annotations
@@ -130,13 +133,14 @@ def squared_step(y: Array, w: Array, raw: Array, g: Array) -> float:
     total = 0.0
     if w.size == 0:
         for i in range(y.size):
-            r = raw[i] - y[i]
-            g[i] = r
-            total += r * r
+            g[i] = raw[i] - y[i]
+        for i in range(y.size):
+            total += g[i] * g[i]
     else:
         for i in range(y.size):
+            g[i] = w[i] * (raw[i] - y[i])
+        for i in range(y.size):
             r = raw[i] - y[i]
-            g[i] = w[i] * r
             total += w[i] * r * r
     return total
 
@@ -150,6 +154,9 @@ def pinball_step(y: Array, w: Array, raw: Array, g: Array, q: float, scale: floa
         weight = 1.0 if w.size == 0 else w[i]
         slope = -q if r > 0 else (1.0 - q if r < 0 else 0.5 - q)
         g[i] = weight * scale * slope
+    for i in range(y.size):
+        r = y[i] - raw[i]
+        weight = 1.0 if w.size == 0 else w[i]
         total += weight * max(q * r, (q - 1.0) * r)
     return total
 
@@ -162,7 +169,9 @@ def huber_step(y: Array, w: Array, raw: Array, g: Array, width: float, reference
         r = raw[i] - y[i]
         weight = 1.0 if w.size == 0 else w[i]
         g[i] = weight * min(max(r, -width), width)
-        a = abs(r)
+    for i in range(y.size):
+        a = abs(raw[i] - y[i])
+        weight = 1.0 if w.size == 0 else w[i]
         total += weight * (0.5 * a * a if a <= reference else reference * (a - 0.5 * reference))
     return total
 
@@ -172,11 +181,13 @@ def poisson_step(y: Array, w: Array, raw: Array, g: Array, h: Array) -> float:
     """Comes with h = e^f."""
     total = 0.0
     for i in range(y.size):
+        weight = 1.0 if w.size == 0 else w[i]
+        total += weight * (h[i] - y[i] * raw[i])
+    for i in range(y.size):
         mean = h[i]
         weight = 1.0 if w.size == 0 else w[i]
         g[i] = weight * (mean - y[i])
         h[i] = weight * mean
-        total += weight * (mean - y[i] * raw[i])
     return total
 
 
@@ -193,7 +204,8 @@ def binary_step(y: Array, w: Array, raw: Array, g: Array, h: Array) -> float:
             share = 1.0 / (1.0 + small)
             g[i] = w[i] * ((1.0 if f > 0.0 else small) * share - y[i])
             h[i] = w[i] * small * share * share
-            total += w[i] * (0.5 * (f + abs(f)) - f * y[i])
+        for i in range(y.size):
+            total += w[i] * (0.5 * (raw[i] + abs(raw[i])) - raw[i] * y[i])
         return total
     for low in range(0, y.size, BLOCK):
         high = low + BLOCK
@@ -227,7 +239,8 @@ def exponential_step(y: Array, w: Array, g: Array, h: Array) -> float:
         loss = h[i] * (1.0 if w.size == 0 else w[i])
         g[i] = (1.0 - 2.0 * y[i]) * loss
         h[i] = loss
-        total += loss
+    for i in range(y.size):
+        total += h[i]
     return total
 
 

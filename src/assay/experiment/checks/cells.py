@@ -94,6 +94,10 @@ def _run(levels: Array, counts: Array) -> int:
 def _is_far(levels: Array, low: int, high: int) -> bool:
     inner = levels[low : levels.size - high]
     width = float(inner[-1] - inner[0])
+    if high and 2 * np.sum(np.round(inner - levels[-high], 6) % 1 == 0) >= inner.size and levels[-high] % 1:
+        return False  # 999.99 among prices that end in .99
+    if low and not high and levels[low - 1] < 0 <= inner[0] and LONG.fullmatch(_text(levels[low - 1])):
+        return True  # however far the others reach
     gaps = [(inner[0] - levels[low - 1], levels[low - 1])] if low else []
     gaps += [(levels[-high] - inner[-1], levels[-high])] if high else []
     return all(gap > (FAR if LONG.fullmatch(_text(value)) else FARTHER) * width for gap, value in gaps)

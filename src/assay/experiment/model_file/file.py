@@ -311,6 +311,11 @@ def _check_together(found: Mapping[str, Any]) -> None:
         need(
             isinstance(units, dict) and all(isinstance(unit, str) for unit in units.values()), "its units are not text"
         )
+        commas = schema.get("commas", {})
+        need(
+            isinstance(commas, dict) and all(isinstance(one, bool) for one in commas.values()),
+            "its decimal separators are not known",
+        )
     if found["kinds"] is not None:
         need(isinstance(found["kinds"], dict) and _are_names(list(found["kinds"].values())), "its kinds are not named")
         if isinstance(schema, dict) and "features" in schema:

@@ -143,8 +143,8 @@ def predict_parts(
             message, remedy="use the model file of a study, or load_model(...)['pipeline'].predict in Python"
         )
     features = list(parts["schema"]["features"])
-    found = _read(table, dict(parts["kinds"]), features, parts["schema"].get("gaps", {}))
-    refuse_other_units(parts["schema"].get("units", {}), found)
+    found = _read(table, dict(parts["kinds"]), features, parts["schema"])
+    refuse_other_units(parts["schema"].get("units", {}), found, features)
     frame, pipeline = found.frame.reindex(columns=features), parts["pipeline"]  # ids, which it ignores, may be absent
     out = _keys(found, dict(parts["kinds"]), parts["target"])
     out["prediction"] = pipeline.predict(frame)
@@ -262,11 +262,12 @@ class _AllBut:
         return name not in self.names
 
 
-def _read(table: Any, kinds: dict[str, str], features: list[str], gaps: Mapping[str, Any]) -> Table:
+def _read(table: Any, kinds: dict[str, str], features: list[str], schema: Mapping[str, Any]) -> Table:
     """The table as the study read it: every column with the kind it had, the same texts read as missing."""
     usual, unused = {EVERY: MISSING}, _AllBut(frozenset(features))
+    gaps, commas = schema.get("gaps", {}), schema.get("commas", {})
     try:
-        found = read_table(table, missing=usual, unused=unused)
+        found = read_table(table, missing=usual, unused=unused, commas=commas)
     except DataTypeError as error:
         raise DataTypeError(error.what, remedy="give that column the cells it had in the training rows") from error
     missing = [name for name in features if name not in found.frame.columns and kinds.get(name) != "id"]
@@ -282,7 +283,7 @@ def _read(table: Any, kinds: dict[str, str], features: list[str], gaps: Mapping[
     try:
         if not (wrong or gaps):
             return found
-        return read_table(table, kinds=wrong, missing={**usual, **gaps}, unused=unused)
+        return read_table(table, kinds=wrong, missing={**usual, **gaps}, unused=unused, commas=commas)
     except DataError as error:
         raise DataError(error.what, remedy="correct that cell, or leave it empty") from error
 

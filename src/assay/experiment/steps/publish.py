@@ -118,6 +118,7 @@ def model_parts(
             "features": plan.features,
             "gaps": {name: list(texts) for name, texts in plan.gaps.items() if name in plan.features},
             **({"units": dict(plan.units)} if plan.units else {}),
+            **({"commas": dict(plan.commas)} if plan.commas else {}),
             "training": training_counts(rows.X, {name: plan.kinds[name] for name in plan.features}),
         },
         "metadata": {

@@ -80,6 +80,7 @@ def read(source: Any, target: str, options: Options, context: Context) -> StudyS
         calibrate=True if rare and not (weighed and labels is None) else None,
         learn_group=learn_group or None,
         units=dict(table.units) or None,
+        commas=dict(table.commas) or None,
         source=str(source) if isinstance(source, str | Path) else "frame",
         **{name: getattr(options, name) for name in Plan.asked()},
     )

@@ -64,7 +64,8 @@ _EARLIEST, _LATEST = np.datetime64("1678-01-01", "us"), np.datetime64("2262-01-0
 class Settled:
     """A column in the form of its kind, the clause that says why, and its missing cells by their text.
 
-    `gaps` are the texts that count as missing, where they are not the usual ones; `unit` stood in every cell.
+    `gaps` are the texts that count as missing, where they are not the usual ones; `unit` stood in every cell, and
+    `comma` says whether the comma was its decimal separator, where that was asked.
     """
 
     kind: str
@@ -73,6 +74,7 @@ class Settled:
     missing: dict[str, int] = field(default_factory=dict)
     gaps: frozenset[str] | None = None
     unit: str = ""
+    comma: bool | None = None
 
 
 @dataclass
@@ -92,6 +94,7 @@ class Cells:
     gaps: frozenset[str] | None = None
     tokens: dict[str, int] = field(default_factory=dict)
     unit: str = ""
+    comma: bool | None = None
 
     @property
     def at(self) -> str:
@@ -113,20 +116,23 @@ def settle(
     target: bool = False,
     unused: bool = False,
     gaps: frozenset[str] | None = None,
+    comma: bool | None = None,
 ) -> Settled:
     """The kind of a column, or the one wanted, and its cells in that form; `gaps` are read as missing.
 
-    A column that is `unused` may hold anything; it only tells rows apart.
+    A column that is `unused` may hold anything; it only tells rows apart. `comma`: whether the comma is known to be
+    the decimal separator of numbers with a unit.
     """
     if unused and pa.types.is_nested(column.type):
         words = [None if value is None else str(value) for value in column.to_pylist()]
         column = pa.chunked_array([pa.array(words, pa.string())])
-    cells = _cells(column, name, source, gaps)
+    cells = _cells(column, name, source, gaps, comma)
     kind, reason = _judge(cells, target) if wanted is None else (wanted, "as specified")
     values = _as_kind(cells, kind)
     empty = int(np.asarray(pd.isna(values)).sum()) - sum(cells.tokens.values())
     missing = {**({"": empty} if empty > 0 else {}), **cells.tokens}
-    return Settled(kind, values, "; ".join([reason, *cells.remarks]), missing, cells.gaps, cells.unit)
+    unit, comma = (cells.unit, cells.comma) if kind == "number" and cells.unit else ("", None)
+    return Settled(kind, values, "; ".join([reason, *cells.remarks]), missing, cells.gaps, unit, comma)
 
 
 def canonical(value: Any) -> str:
@@ -146,8 +152,8 @@ def canonical(value: Any) -> str:
 # What the cells are.
 
 
-def _cells(column: Any, name: str, source: Raw, gaps: frozenset[str] | None = None) -> Cells:
-    cells = Cells(name, source, len(column), gaps=gaps)
+def _cells(column: Any, name: str, source: Raw, gaps: frozenset[str] | None, comma: bool | None) -> Cells:
+    cells = Cells(name, source, len(column), gaps=gaps, comma=comma)
     kind = column.type
     if pa.types.is_dictionary(kind):
         column, cells.typed = column.cast(kind.value_type), "category"
@@ -272,10 +278,10 @@ def _from_text(column: Any, cells: Cells) -> None:
 
 def _undressed(cells: Cells, labels: Labels, *, asked: bool = False) -> Array | None:
     """The cells as numbers where each is one with the same unit, or with separators that somebody `asked` to read."""
-    found = undress(labels.levels, comma=cells.source.decimal_comma, asked=asked)
+    found = undress(labels.levels, comma=cells.source.decimal_comma, asked=asked, known=cells.comma)
     if found is None:
         return None
-    cells.unit = found.unit
+    cells.unit, cells.comma = found.unit, found.comma
     how = [f"each with {found.unit!r}"] if found.unit else []
     how += ["separators between thousands"] if found.grouped else []
     how += ["a decimal comma"] if found.comma and not cells.source.decimal_comma else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from assay.errors import DataError
 from assay.experiment.table.kinds import ID_NAME, MISSING
 from assay.experiment.table.table import EVERY, Table, nearest, read_table
+from assay.experiment.table.units import same_unit
 from assay.words import plural
 
 __all__ = ["read_parts", "refuse_other_units"]
@@ -38,9 +39,10 @@ def read_parts(
     """
     table = read_table(source, kinds=kinds, target=target, missing=missing, unused=drop)
     rules = {EVERY: MISSING, **(missing or {}), **table.gaps}  # the test rows are read as the others were
-    given = None if test is None else read_table(test, kinds=kinds, target=target, missing=rules, unused=drop)
-    if given is not None:
-        refuse_other_units(table.units, given)
+    given = None
+    if test is not None:
+        given = read_table(test, kinds=kinds, target=target, missing=rules, unused=drop, commas=table.commas)
+        refuse_other_units(table.units, given, set(table.frame.columns) - set(drop))
     notes = list(table.notes)
     table = _with_target(table, target, notes)
     given = None if given is None else _with_target(given, target, notes)
@@ -53,14 +55,14 @@ def read_parts(
     return table, given, notes
 
 
-def refuse_other_units(known: Mapping[str, str], table: Table) -> None:
-    """Refuse a table that has a column in another unit than it was known in."""
+def refuse_other_units(known: Mapping[str, str], table: Table, names: Collection[str]) -> None:
+    """Refuse a table that has one of these columns in another unit than it was known in."""
     for name, unit in table.units.items():
-        if known.get(name, unit) != unit:
-            message = (
-                f"column {name!r} of {table.name} has the unit {unit!r}, but was {known[name]!r} in the training rows"
-            )
-            raise DataError(message, remedy="convert it to that unit")
+        if name in names and not same_unit(known.get(name, ""), unit):
+            was = f"was {known[name]!r}" if name in known else "had none"
+            message = f"column {name!r} of {table.name} has the unit {unit!r}, but {was} in the training rows"
+            remedy = "convert it to that unit" if name in known else "write it as plain numbers, as they were there"
+            raise DataError(message, remedy=remedy)
 
 
 def _only_columns(

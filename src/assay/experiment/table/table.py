@@ -44,7 +44,8 @@ class Table(Result):
     | notes   | what was repaired or should be known: encoding, separator, names that were changed                 |
     | missing | by column with missing cells: the texts that were read as missing and how often, "" for empty ones |
     | gaps    | by column where they are not the usual ones: the texts that are read as missing                    |
-    | units    | by column where every cell has one: the unit beside the number, as "$" or "kg"                      |
+    | units   | by column where every cell has one: the unit beside the number, as "$" or "kg"                     |
+    | commas  | of each of these columns: whether the comma is its decimal separator                               |
     | row_numbers | of each row where some were left out: its number in the source, from 1; None: all are there    |
 
     >>> import pandas as pd
@@ -64,6 +65,7 @@ class Table(Result):
     gaps: dict[str, list[str]] = field(default_factory=dict)
     row_numbers: np.ndarray | None = None
     units: dict[str, str] = field(default_factory=dict)
+    commas: dict[str, bool] = field(default_factory=dict)
 
     def to_frame(self) -> pd.DataFrame:
         """One row per column: its kind, how many cells are missing, and why it was taken for that kind."""
@@ -105,6 +107,7 @@ def read_table(
     target: str | None = None,
     missing: Mapping[str, Sequence[str]] | None = None,
     unused: Container[str] = (),
+    commas: Mapping[str, bool] | None = None,
 ) -> Table:
     """Read a table and say what each column holds.
 
@@ -115,6 +118,7 @@ def read_table(
     | target    | None    | a column name                              | never taken for an id or text; must be there |
     | missing   | None    | column -> texts                            | read as missing; "*": in every other column  |
     | unused    | ()      | column names                               | these may hold anything, such as lists       |
+    | commas    | None    | column -> True, False                      | how numbers with a unit are known to be read |
 
     A wanted kind that a cell does not allow is refused with the column and the place of that cell. RFC 4180 (2005).
 
@@ -146,6 +150,7 @@ def read_table(
             target=name == target,
             unused=name in unused,
             gaps=rules.get(name, usual),
+            comma=(commas or {}).get(name),
         )
         for name, column in zip(names, raw.columns, strict=True)
     }
@@ -157,7 +162,8 @@ def read_table(
     texts = {name: column.missing for name, column in found.items() if column.missing}
     gaps = {name: sorted(column.gaps) for name, column in found.items() if column.gaps is not None}
     units = {name: column.unit for name, column in found.items() if column.unit}
-    return Table(frame, kinds_found, reasons, raw.name, tuple(notes), texts, gaps, units=units)
+    signs = {name: column.comma for name, column in found.items() if column.comma is not None}
+    return Table(frame, kinds_found, reasons, raw.name, tuple(notes), texts, gaps, units=units, commas=signs)
 
 
 def _check_kinds(kinds: Mapping[str, str] | None) -> dict[str, str]:

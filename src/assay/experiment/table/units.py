@@ -7,8 +7,9 @@ a percent sign or a unit of letters. The separators are read for the column as a
     continental  points (or blanks, or ') between thousands, a decimal comma
 
 and in the way that fits every cell. Where both do ("1,100 kg" in every cell: a ton, or a bag), three digits behind a
-comma are thousands if the unit is a currency, or if somebody said that the column is a number; otherwise nothing is
-read. Different units are never read as one. Cost: a match per level, and only one for a column of words.
+comma are thousands if the unit is a currency, or if somebody said that the column is a number, and three digits behind
+a point, in every cell, are decimals if somebody said so; otherwise nothing is read: "950 €" and "1.100 €" are not.
+Different units are never read as one. Cost: a match per level, and only one for a column of words.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["Dressed", "is_dressed", "undress"]
+__all__ = ["Dressed", "is_dressed", "same_unit", "undress"]
 
 SIGNS = "$€£¥₹₽₩₺₪฿₫₴₦₱¢"
 CODES = (
@@ -33,8 +34,12 @@ CELL = re.compile(
     rf"(?P<body>[0-9](?:[0-9.,{BLANKS}]*[0-9])?)(?P<power>[eE][+-]?[0-9]{{1,3}})?"
     rf"(?:\s?(?P<after>[%‰°{SIGNS}]|°[CFK]|Fr\.|kr\.)|\s?(?P<long>[^\W\d_]{{2,12}}[²³23]?(?:/[^\W\d_]{{1,6}}[²³23]?)?)|\s(?P<short>[^\W\d_][²³]?))?"
 )
-ENGLISH = re.compile(rf"(?:[0-9]+|[0-9]{{1,3}}(?P<mark>[,{BLANKS}])[0-9]{{3}}(?:(?P=mark)[0-9]{{3}})*)(?:\.[0-9]+)?")
-CONTINENTAL = re.compile(rf"(?:[0-9]+|[0-9]{{1,3}}(?P<mark>[.{BLANKS}])[0-9]{{3}}(?:(?P=mark)[0-9]{{3}})*)(?:,[0-9]+)?")
+ENGLISH = re.compile(
+    rf"(?:[0-9]+|[1-9][0-9]{{0,2}}(?P<mark>[,{BLANKS}])[0-9]{{3}}(?:(?P=mark)[0-9]{{3}})*)(?:\.[0-9]+)?"
+)
+CONTINENTAL = re.compile(
+    rf"(?:[0-9]+|[1-9][0-9]{{0,2}}(?P<mark>[.{BLANKS}])[0-9]{{3}}(?:(?P=mark)[0-9]{{3}})*)(?:,[0-9]+)?"
+)
 PADDED = re.compile(r"0[0-9]")
 
 
@@ -50,18 +55,33 @@ class Dressed(NamedTuple):
 def is_dressed(level: str) -> bool:
     """Whether a word is a number with a unit or with separators, however these are to be read.
 
-    >>> [is_dressed(level) for level in ("$1,100", "3.5 kg", "1,100", "7", "12a", "A 12", "12-13")]
-    [True, True, True, False, False, False, False]
+    >>> [is_dressed(level) for level in ("$1,100", "3.5 kg", "1,100", "7", "12a", "A 12", "12-13", "1.2.3")]
+    [True, True, True, False, False, False, False, False]
     """
     found = CELL.fullmatch(level)
-    return found is not None and (_unit(found) != "" or not found["body"].replace(".", "", 1).isdecimal())
+    if found is None or _parts(found):
+        return found is not None
+    body = found["body"]
+    return not body.replace(".", "", 1).isdecimal() and any(form.fullmatch(body) for form in (ENGLISH, CONTINENTAL))
 
 
-def undress(levels: Sequence[str], *, comma: bool = False, asked: bool = False) -> Dressed | None:
+def same_unit(one: str, other: str) -> bool:
+    """Whether two units are the same.
+
+    >>> same_unit("star", "stars"), same_unit("m", "ms")
+    (True, False)
+    """
+    return _singular(one.split(" ")) == _singular(other.split(" "))
+
+
+def undress(
+    levels: Sequence[str], *, comma: bool = False, asked: bool = False, known: bool | None = None
+) -> Dressed | None:
     """The numbers of a column whose cells all have the same unit; None where a cell has none, or another, or in doubt.
 
     `comma`: other columns of the file have a decimal comma. `asked`: somebody said that these are numbers, so commas
-    between thousands may stand without a unit, and are meant where three digits follow.
+    between thousands may stand without a unit, and are meant where three digits follow. `known`: whether the comma is
+    the decimal separator in this column, where other rows of it have told.
 
     >>> undress(["$1,100", "-$20.50"]).numbers, undress(["1.100,50 €", "7 €"]).numbers
     ([1100.0, -20.5], [1100.5, 7.0])
@@ -81,7 +101,10 @@ def undress(levels: Sequence[str], *, comma: bool = False, asked: bool = False) 
     if not cells:
         return None
     bodies, unit = [found["body"] for found in cells], " ".join(_parts(cells[0]))
-    way = _way(bodies, CURRENCY.fullmatch(unit) is not None, comma, asked)
+    if known is None:
+        way = _way(bodies, CURRENCY.fullmatch(unit) is not None, comma, asked)
+    else:
+        way = known if all(map((CONTINENTAL if known else ENGLISH).fullmatch, bodies)) else None
     if way is None:
         return None
     numbers = [_number(found, way) for found in cells]
@@ -91,7 +114,11 @@ def undress(levels: Sequence[str], *, comma: bool = False, asked: bool = False) 
 
 def _unit(found: re.Match[str]) -> str:
     """The unit of a cell, the same for 1 year and 2 years."""
-    return " ".join(one.removesuffix("s") if len(one) > 3 else one for one in _parts(found))
+    return _singular(_parts(found))
+
+
+def _singular(parts: list[str]) -> str:
+    return " ".join(one.removesuffix("s") if len(one) > 3 else one for one in parts)
 
 
 def _parts(found: re.Match[str]) -> list[str]:
@@ -106,9 +133,11 @@ def _way(bodies: list[str], currency: bool, comma: bool, asked: bool) -> bool | 
     if not english:
         return None
     commas, points = (any(mark in body for body in bodies) for mark in ",.")
-    if comma:
-        return True if commas or not points else None
-    return False if points or not commas or currency or asked else None
+    if points:  # thousands, or three decimals, which all cells would have
+        return False if asked and not comma and all("." in body for body in bodies) else None
+    if comma or not commas:
+        return comma
+    return False if currency or asked else None
 
 
 def _number(found: re.Match[str], comma: bool) -> float:
