@@ -14,6 +14,7 @@ import assay
 from assay.cli import tell
 from assay.errors import DataError, ParameterError
 from assay.evaluation.learner import Rows
+from assay.experiment.model_file import load_model
 from assay.experiment.plan import Plan
 from assay.experiment.protocol import number_of_splits, splits_for
 
@@ -81,6 +82,17 @@ def test_noise_does_not_beat_the_baseline_where_folds_lack_the_class_they_are_ju
         study = assay.Study(frame, "y", learners=["logistic", "tree"], n_jobs=1, **options)
         assert study.leaderboard.results["baseline"].estimate == 0.5
         assert not any(study.beats_baseline(name) for name in ("logistic", "tree"))
+
+
+def test_noise_does_not_cost_less_than_the_cheapest_guess():
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 3)), columns=list("abc"))
+    frame["y"] = np.where(np.arange(60) % 2, "yes", "no")
+    study = assay.Study(frame, "y", learners=["logistic"], n_jobs=1, cv="loo", cost="missed=1 false=1")
+    assert study.leaderboard.results["baseline"].estimate == 0.5
+    assert not study.beats_baseline("logistic")
+    chosen = assay.run(frame, "y", learners=["logistic"], n_jobs=1, cv=5, cost="missed=9 false=1", out="out")
+    assert chosen.select().name == "baseline"  # yes for every row
+    assert set(load_model("out/model.assay")["pipeline"].predict(frame[list("abc")])) == {"yes"}
 
 
 @pytest.mark.parametrize(("metric", "guess"), [("f1", 2 / 3), ("mae", None)])

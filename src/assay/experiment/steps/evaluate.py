@@ -77,6 +77,7 @@ COPIES = 5
 def estimator_of(plan: Plan, data: TrainingData, learner: Learner, threads: int | None = None) -> Any:
     """The learner with its preprocessing and search; one of ours may use so many threads."""
     kinds = {name: plan.kinds[name] for name in plan.features}
+    says_one_class = learner.name == BASELINE and plan.cost is not None  # the one that costs least
     made = assemble(
         learner,
         kinds,
@@ -85,7 +86,7 @@ def estimator_of(plan: Plan, data: TrainingData, learner: Learner, threads: int 
         shape=shape_of(plan, data),
         seed=plan.seed,
         order=plan.order,
-        threshold=plan.threshold,
+        threshold={} if says_one_class else plan.threshold,
         calibrate=bool(plan.calibrate),
     )
     if learner.own and threads is not None:

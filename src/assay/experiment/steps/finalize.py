@@ -111,7 +111,7 @@ def finalize(state: StudyState, context: Context, folder: Path) -> Final:
     data = replace(data, splits=splits_for(plan, data.rows, data.rows.n))
     with one_blas_thread(), collected() as warned:
         model = refit(plan, data, name, context.n_jobs)
-    if state.plan.threshold:  # the one whose figure the test rows gave
+    if hasattr(fitted.model, "threshold_"):  # the one whose figure the test rows gave
         model.threshold_ = fitted.model.threshold_
     journal = Journal(parted.folder / "journal-final.db")
     validation = validate_one(plan, data, name, journal, replace(context, deadline=None))
