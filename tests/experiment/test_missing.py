@@ -228,6 +228,8 @@ def test_separators_of_new_rows_are_those_of_the_training_rows(tmp_path):
     assert predicted("950 €", "1,500 €") == predicted("950", "1.5")
     with pytest.raises(DataError, match=r"'price' of table.csv cannot be a number: '1,100.00 €'"):
         predicted("1,100.00 €")
+    with pytest.raises(DataError, match=r"'price' of table.csv has '1.100', which may be 1.1 or 1100; write the unit"):
+        predicted("1.100", "950")
 
 
 def test_a_sheet_is_read_cell_by_cell_as_a_text_file_is(tmp_path):

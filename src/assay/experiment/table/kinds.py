@@ -53,6 +53,8 @@ __all__ = ["DRESSED", "KINDS", "MISSING", "Settled", "canonical", "settle"]
 Array = np.ndarray
 KINDS = ("number", "category", "date", "text", "id")
 DRESSED = re.compile(r"\W{0,2}[0-9][0-9.,_' ]*\W{0,2}[a-zA-Z]{0,3}")
+THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2}\.[0-9]{3}")
+"""A number with a decimal point, or a whole one with a point between thousands."""
 ID_NAME = re.compile(r"(?:^|[_ .-])(?i:ids?|uuid|guid|key|rownames?|index|identifier)$|[a-z](?:ID|Id)$")
 TIME_NAME = re.compile(r"year|month|week|day|time|date|period|quarter|hour|minute|second|age|^t$", re.IGNORECASE)
 MANY = 20
@@ -251,6 +253,8 @@ def _from_text(column: Any, cells: Cells) -> None:
             if cells.numbers is not None:
                 cells.note_gaps(tokens)
         if cells.numbers is not None:
+            if cells.comma:
+                _refuse_doubtful(column, cells)
             return
     cells.labels, tokens, known = encode(column, cells.gaps)
     cells.note_gaps(tokens)
@@ -274,6 +278,15 @@ def _from_text(column: Any, cells: Cells) -> None:
         if times is not None:
             cells.remarks += (remark,) if remark else ()
             cells.dates = cells.labels.spread(_days(times, cells), np.datetime64("NaT", "ns"))
+
+
+def _refuse_doubtful(column: Any, cells: Cells) -> None:
+    """Refuse numbers without a unit whose points may be decimal or, as in other rows, between thousands."""
+    pointed = [cell.strip() for cell in column.unique().to_pylist() if cell and "." in cell]
+    if pointed and all(map(THOUSANDS.fullmatch, pointed)):
+        cell = pointed[0]
+        message = f"{cells.at} has {cell!r}, which may be {float(cell):g} or {cell.replace('.', '')}"
+        raise DataError(message, remedy="write the unit beside it, as in the training rows")
 
 
 def _undressed(cells: Cells, labels: Labels, *, asked: bool = False) -> Array | None:
