@@ -94,3 +94,24 @@ def test_a_subgroup_that_was_asked_for_is_not_denied_by_the_search_of_all_slices
     assert found.words[0].endswith("a search of all columns shows none.")
     study.wishes.by = []
     assert where_it_fails(study, held).lead == "No part of the table is shown to be worse than the rest."
+
+
+@pytest.mark.parametrize(
+    ("metric", "words"),
+    [
+        ("rmse", "Today's guess, the mean of the training rows"),
+        ("mae", "Today's guess, the median of the training rows"),
+        ("error", "Today's guess, the most frequent class (no) for every row"),
+        ("f1", "Today's guess, the same class (yes) for every row"),
+    ],
+)
+def test_the_guess_of_today_is_the_best_one_for_the_metric(metric, words):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(160, 2)), columns=["a", "b"])
+    if metric in ("rmse", "mae"):
+        frame["y"] = np.exp(2 * frame.a + 0.1 * rng.normal(size=160))
+    else:
+        frame["y"] = np.where(frame.a + 0.1 * rng.normal(size=160) > 0.5, "yes", "no")
+    learner = "tree" if metric in ("rmse", "mae") else "logistic"
+    found = how_far_off(run(frame, "y", learners=[learner], cv=5, metric=metric))
+    assert words in " ".join([found.lead, *found.words])

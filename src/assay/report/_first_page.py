@@ -167,12 +167,16 @@ def _decided_by_few(study: Study) -> str:
 def _against(metric: str, value: float, guess: float, shown: str, study: Study) -> str:
     """Today's guess in words, and how much is gained on it."""
     y = study.data.rows.y[study.data.fitted_to(study.plan)]
+    baseline = study.data.learners[0].make(study.plan.seed)
     if study.plan.task == "regression":
-        mean = with_unit(fmt(float(np.mean(y))), study.wishes.unit)
-        subject = f"Today's guess, the mean of the training rows ({mean}) for every row,"
+        centre = np.median(y) if baseline.strategy == "median" else np.mean(y)
+        guess_text = with_unit(fmt(float(centre)), study.wishes.unit)
+        subject = f"Today's guess, the {baseline.strategy} of the training rows ({guess_text}) for every row,"
     else:
         labels, counts = np.unique(y, return_counts=True)
-        subject = f"Today's guess, the most frequent class ({plain(labels[counts.argmax()], 40)}) for every row,"
+        commonest = labels[counts == counts.max()].tolist()
+        which = "most frequent" if baseline.label in commonest else "same"
+        subject = f"Today's guess, the {which} class ({plain(baseline.label, 40)}) for every row,"
     if metric == "auc":
         return "Today's guess, without any column, is right half of the time (0.5)."
     if metric == "r2":
