@@ -319,6 +319,8 @@ def test_a_task_in_the_calling_thread_leaves_no_trace_there():
     parallel(lambda _: both.wait(), range(2), n_jobs=2)  # it is not taken for a task itself
 
 
+# Python drops an exception that a signal raises while it collects garbage, and pytest reports it.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer that interrupts")
 def test_an_interrupt_at_any_moment_leaves_nothing_behind():
     armed, late, returned = False, [], False

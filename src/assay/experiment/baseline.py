@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyRegressor
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from assay.errors import AssayError
 from assay.metrics.scorer import class_options
@@ -67,13 +67,13 @@ class BaselineClassifier(ClassifierMixin, Stateful, BaseEstimator):
     def predict_proba(self, X: Any) -> Array:
         """The class frequencies, for every row."""
         check_is_fitted(self)
-        return np.tile(self.shares_, (_num_samples(X), 1))
+        return np.tile(self.shares_, (np.shape(X)[0], 1))
 
     def predict(self, X: Any) -> Array:
         """The label, for every row."""
         check_is_fitted(self)
         label = self.classes_[[self.shares_.argmax()]] if self.label is None else np.array([self.label])
-        return np.repeat(label, _num_samples(X))
+        return np.repeat(label, np.shape(X)[0])
 
 
 def best_baseline(learner: Learner, metric: Metric, rows: Rows) -> Learner:
