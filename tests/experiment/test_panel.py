@@ -101,7 +101,7 @@ def test_a_learner_whose_matrices_would_not_fit_is_left_out_with_a_reason():
 
 
 def test_threads_reach_our_learners_and_leave_no_trace_in_the_model():
-    study = Study(numbers(), "y", learners=["random forest"], panel="standard", cv=3)
+    study = Study(numbers(), "y", learners=["random forest"], panel="standard", cv=3, test_size=0.25)
     learner = study.data.learners[-1]
     made = estimator_of(study.plan, study.data, learner, 3)
     assert made.get_params()["estimator__model__n_jobs"] == 3
@@ -113,7 +113,8 @@ def test_threads_change_no_number(tmp_path, monkeypatch):
     found = []
     for jobs in (None, 1):
         monkeypatch.setenv("ASSAY_HOME", str(tmp_path / str(jobs)))
-        study = Study(numbers(), "y", learners=["random forest", "boosting", "lasso"], cv=3, n_jobs=jobs).finish()
+        options = {"learners": ["random forest", "boosting", "lasso"], "cv": 3, "test_size": 0.25}
+        study = Study(numbers(), "y", n_jobs=jobs, **options).finish()
         board = study.leaderboard.to_frame()[["estimate", "lower", "upper"]]
         found.append((board.to_numpy().tolist(), study.model.predict(study.data.rows.X).tolist()))
     assert found[0] == found[1]
@@ -242,7 +243,7 @@ def test_the_path_of_sparse_logistic_regression_is_coarser_with_many_classes(cla
 
 def test_an_ensemble_is_saved_and_says_its_weights(tmp_path):
     frame = numbers().assign(y=lambda one: np.where(one["a"] > 0, "yes", "no"))
-    study = Study(frame, "y", learners=["ensemble"], cv=2, n_jobs=2).finish(open_test=False)
+    study = Study(frame, "y", learners=["ensemble"], cv=2, n_jobs=2, test_size=0.25).finish(open_test=False)
     assert study.select().name == "ensemble"
     files = study.publish(tmp_path)
     model = load_model(files["model"])["pipeline"]

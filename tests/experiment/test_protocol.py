@@ -80,8 +80,8 @@ def test_forests_are_tuned_out_of_bag_unless_rows_belong_together():
     assert assemble(forest, {"a": "number"}, **options).cv == "oob"
     assert assemble(forest, {"a": "number"}, order="group", **options).cv == 5
     frame = numbers(seed=1).assign(site=np.arange(160) // 4)
-    plain = Study(numbers(), "y", panel="standard", learners=["random forest"])
-    grouped = Study(frame, "y", panel="standard", learners=["random forest"], group="site")
+    plain = Study(numbers(), "y", panel="standard", learners=["random forest"], cv=2)
+    grouped = Study(frame, "y", panel="standard", learners=["random forest"], group="site", cv=2)
     for study, cv in ((plain, "oob"), (grouped, 5)):
         study.evaluate()
         assert estimator_of(study.plan, study.data, study.data.learners[1]).cv == cv

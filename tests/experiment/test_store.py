@@ -320,10 +320,10 @@ def test_crafted_files_take_no_more_than_twice_the_memory_of_an_honest_one(harmf
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
 def test_altered_files_are_refused_or_predict(tmp_path):
     # The short form of `make attack`.
-    outcomes = [(name, said) for name, said, *_ in mutants.attack(tmp_path, 200, variants=False)]
+    outcomes = [(name, said) for name, said, *_ in mutants.attack(tmp_path, 80, variants=False)]
     assert [pair for pair in outcomes if not pair[1].startswith(("refused", "predicted"))] == []
     kinds = [said.split(":")[0] for _, said in outcomes]
-    assert min(kinds.count("refused"), kinds.count("predicted")) > 20  # neither is everything refused nor nothing
+    assert min(kinds.count("refused"), kinds.count("predicted")) > 8  # neither is everything refused nor nothing
 
 
 # Files of earlier versions.
