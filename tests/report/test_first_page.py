@@ -94,3 +94,28 @@ def test_a_subgroup_that_was_asked_for_is_not_denied_by_the_search_of_all_slices
     assert found.words[0].endswith("a search of all columns shows none.")
     study.wishes.by = []
     assert where_it_fails(study, held).lead == "No part of the table is shown to be worse than the rest."
+
+
+def test_todays_guess_is_what_the_baseline_says():
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame(rng.normal(size=(300, 2)), columns=["a", "b"])
+    frame["y"] = 9 * frame.a + np.exp(rng.normal(size=300))
+    frame["sick"] = np.where(rng.random(300) < 1 / (1 + np.exp(2 - 2 * frame.a)), "ill", "well")
+    for target, options, said in (
+        ("y", {"metric": "mae"}, f"the median of the training rows ({np.median(frame.y):.4g})"),
+        ("y", {"metric": "rmse"}, f"the mean of the training rows ({np.mean(frame.y):.4g})"),
+        ("sick", {"cost": "missed=10 false=1"}, "the same class (ill)"),
+        ("sick", {"metric": "error"}, "the same class (well)"),
+        ("sick", {"metric": "log_loss"}, "the shares of the classes"),
+    ):
+        table = frame[["a", "b", target]]
+        study = run(
+            table,
+            target,
+            learners=["least squares" if target == "y" else "logistic"],
+            cv=3,
+            test_size="none",
+            reseal="another question",
+            **options,
+        )
+        assert f"Today's guess, {said} for every row," in " ".join(how_far_off(study).words), (target, options)

@@ -166,13 +166,7 @@ def _decided_by_few(study: Study) -> str:
 
 def _against(metric: str, value: float, guess: float, shown: str, study: Study) -> str:
     """Today's guess in words, and how much is gained on it."""
-    y = study.data.rows.y[study.data.fitted_to(study.plan)]
-    if study.plan.task == "regression":
-        mean = with_unit(fmt(float(np.mean(y))), study.wishes.unit)
-        subject = f"Today's guess, the mean of the training rows ({mean}) for every row,"
-    else:
-        labels, counts = np.unique(y, return_counts=True)
-        subject = f"Today's guess, the most frequent class ({plain(labels[counts.argmax()], 40)}) for every row,"
+    subject = f"Today's guess, {_guess(study, metric)} for every row,"
     if metric == "auc":
         return "Today's guess, without any column, is right half of the time (0.5)."
     if metric == "r2":
@@ -184,6 +178,18 @@ def _against(metric: str, value: float, guess: float, shown: str, study: Study) 
     share = percent(abs(1 - value / guess)) if guess > 0 else ""
     gained = gain.format(share=share, smaller=comparatives[0], fewer=comparatives[1], less=comparatives[2])
     return f"{subject} {verb} {shown}" + (f"; {gained}." if share else ".")
+
+
+def _guess(study: Study, metric: str) -> str:
+    """What the baseline says of every row."""
+    if study.plan.task == "regression":
+        strategy = next(one for one in study.data.learners if one.name == BASELINE).make(0).strategy
+        value = fmt(float(getattr(np, strategy)(study.data.rows.y[study.data.fitted_to(study.plan)])))
+        return f"the {strategy} of the training rows ({with_unit(value, study.wishes.unit)})"
+    if study.plan.measure(metric).needs != "labels":
+        return "the shares of the classes"
+    said = np.unique(np.concatenate(study.leaderboard.results[BASELINE].fold_predictions["labels"]))
+    return f"the same class ({plain(said[0], 40)})" if said.size == 1 else "one class"
 
 
 def _pair(metric: str, *found: tuple[str, str, float]) -> tuple[Bar, ...]:
