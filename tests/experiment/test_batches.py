@@ -92,6 +92,7 @@ def test_values_outside_the_training_range():
     assert "up to 99" in said["count"][1]
     assert said["when"][0] == 2
     assert "down to 2020-05-05" in said["when"][1]
+    assert ":" not in said["when"][1]  # no hours where days were given
     assert not any(alert.kind == "drift" for alert in alerts_of(training, batch))  # too few rows to say
 
 
