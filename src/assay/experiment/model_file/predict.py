@@ -20,6 +20,7 @@ from assay.experiment.model_file.training_rows import Alert, alerts_of
 from assay.experiment.table import Table, read_table
 from assay.experiment.table.levels import MISSING
 from assay.experiment.table.question import refuse_other_units
+from assay.experiment.table.reading import read_source
 from assay.experiment.table.table import EVERY
 from assay.experiment.wording import decision
 from assay.numbers import fmt
@@ -269,6 +270,7 @@ class _AllBut:
 
 def _read(table: Any, kinds: dict[str, str], features: list[str], schema: Mapping[str, Any]) -> Table:
     """The table as the study read it: every column with the kind it had, the same texts read as missing."""
+    table = table if isinstance(table, pd.DataFrame) else read_source(table)  # what is no table needs another remedy
     usual, unused = {EVERY: MISSING}, _AllBut(frozenset(features))
     gaps, commas = schema.get("gaps", {}), schema.get("commas", {})
     try:

@@ -69,6 +69,8 @@ def read_source(source: Any) -> Raw:
         return source
     if isinstance(source, pd.DataFrame):
         return _from_pandas(source)
+    if isinstance(source, pd.Series):  # Arrow would take its cells for a column, or fail
+        raise DataTypeError("expected a table, got a Series", remedy="pass one row as frame.iloc[[0]]")
     table = _as_arrow(source)
     return Raw("frame", [str(label) for label in table.column_names], table.columns, table.num_rows)
 
