@@ -162,13 +162,14 @@ def _encodes(word: str) -> bool:
 
 
 def _read_path(path: Path) -> Raw:
-    data = _bytes_of(path)
+    data, name = _bytes_of(path), path.name
+    if not is_workbook(data):  # which is a zip archive itself
+        data, name = _unpack(data, name)
     if is_workbook(data):
         frame, notes = read_workbook(path.name, data, max(ROOM, 100 * len(data)))
         found = _from_pandas(frame)
         # A sheet is typed cell by cell: one "n/a" makes words of a column of numbers, and nobody chose that.
         return replace(found, name=path.name, text=True, notes=[*notes, *found.notes])
-    data, name = _unpack(data, path.name)
     ending = Path(name).suffix.lower()
     if not data[:4096].strip() and not data.strip():
         raise DataError(f"{path.name} is empty", remedy="pass a table with column names in its first line")
