@@ -119,3 +119,16 @@ def test_todays_guess_is_what_the_baseline_says():
             **options,
         )
         assert f"Today's guess, {said} for every row," in " ".join(how_far_off(study).words), (target, options)
+
+
+def test_after_a_look_beyond_the_plan_nobody_is_told_to_open_the_test_set():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(300, 2)), columns=["a", "b"])
+    frame["y"] = 3 * frame.a + frame.b + rng.normal(size=300)
+    options = {"cv": 3, "test_size": 0.25}
+    for learner, reason, lead in (
+        ("tree", None, "Use it for rows like these."),
+        ("ridge", "a line", "Promising: new test rows are needed to confirm it."),
+    ):
+        study = run(frame, "y", learners=[learner], reason=reason, **options)
+        assert what_to_do(study, HeldOut.of(study), study.summary()["finding"]).lead == lead

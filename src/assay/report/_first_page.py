@@ -391,6 +391,8 @@ def what_to_do(study: Study, held: HeldOut, finding: str) -> Answer:
     """The advice that follows from the finding, the checks, the plan and the classes it predicts."""
     stops = study.checks.stops
     lead, sentences = ADVICE[finding], []
+    if study.opened is not None and finding in ("folds-better", "folds-ahead"):  # a look beyond the plan
+        lead = "Promising: new test rows are needed to confirm it."
     if stops:
         lead = f"First resolve a serious check: {stops[0].title}."
         sentences.append(sentence(stops[0].remedy))
