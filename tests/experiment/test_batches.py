@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 
@@ -92,6 +93,7 @@ def test_values_outside_the_training_range():
     assert "up to 99" in said["count"][1]
     assert said["when"][0] == 2
     assert "down to 2020-05-05" in said["when"][1]
+    assert ":" not in said["when"][1]  # no hours where days were given
     assert not any(alert.kind == "drift" for alert in alerts_of(training, batch))  # too few rows to say
 
 
@@ -177,8 +179,12 @@ def test_the_background_is_in_the_file_or_with_the_study(study, monkeypatch):
     assert "background" not in load_model(path)["schema"]
     assert "over 100 training rows" in predict_rows(path, batch, explain=1).notes[0]
     monkeypatch.setenv("ASSAY_HOME", str(study / "elsewhere"))
-    with pytest.raises(StoreError, match="--background 100"):
+    with pytest.raises(StoreError, match=r"assay report .* --background 100"):
         predict_rows(path, batch, explain=1)
+    parts = load_model(path)
+    parts["metadata"] = parts["metadata"] | {"fitted_to": "training and test rows"}  # as in model-final.assay
+    with pytest.raises(StoreError, match=r"assay finalize .* --background 100"):
+        background_rows(parts, list(parts["schema"]["features"]))
     assert predict_rows(study / "with" / "model.assay", batch, explain=1).explained is not None
 
 
@@ -222,6 +228,8 @@ def test_a_column_of_a_sheet_needs_a_name(tmp_path):
     book.active["B1"] = "b"
     book.save(tmp_path / "named.xlsx")
     found = read_table(tmp_path / "named.xlsx")
+    (tmp_path / "named.xlsx.gz").write_bytes(gzip.compress((tmp_path / "named.xlsx").read_bytes()))
+    pd.testing.assert_frame_equal(read_table(tmp_path / "named.xlsx.gz").frame, found.frame)
     assert len(found.frame) == 2
     assert "1 other sheet ignored" in found.notes[0]
 

@@ -20,6 +20,7 @@ from numpy.testing import assert_array_equal
 
 from assay.errors import AssayError, DataError, DataTypeError, ParameterError
 from assay.experiment.columns import Columns
+from assay.experiment.study import run
 from assay.experiment.table import reading as _reading
 from assay.experiment.table.table import KINDS, Table, read_table
 from tests.experiment.malformed import tables
@@ -158,6 +159,18 @@ def test_what_is_no_table_is_refused_in_a_sentence(tmp_path):
         read_table(pd.DataFrame({"z": [1j, 2]}))
     with pytest.raises(DataTypeError, match="'l' contains a set in row 1"):
         read_table(pd.DataFrame({"l": [1, {2}]}))
+
+
+def test_a_target_apart_from_its_table_is_refused():
+    frame = pd.DataFrame({"x": [1.0, 2.0], "y": [3.0, 4.0]})
+    for target in (frame["y"], frame["y"].to_numpy(), ["y"], 1):
+        with pytest.raises(DataTypeError, match="expected the name of a column as target"):
+            run(frame[["x"]], target)
+
+
+def test_one_row_as_a_series_is_refused_with_the_way_to_make_a_table_of_it():
+    with pytest.raises(DataTypeError, match=r"expected a table, got a Series; pass one row as frame.iloc\[\[0\]\]"):
+        read_table(pd.DataFrame({"x": [1.0], "y": ["a"]}).iloc[0])
 
 
 # Malformed files.

@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
 
+from assay.evaluation import ThresholdClassifier
 from assay.experiment.columns import Columns
-from assay.experiment.model_file.file import save_model
+from assay.experiment.model_file.file import PARTS, load_model, save_model
 from assay.experiment.model_file.predict import predict_rows
 from assay.linear import LogisticRegression
 
@@ -50,3 +51,16 @@ def test_the_sentence_says_what_is_not_covered(rare, tmp_path):
     never = "nothing is promised for 'yes' alone, with 5 calibration rows where level 0.9 needs 9"
     assert (never in sentence) == (rare == 5)
     assert "within each class" not in sentence  # too few rows of it, or not rare
+
+
+def test_predictions_by_a_threshold_say_so(tmp_path):
+    path, new = stored(tmp_path, 100)
+    assert not predict_rows(path, new).notes
+    parts = {name: part for name, part in load_model(path).items() if name in PARTS}
+    model = ThresholdClassifier(parts["pipeline"], threshold=0.02).fit(pd.DataFrame({"x": range(8)}), ["no", "yes"] * 4)
+    model.estimator_ = parts["pipeline"]
+    save_model(path, parts | {"pipeline": model})
+    found = predict_rows(path, new)
+    assert (found.frame["prediction"].eq("yes") & found.frame["set"].eq("no")).any()
+    rule = "a row is predicted as 'yes' if its probability is at least 0.02"
+    assert found.notes == (f"{rule}; the column set does not go by it",)

@@ -52,7 +52,10 @@ def test_a_learner_that_cannot_win_is_stopped_and_stays_in_the_table_and_the_cor
     row = next(one for one in told["leaderboard"] if one["learner"] == "tree")
     assert row["status"].startswith("stopped, not compared")
     assert row["estimate"] is None
-    assert "stopped, not compared" in (tmp_path / "out" / "report.html").read_text()
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "<p>Tree stopped, not compared: " in page  # on paper the table is left out
+    found = study.comparisons
+    assert f"corrected for the number of pairs ({found.n_pairs} with those of learners that were stopped)" in page
 
 
 def test_a_resumed_run_decides_the_same():

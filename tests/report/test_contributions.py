@@ -56,6 +56,7 @@ def test_each_row_has_its_picture_and_its_numbers(numbers):
     parts = section.contributions(held, refits)
     assert [part.title for part in parts[:2]] == [section.TITLE, "A typical row"]
     assert "training rows (grey line)" in parts[0].words[0]
+    assert "the worst have the largest errors in the study's folds" in parts[0].words[0]  # not in these refits
     assert not any("sampled" in words for words in parts[0].words)
     chosen = section._chosen(held, refits, 2)[0]
     frame = held.study.data.rows.X[held.study.plan.features]

@@ -96,22 +96,39 @@ def test_a_subgroup_that_was_asked_for_is_not_denied_by_the_search_of_all_slices
     assert where_it_fails(study, held).lead == "No part of the table is shown to be worse than the rest."
 
 
-@pytest.mark.parametrize(
-    ("metric", "words"),
-    [
-        ("rmse", "Today's guess, the mean of the training rows"),
-        ("mae", "Today's guess, the median of the training rows"),
-        ("error", "Today's guess, the most frequent class (no) for every row"),
-        ("f1", "Today's guess, the same class (yes) for every row"),
-    ],
-)
-def test_the_guess_of_today_is_the_best_one_for_the_metric(metric, words):
+def test_todays_guess_is_what_the_baseline_says():
+    rng = np.random.default_rng(5)
+    frame = pd.DataFrame(rng.normal(size=(300, 2)), columns=["a", "b"])
+    frame["y"] = 9 * frame.a + np.exp(rng.normal(size=300))
+    frame["sick"] = np.where(rng.random(300) < 1 / (1 + np.exp(2 - 2 * frame.a)), "ill", "well")
+    for target, options, said in (
+        ("y", {"metric": "mae"}, f"the median of the training rows ({np.median(frame.y):.4g})"),
+        ("y", {"metric": "rmse"}, f"the mean of the training rows ({np.mean(frame.y):.4g})"),
+        ("sick", {"cost": "missed=10 false=1"}, "the same class (ill)"),
+        ("sick", {"metric": "error"}, "the same class (well)"),
+        ("sick", {"metric": "log_loss"}, "the shares of the classes"),
+    ):
+        table = frame[["a", "b", target]]
+        study = run(
+            table,
+            target,
+            learners=["least squares" if target == "y" else "logistic"],
+            cv=3,
+            test_size="none",
+            reseal="another question",
+            **options,
+        )
+        assert f"Today's guess, {said} for every row," in " ".join(how_far_off(study).words), (target, options)
+
+
+def test_after_a_look_beyond_the_plan_nobody_is_told_to_open_the_test_set():
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(160, 2)), columns=["a", "b"])
-    if metric in ("rmse", "mae"):
-        frame["y"] = np.exp(2 * frame.a + 0.1 * rng.normal(size=160))
-    else:
-        frame["y"] = np.where(frame.a + 0.1 * rng.normal(size=160) > 0.5, "yes", "no")
-    learner = "tree" if metric in ("rmse", "mae") else "logistic"
-    found = how_far_off(run(frame, "y", learners=[learner], cv=5, metric=metric))
-    assert words in " ".join([found.lead, *found.words])
+    frame = pd.DataFrame(rng.normal(size=(300, 2)), columns=["a", "b"])
+    frame["y"] = 3 * frame.a + frame.b + rng.normal(size=300)
+    options = {"cv": 3, "test_size": 0.25}
+    for learner, reason, lead in (
+        ("tree", None, "Use it for rows like these."),
+        ("ridge", "a line", "Promising: new test rows are needed to confirm it."),
+    ):
+        study = run(frame, "y", learners=[learner], reason=reason, **options)
+        assert what_to_do(study, HeldOut.of(study), study.summary()["finding"]).lead == lead

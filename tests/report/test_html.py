@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
+from types import SimpleNamespace
 
 import matplotlib as mpl
 import numpy as np
@@ -29,6 +30,7 @@ from assay.experiment.table import read_table
 from assay.numbers import with_limits
 from assay.report._about_checks import ABOUT
 from assay.report._embed import _write_out, csv_uri, json_block, picture
+from assay.report._inspection_section import _calm
 from assay.report._result_sections import _to_draw
 from assay.report.draw_experiment import pictures_of, plain
 from assay.report.html import _range, render, write_report
@@ -388,3 +390,11 @@ def test_of_many_pairs_those_of_the_selected_learner_are_drawn():
     np.testing.assert_array_equal(drawn.lower, found.lower[kept])
     np.testing.assert_array_equal(drawn.differences, found.differences[kept])
     assert _to_draw(found, "stopped") is found
+
+
+def test_names_of_categories_that_would_touch_are_turned():
+    for names, turned in ((["Köln", "Paris", "São Paulo", "Århus"], True), (["never", "no", "yes"], False)):
+        axes = Figure().subplots()
+        axes.set_xticks(range(len(names)), names)
+        _calm(axes, SimpleNamespace(categorical=[True], grids=[np.array(names, dtype=object)]))
+        assert all((one.get_rotation() > 0) == turned for one in axes.get_xticklabels()), names

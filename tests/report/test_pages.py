@@ -127,6 +127,7 @@ def test_the_page_is_whole(name, tmp_path, monkeypatch):
     judged = "test" if study.has_test_set else "outer"
     for key in (*SECTIONS, judged, "card", "manifest", "answer-far", "answer-drives", "answer-fails", "answer-do"):
         assert f'id="{key}"' in page, key
+    assert page.index('id="manifest"') < page.index('id="card"')  # paper leaves the card out
     shown = re.sub(r"<script.*?</script>|<style.*?</style>", "", page, flags=re.DOTALL)
     text = re.sub(r"<[^>]*>", " ", shown)
     assert not re.findall(r"(?<![\w.])\d(?:\.\d+)?e[+-]\d+", text)

@@ -17,6 +17,7 @@ __all__ = [
     "amount",
     "apart",
     "called",
+    "decision",
     "figure",
     "limits",
     "missing_cells",
@@ -76,16 +77,25 @@ def threshold(model: Any, plan: Any) -> str:
     >>> threshold(None, None)
     ''
     """
-    at = getattr(model, "threshold_", None)
-    if at is None:
+    rule = decision(model)
+    if not rule:
         return ""
     why = (
         f"missing one costs {plan.cost['missed']:g}, a false alarm {plan.cost['false']:g}"
         if plan.cost
         else f"for a {plan.rate[0]} of {plan.rate[1]:g}"
     )
-    rule = f"A row is predicted as {model.positive_!r} if its probability is at least {at:.3g}"
-    return f"{rule}, a threshold chosen on inner folds ({why})."
+    return f"A {rule}, a threshold chosen on inner folds ({why})."
+
+
+def decision(model: Any) -> str:
+    """From which probability a model predicts its positive class; empty where it decides by the greatest one.
+
+    >>> decision(None)
+    ''
+    """
+    at = getattr(model, "threshold_", None)
+    return "" if at is None else f"row is predicted as {model.positive_!r} if its probability is at least {at:.3g}"
 
 
 def figure(metric: str, value: Any, lower: Any = math.nan, upper: Any = math.nan) -> str:

@@ -76,7 +76,8 @@ def _introduction(values: ShapleyValues) -> Part:
         "How far each column moves one prediction from the average over "
         f"{values.n_background} training rows (grey line) to its own (dark line): Shapley values, on the scale of the "
         f"{values.scale}; blue raises it, red lowers it. Each row is explained by a refit that had not seen it. The "
-        "typical rows stand at one and at three quarters of the predictions, among rows with at most the median error.",
+        "typical rows stand at one and at three quarters of the predictions, among rows with at most the median error; "
+        "the worst have the largest errors in the study's folds, whose models predict a little differently.",
         "The values describe the model, not the world: columns that go together share what they add.",
     ]
     if values.std_error is not None:

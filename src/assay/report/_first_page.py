@@ -166,17 +166,7 @@ def _decided_by_few(study: Study) -> str:
 
 def _against(metric: str, value: float, guess: float, shown: str, study: Study) -> str:
     """Today's guess in words, and how much is gained on it."""
-    y = study.data.rows.y[study.data.fitted_to(study.plan)]
-    baseline = study.data.learners[0].make(study.plan.seed)
-    if study.plan.task == "regression":
-        centre = np.median(y) if baseline.strategy == "median" else np.mean(y)
-        guess_text = with_unit(fmt(float(centre)), study.wishes.unit)
-        subject = f"Today's guess, the {baseline.strategy} of the training rows ({guess_text}) for every row,"
-    else:
-        labels, counts = np.unique(y, return_counts=True)
-        commonest = labels[counts == counts.max()].tolist()
-        which = "most frequent" if baseline.label in commonest else "same"
-        subject = f"Today's guess, the {which} class ({plain(baseline.label, 40)}) for every row,"
+    subject = f"Today's guess, {_guess(study, metric)} for every row,"
     if metric == "auc":
         return "Today's guess, without any column, is right half of the time (0.5)."
     if metric == "r2":
@@ -188,6 +178,18 @@ def _against(metric: str, value: float, guess: float, shown: str, study: Study) 
     share = percent(abs(1 - value / guess)) if guess > 0 else ""
     gained = gain.format(share=share, smaller=comparatives[0], fewer=comparatives[1], less=comparatives[2])
     return f"{subject} {verb} {shown}" + (f"; {gained}." if share else ".")
+
+
+def _guess(study: Study, metric: str) -> str:
+    """What the baseline says of every row."""
+    if study.plan.task == "regression":
+        strategy = next(one for one in study.data.learners if one.name == BASELINE).make(0).strategy
+        value = fmt(float(getattr(np, strategy)(study.data.rows.y[study.data.fitted_to(study.plan)])))
+        return f"the {strategy} of the training rows ({with_unit(value, study.wishes.unit)})"
+    if study.plan.measure(metric).needs != "labels":
+        return "the shares of the classes"
+    said = np.unique(np.concatenate(study.leaderboard.results[BASELINE].fold_predictions["labels"]))
+    return f"the same class ({plain(said[0], 40)})" if said.size == 1 else "one class"
 
 
 def _pair(metric: str, *found: tuple[str, str, float]) -> tuple[Bar, ...]:
@@ -389,6 +391,8 @@ def what_to_do(study: Study, held: HeldOut, finding: str) -> Answer:
     """The advice that follows from the finding, the checks, the plan and the classes it predicts."""
     stops = study.checks.stops
     lead, sentences = ADVICE[finding], []
+    if study.opened is not None and finding in ("folds-better", "folds-ahead"):  # a look beyond the plan
+        lead = "Promising: new test rows are needed to confirm it."
     if stops:
         lead = f"First resolve a serious check: {stops[0].title}."
         sentences.append(sentence(stops[0].remedy))

@@ -7,6 +7,7 @@ the size of the table and the learner's declared cost, never by a clock: the sam
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,8 +51,8 @@ SHOWN = 3
 """How many classes are drawn."""
 YEARS = 10_000
 """Numbers up to here may be years and stand without a comma under a curve."""
-LETTERS = 36
-"""How many letters of categories stand side by side under a picture."""
+LETTERS = 31
+"""How many letters of categories have room side by side under a picture."""
 
 
 def columns_of(study: Study) -> list[str]:
@@ -288,7 +289,7 @@ def _calm(axes: Any, result: Dependence) -> None:
     axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
     if result.categorical[0]:
         names = [str(name) for name in result.grids[0]]
-        if sum(len(name) + 2 for name in names) > LETTERS:
+        if any(len(a) + len(b) + 2 > 2 * LETTERS / len(names) for a, b in pairwise(names)):
             axes.set_xticks(np.arange(len(names)), names, rotation=45, ha="right")
         return
     axes.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))

@@ -56,6 +56,7 @@ def board_part(study: Study, board: pd.DataFrame) -> Part:
         folds = len(first.fold_scores)
         text = "; ".join(f"{one.rstrip('.')} ({number} of {folds} fits)" for one, number in kinds.items())
         sentences += (f"{name} gave {len(kinds)} {'warning' if len(kinds) == 1 else 'warnings'}: {text}.",)
+    sentences += tuple(sentence(f"{name} {status}") for name, status in found.statuses.items())
     alt = f"Leaderboard, best first: {', '.join(found.order)}"
     image = picture(found, (WIDTH, 1.4 + 0.3 * len(found.results)), alt, titled=False)
     view = table_of(
@@ -91,9 +92,11 @@ def comparisons_part(study: Study) -> Part:
         for row in frame.to_dict("records")
     ]
     shown = int(found.rejected.sum())
+    every = found.n_pairs
+    counted = "" if every == len(found.pairs) else f" ({every} with those of learners that were stopped)"
     sentences = [
         f"{plural(len(found.pairs), 'pair')}, {shown} with a significant difference. {sentence(found.why)}",
-        f"Differences are first minus second, corrected for the number of pairs by {found.correction}"
+        f"Differences are first minus second, corrected for the number of pairs{counted} by {found.correction}"
         + (f"; their intervals hold simultaneously with {100 * found.level:g}% confidence" if found.together else "")
         + ". A difference is shown where its interval excludes 0; 'no difference shown' does not prove there is none.",
     ]

@@ -104,8 +104,8 @@ def render(study: Study) -> str:
         ("checks", "Checks", attempt("Checks", lambda: _checks(study))),
         ("data", "Data", _data(study)),
         ("protocol", "Protocol, fixed beforehand", attempt("Protocol", lambda: _protocol(study, told))),
-        ("card", "Model card", attempt("Model card", lambda: _card(study))),
         ("manifest", "Reproducing the study", attempt("Manifest", lambda: _manifest(study, told["manifest"]))),
+        ("card", "Model card", attempt("Model card", lambda: _card(study))),
     ]
     return (
         _environment()

@@ -56,12 +56,14 @@ def background_rows(parts: dict[str, Any], features: list[str]) -> pd.DataFrame:
         kinds = dict(parts["kinds"])
         gaps = {EVERY: MISSING, **parts["schema"].get("gaps", {})}
         return read_table(pd.DataFrame(stored, dtype=object), kinds=kinds, missing=gaps).frame[features]
-    study = (parts["metadata"] or {}).get("study")
+    about = parts["metadata"] or {}
+    study = about.get("study")
     try:
         train = _training_rows(str(study))
     except (AssayError, OSError, IndexError, KeyError) as error:
         message = f"the model file has no background rows, and its study {str(study)!r} is not on this machine"
-        remedy = f"write the model again where the study is: assay report {study} --background {ROWS}"
+        command = "finalize" if "fitted_to" in about else "report"
+        remedy = f"write the model again where the study is: assay {command} {study} --background {ROWS}"
         raise StoreError(message, remedy=remedy) from error
     return _drawn(train[features], ROWS)
 

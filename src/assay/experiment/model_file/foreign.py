@@ -63,16 +63,21 @@ class Foreign:
     def write(self, value: Any) -> Any:
         """The node of an object."""
         name = class_name(value)
-        if name not in self.trusted:
-            raise _untrusted([name], "the model contains")
         try:
-            self.members.append(import_module("skops.io").dumps(value))
+            skops = import_module("skops.io")
+            data = skops.dumps(value)
         except Exception as error:
+            if name not in self.trusted:
+                raise _untrusted([name], "the model contains") from error
             words = str(error).splitlines()[0].rstrip(". ") if str(error) else type(error).__name__
             message = f"the model contains something that cannot be saved ({words})"
             raise DataTypeError(
                 message, remedy="use a learner whose attributes are numbers, text and arrays"
             ) from error
+        unknown = {name, *skops.get_untrusted_types(data=data)} - self.trusted  # all that reading it will ask for
+        if unknown:
+            raise _untrusted(sorted(unknown), "the model contains")
+        self.members.append(data)
         return {"foreign": name, "member": len(self.members) - 1}
 
     def build(self, node: Any) -> Any:

@@ -20,7 +20,9 @@ from assay.experiment.model_file.training_rows import Alert, alerts_of
 from assay.experiment.table import Table, read_table
 from assay.experiment.table.levels import MISSING
 from assay.experiment.table.question import refuse_other_units
+from assay.experiment.table.reading import read_source
 from assay.experiment.table.table import EVERY
+from assay.experiment.wording import decision
 from assay.numbers import fmt
 from assay.results import Result
 from assay.words import listed, plural, printable
@@ -42,7 +44,8 @@ class Predictions(Result):
     | frame     | one row per row of the table, in its order: `row` (from 1), id columns, `prediction`, and   |
     |           | `lower` and `upper`, or `set` and a probability per class; with `explain`, `reason_1`, ...  |
     | coverage  | what the limits or sets cover, in a sentence; None where there are none                     |
-    | notes     | columns that were not used, the sentences of `alerts`, and what `top` and `explain` mean    |
+    | notes     | columns that were not used, the sentences of `alerts`, what `top` and `explain` mean, and   |
+    |           | from which probability a row is called positive where that was chosen                       |
     | alerts    | levels never seen, values outside the training range, columns that have drifted             |
     | threshold | the least figure of the rows that `top` returns; None without it                            |
     | explained | the contributions of the rows; None without `explain`                                       |
@@ -151,6 +154,9 @@ def predict_parts(
     alerts = (*_unseen(pipeline, frame), *alerts_of(parts["schema"].get("training", NOTHING), frame))
     notes = (*_unused(found, features, out, parts["target"]), *(alert.words for alert in alerts))
     coverage = _limits(out, parts, pipeline, frame, level)
+    rule = decision(pipeline)
+    if rule:
+        notes = (f"a {rule}" + ("; the column set does not go by it" if "set" in out else ""), *notes)
     threshold = None
     if top is not None:
         rows, threshold, words = _leading(out, parts, top)
@@ -264,6 +270,7 @@ class _AllBut:
 
 def _read(table: Any, kinds: dict[str, str], features: list[str], schema: Mapping[str, Any]) -> Table:
     """The table as the study read it: every column with the kind it had, the same texts read as missing."""
+    table = table if isinstance(table, pd.DataFrame) else read_source(table)  # what is no table needs another remedy
     usual, unused = {EVERY: MISSING}, _AllBut(frozenset(features))
     gaps, commas = schema.get("gaps", {}), schema.get("commas", {})
     try:

@@ -168,7 +168,9 @@ def _outside(name: str, counts: Mapping[str, Any], column: pd.Series) -> list[Al
 
 
 def _shown(value: float, column: pd.Series) -> str:
-    return str(np.datetime64(int(value), "s")).replace("T", " ") if column.dtype.kind == "M" else fmt(value)
+    if column.dtype.kind != "M":
+        return fmt(value)
+    return str(np.datetime64(int(value), "s")).replace("T", " ").removesuffix(" 00:00:00")
 
 
 def _cells(counts: Mapping[str, Any], column: pd.Series) -> tuple[Array, Array]:

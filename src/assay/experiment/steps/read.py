@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from assay.errors import DataError, ParameterError
+from assay.errors import DataError, DataTypeError, ParameterError
 from assay.experiment.events import StepBegan
 from assay.experiment.options import Options, config_text
 from assay.experiment.panel import weighs_classes
@@ -28,6 +28,9 @@ __all__ = ["read", "refuse_subgroups"]
 def read(source: Any, target: str, options: Options, context: Context) -> StudyState:
     """The first state of a study: the table, what its columns hold, and the plan."""
     context.emit(StepBegan("read", "reading the table"))
+    if not isinstance(target, str):
+        remedy = "pass one table that contains the target, and the name of its column"
+        raise DataTypeError(f"expected the name of a column as target, got a {type(target).__name__}", remedy=remedy)
     refuse_protocol(options)
     table, given, notes = read_parts(
         source,

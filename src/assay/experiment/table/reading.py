@@ -69,6 +69,8 @@ def read_source(source: Any) -> Raw:
         return source
     if isinstance(source, pd.DataFrame):
         return _from_pandas(source)
+    if isinstance(source, pd.Series):  # Arrow would take its cells for a column, or fail
+        raise DataTypeError("expected a table, got a Series", remedy="pass one row as frame.iloc[[0]]")
     table = _as_arrow(source)
     return Raw("frame", [str(label) for label in table.column_names], table.columns, table.num_rows)
 
@@ -160,13 +162,14 @@ def _encodes(word: str) -> bool:
 
 
 def _read_path(path: Path) -> Raw:
-    data = _bytes_of(path)
+    data, name = _bytes_of(path), path.name
+    if not is_workbook(data):  # which is a zip archive itself
+        data, name = _unpack(data, name)
     if is_workbook(data):
         frame, notes = read_workbook(path.name, data, max(ROOM, 100 * len(data)))
         found = _from_pandas(frame)
         # A sheet is typed cell by cell: one "n/a" makes words of a column of numbers, and nobody chose that.
         return replace(found, name=path.name, text=True, notes=[*notes, *found.notes])
-    data, name = _unpack(data, path.name)
     ending = Path(name).suffix.lower()
     if not data[:4096].strip() and not data.strip():
         raise DataError(f"{path.name} is empty", remedy="pass a table with column names in its first line")
