@@ -121,6 +121,17 @@ def test_noise_does_not_beat_a_guess_that_folds_turn_against_their_rows(metric, 
     assert not study.beats_baseline(learner)
 
 
+def test_errors_that_last_in_time_are_said_to_make_intervals_too_narrow():
+    for lasting in (True, False):
+        frame = numbers(200, seed=lasting).drop(columns="who")
+        noise = np.random.default_rng(5).normal(size=200)
+        frame["y"] = frame["a"] + (np.cumsum(noise) if lasting else noise)
+        study = assay.Study(frame, "y", learners=["least squares"], n_jobs=1, time="day", test_size=0.3, cv=3)
+        notes = " ".join(study.open().notes)
+        assert ("follow each other in 'day' are alike (correlation 0." in notes) == lasting
+        assert ("are too narrow" in notes) == lasting
+
+
 def test_a_holdout_is_not_called_cross_validation(tmp_path):
     frame = numbers(400).drop(columns=["who", "day"])
     options = {"cv": "holdout", "refit": False, "open_test": False, "n_jobs": 1, "out": tmp_path / "out"}
