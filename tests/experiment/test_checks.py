@@ -197,6 +197,10 @@ def test_duplicate_rows_and_contradictions():
     check = run(twice.assign(row=np.arange(len(twice))), kinds={"row": "id"})["duplicate-rows"]
     assert (check.status, check.severity) == ("found", "warning")
     assert check.detail.startswith("30 rows")
+    copies = pd.concat([frame, frame], ignore_index=True)
+    assert run(copies)["duplicate-rows"].severity == "serious"
+    kept = run(copies.assign(who=np.arange(len(copies)) % len(frame)), group="who")["duplicate-rows"]
+    assert kept.severity != "serious"
     other = frame.iloc[:60].assign(y=lambda part: part["y"] + 1)
     checks = run(pd.concat([frame, other], ignore_index=True))
     assert checks["contradictions"].detail.startswith("120 rows")

@@ -109,6 +109,29 @@ def test_noise_does_not_beat_the_best_of_all_guesses(metric, guess):
         assert not any(study.beats_baseline(name) for name in learners)
 
 
+@pytest.mark.parametrize(("metric", "guess"), [("top_k_accuracy", 2 / 3), ("mae", 30 / 61)])
+def test_noise_does_not_beat_a_guess_that_folds_turn_against_their_rows(metric, guess):
+    """Without a row its class is the rarest of equally large ones, and the median lies in the other of two heaps."""
+    n, learner = (60, "discriminant") if metric == "top_k_accuracy" else (61, "least squares")
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(n, 3)), columns=list("abc"))
+    frame["y"] = np.array(list("rst"))[np.arange(n) % 3] if n == 60 else np.arange(n) % 2 + 1e-3 * np.arange(n) / n
+    options = {"cv": "loo", "metric": metric, "test_size": "none"}
+    study = assay.Study(frame, "y", learners=[learner], n_jobs=1, **options)
+    assert study.leaderboard.results["baseline"].estimate == pytest.approx(guess, abs=2e-3)
+    assert not study.beats_baseline(learner)
+
+
+def test_errors_that_last_in_time_are_said_to_make_intervals_too_narrow():
+    for lasting in (True, False):
+        frame = numbers(200, seed=lasting).drop(columns="who")
+        noise = np.random.default_rng(5).normal(size=200)
+        frame["y"] = frame["a"] + (np.cumsum(noise) if lasting else noise)
+        study = assay.Study(frame, "y", learners=["least squares"], n_jobs=1, time="day", test_size=0.3, cv=3)
+        notes = " ".join(study.open().notes)
+        assert ("follow each other in 'day' are alike (correlation 0." in notes) == lasting
+        assert ("are too narrow" in notes) == lasting
+
+
 def test_a_holdout_is_not_called_cross_validation(tmp_path):
     frame = numbers(400).drop(columns=["who", "day"])
     options = {"cv": "holdout", "refit": False, "open_test": False, "n_jobs": 1, "out": tmp_path / "out"}

@@ -65,6 +65,9 @@ def binary(found: Sequence[Validation]) -> bool:
 def choose(found: Sequence[Validation]) -> tuple[str, str]:
     one = found[0]
     kind, name = one.scheme.kind, one.metric.name
+    if one.in_groups:
+        why = f"There is one set of held-out rows, in groups: {name} without each of them shows how far it varies."
+        return "groups_t", why
     if kind in ("holdout", "leave-one-out"):
         where = "There is one set of held-out rows" if kind == "holdout" else "Every row is tested once, alone"
         if one.weights is not None:
@@ -87,6 +90,9 @@ def refuse_misfit(test: str, found: Sequence[Validation]) -> None:
     kind, name = one.scheme.kind, one.metric.name
     if test in ("5x2_t", "5x2_F") and kind != "5x2":
         raise ParameterError(f"the 5x2cv test needs five halvings, not a {one.scheme}", remedy="use cv=FiveByTwo()")
+    if test == "groups_t" and not one.in_groups:
+        message = f"the t-test over groups needs one held-out set with groups, not a {one.scheme}"
+        raise ParameterError(message, remedy="use cv=Holdout() and groups=")
     if test in ("cv_t", "corrected_t") and kind == "holdout":
         raise ParameterError("one test set has no spread over folds", remedy='use test="auto", or several folds')
     if test in ("cv_t", "corrected_t") and kind == "leave-one-out" and one.fold_losses is None:
@@ -149,7 +155,7 @@ def directed(statistic: Array, alternative: str) -> Array:
 
 def used_test(test: str, first: Validation, second: Validation) -> str:
     """The test of one pair: `test`, or one over rows where the folds all differ by the same and so have no spread."""
-    if not _flat(first, second) or first.weights is not None or first.fold_losses is None:
+    if not _flat(first, second) or first.weights is not None or first.fold_losses is None or first.in_groups:
         return test
     return "mcnemar" if binary([first, second]) else "paired_t"
 
@@ -170,7 +176,7 @@ def judge(
     try:
         return rule(first, second)
     except DataError as error:
-        why = "no variance between folds" if _flat(first, second) else error.what
+        why = "no variance between folds" if _flat(first, second) and not first.in_groups else error.what
         return _untested(first, second, why, rule.keywords["alternative"])
     except AssayError as error:
         raise type(error)(f"{names[a]} against {names[b]}: {error.what}", remedy=error.remedy) from error
@@ -240,8 +246,9 @@ def gaps_of(test: str, found: Sequence[Validation], pairs: Sequence[tuple[int, i
 def _tested_gaps(first: Validation, second: Validation) -> Array:
     gaps = _gaps(first, second)
     if np.isnan(gaps).any():
-        message = f"a single fold decides the {first.metric.name}, so its spread is unknown"
-        raise DataError(message, remedy="use fewer folds, or another metric")
+        what = "group" if first.in_groups else "fold"
+        message = f"a single {what} decides the {first.metric.name}, so its spread is unknown"
+        raise DataError(message, remedy=f"use {'more groups' if first.in_groups else 'fewer folds'}, or another metric")
     return gaps
 
 
@@ -260,6 +267,16 @@ def _corrected_t(first: Validation, second: Validation, *, alternative: str) -> 
 
 def _cv_t(first: Validation, second: Validation, *, alternative: str) -> TestResult:
     return cv_t_test(_tested_gaps(first, second), alternative=alternative)
+
+
+def _groups_t(first: Validation, second: Validation, *, alternative: str) -> TestResult:
+    gaps = _tested_gaps(first, second)
+    if gaps.size == 1:
+        raise DataError("the held-out rows are of one group", remedy="hold out more groups")
+    if _flat(first, second):
+        raise DataError("no variance between groups", remedy="hold out more groups")
+    found = t_test(gaps, alternative=alternative)
+    return replace(found, method="Paired t-test over groups", estimand="mean difference")
 
 
 def _five_by_two(first: Validation, second: Validation, *, alternative: str, statistic: str) -> TestResult:
@@ -367,6 +384,7 @@ RULES: dict[str, Callable[..., TestResult]] = {
     "bootstrap": _bootstrapped,
     "corrected_t": _corrected_t,
     "cv_t": _cv_t,
+    "groups_t": _groups_t,
     "5x2_t": partial(_five_by_two, statistic="t"),
     "5x2_F": partial(_five_by_two, statistic="F"),
 }

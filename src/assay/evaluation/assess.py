@@ -168,7 +168,8 @@ def assess(
         wrong = losses(result.row_losses()[0])
         found = binomial_test(round(float(wrong.sum())), wrong.size, p0, alternative=alternative)
     elif result.scheme.kind == "holdout":
-        found = t_test(losses(result.row_losses()[0]), popmean=p0, alternative=alternative)
+        units = result.pseudo_values if result.in_groups else result.row_losses()[0]
+        found = t_test(losses(units), popmean=p0, alternative=alternative)
     elif test == "t":
         found = cv_t_test(losses(result.pseudo_values), popmean=p0, alternative=alternative)
     else:
@@ -229,6 +230,8 @@ def _choose(result: Validation, test: str, hits: bool) -> tuple[str, str]:
         if one and test == "t" and result.fold_losses is None:
             raise ParameterError(f"a single {name} has no spread", remedy="use several folds")
         return test, "It was requested."
+    if result.in_groups and result.fold_losses is not None:
+        return "t", "There is one test set, in groups, which are counted in place of rows."
     if one and hits:
         return (
             "binomial",

@@ -3,7 +3,8 @@
 For each pair the difference d = metric(first) - metric(second) is tested against 0:
 
     holdout                              McNemar's exact test for a 0/1 metric (error, accuracy), the paired t-test over
-                                         rows for another mean over rows, the paired bootstrap of d for the rest
+                                         rows for another mean over rows, the paired bootstrap of d for the rest;
+                                         of rows in groups, the t-test over the pseudo-values of groups
     k-fold, repeated, random holdouts    corrected resampled t-test over fold differences (Nadeau & Bengio 2003)
     5x2                                  the same; Dietterich's t (1998) and Alpaydin's F (1999) are there on request,
                                          but reject up to .23 at a nominal .05 (docs/simulations/comparison.md)
@@ -61,8 +62,8 @@ from assay.results import Result, TestResult, format_p
 __all__ = ["Comparison", "compare"]
 
 Array = np.ndarray
-TESTS = ("mcnemar", "mcnemar_corrected", "paired_t", "bootstrap", "corrected_t", "cv_t", "5x2_t", "5x2_F")
-BY_T = ("corrected_t", "cv_t", "paired_t")
+TESTS = ("mcnemar", "mcnemar_corrected", "paired_t", "groups_t", "bootstrap", "corrected_t", "cv_t", "5x2_t", "5x2_F")
+BY_T = ("corrected_t", "cv_t", "paired_t", "groups_t")
 """Tests of a mean over folds or rows: their greatest t has a law of its own."""
 CORRECTIONS = ("max-t", *METHODS)
 TITLES = {"max-t": "Single-step max-t", **STEPWISE}
@@ -260,8 +261,8 @@ def compare(
     |--------------|-------------|------------------------------------------|------------------------------------------|
     | results      |             | two or more, listed or by name           | what `cross_validate` gave               |
     | test         | "auto"      | "auto", "mcnemar", "mcnemar_corrected",  | "auto" fits the scheme (top of the       |
-    |              |             | "paired_t", "bootstrap", "corrected_t",  | module) and says why; "cv_t" is the      |
-    |              |             | "cv_t", "5x2_t", "5x2_F"                 | textbooks' K-fold t, which is liberal    |
+    |              |             | "paired_t", "groups_t", "bootstrap",     | module) and says why; "cv_t" is the      |
+    |              |             | "corrected_t", "cv_t", "5x2_t", "5x2_F"  | textbooks' K-fold t, which is liberal    |
     | correction   | "max-t"     | "max-t", "bonferroni", "sidak",          | for the number of pairs; the first three |
     |              |             | "holm", "hochberg", "bh", "by", None     | have intervals that cover together       |
     | level        | 0.95        | (0, 1)                                   | of the family; alpha = 1 - level         |

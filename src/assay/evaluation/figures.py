@@ -12,7 +12,8 @@ a mean of folds that share training rows, s^2 (1/J + n_test/n_train), carries ov
 A metric hears of folds only where it must (`Metric.over_folds`): R2 compares with the mean of the training rows that
 a row was predicted from, so that the guess without features has exactly 0; AUC and its like compare rows of the same
 fold alone, and a fold with nothing to compare weighs nothing. Splits that deal the rows out again and again are
-repeats; all others (random holdouts, bootstrap, time) are one set of folds.
+repeats; all others (random holdouts, bootstrap, time) are one set of folds. A single holdout whose rows come in groups
+has the pseudo-values of its groups in place of folds: theta_(-g) is the figure without group g.
 Cost: K + 1 evaluations of the metric per repeat; one for a mean over rows.
 Tukey (1958), Ann. Math. Statist. 29, 614; Nadeau & Bengio (2003), Machine Learning 52, 239-281.
 """
@@ -57,7 +58,7 @@ class Figure:
 class OutOfFold:
     """The tested rows of all splits in one column, fold after fold, with what the metric must know of each.
 
-    `at`: the row of the table that each is.
+    `at`: the row of the table that each is; `groups`: of one held-out set, the group of each.
     """
 
     metric: Metric
@@ -70,6 +71,7 @@ class OutOfFold:
     scheme: Scheme
     options: dict[str, Any]
     per_row: dict[str, Array]
+    groups: Array | None = None
 
     def value(self, chosen: Any = slice(None)) -> float:
         """The metric of some of the rows."""
@@ -87,7 +89,17 @@ class OutOfFold:
         except DataError:
             self._count_rows_as_the_table()
             raise
-        return Figure(found.value, freeze(found.fold_scores), freeze(found.pseudo_values), found.losses)
+        pseudo = found.pseudo_values if self.groups is None else self._of_groups(found.value)
+        return Figure(found.value, freeze(found.fold_scores), freeze(pseudo), found.losses)
+
+    def _of_groups(self, value: float) -> Array:
+        """The pseudo-value of each group; NaN where the figure cannot do without one of them."""
+        assert self.groups is not None
+        names, group = np.unique(self.groups, return_inverse=True)
+        if names.size == 1:
+            return np.full(1, value)
+        without = np.array([self._or_nan(np.flatnonzero(group != g)) for g in range(names.size)])
+        return np.asarray(value + _centred(np.arange(names.size), names.size, value - without))
 
     def _count_rows_as_the_table(self) -> None:
         """The metric in the order of the table, where every row is tested: an error then names the row of the table."""
@@ -209,6 +221,7 @@ def out_of_fold(
         scheme,
         class_options(metric, rows.classes),
         per_row,
+        rows.groups[at] if scheme.kind == "holdout" and rows.groups is not None else None,
     )
 
 

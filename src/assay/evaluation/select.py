@@ -136,8 +136,8 @@ def panel_of(
 ) -> Panel:
     """The panel of some figures over the same folds.
 
-    Single rows are judged one by one, with no training sets to tell folds apart: the rows are then the units. Where
-    pseudo-values are missing the figure alone is left, which has no standard error.
+    Single rows are judged one by one, with no training sets to tell folds apart: the rows are then the units, or the
+    groups of one held-out set. Where pseudo-values are missing the figure alone is left, which has no standard error.
     """
     values = np.array([[figure.value] for figure in figures], dtype=float)
     if not np.isfinite(values).all():
@@ -145,9 +145,10 @@ def panel_of(
         raise DataError(f"{names[worst]} has no finite {metric.name}", remedy="use fewer folds, or another metric")
     units = np.array([figure.pseudo_values for figure in figures], dtype=float)
     units = values if np.isnan(units).any() else units
-    factor = 1.0 / units.shape[1] + scheme.ratio
+    in_groups = scheme.kind == "holdout" and units.shape[1] > 1
+    factor = 1.0 / units.shape[1] + (0.0 if in_groups else scheme.ratio)
     single = ("holdout", "leave-one-out", "out-of-bag", "held out by the learner")
-    by_rows = scheme.kind in single and all(f.losses is not None for f in figures)
+    by_rows = scheme.kind in single and not in_groups and all(f.losses is not None for f in figures)
     w = np.ones(units.shape[1])
     if by_rows:
         units = np.array([np.concatenate(figure.losses) for figure in figures])

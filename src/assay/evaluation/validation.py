@@ -50,6 +50,7 @@ class Validation(Result):
     | fold_predictions | out-of-fold predictions per fold, by what they are: labels, values, probabilities, scores |
     | seconds          | what each fold took; on the fast path, its share                                         |
     | fast             | whether summaries that add or a closed form did the work                                 |
+    | groups           | which rows belong together; of one held-out set, they are what is counted                |
     """
 
     name: str
@@ -71,6 +72,7 @@ class Validation(Result):
     level: float = 0.95
     method: str = "corrected_t"
     nested: Nested | None = field(default=None)
+    groups: Array | None = None
     _known: dict[Metric, Figure] = field(default_factory=dict, init=False)
 
     @property
@@ -98,8 +100,11 @@ class Validation(Result):
             # Only the primary metric was nested, and only means over rows can be.
             method = self.method if chosen is self.metric or self.method == "naive" else "corrected_t"
         method = choice(method, "method", METHODS)
-        one_set = self.scheme.kind in ("holdout", "leave-one-out")
+        one_set = self.scheme.kind in ("holdout", "leave-one-out") and not self.in_groups
         pseudo = self._measured(chosen).pseudo_values
+        if self.in_groups and pseudo.size == 1:
+            why, (low, high) = "one group says nothing of others", chosen.range
+            return Interval(float(pseudo[0]), low, high, level, why, 1, self._estimand("corrected_t", chosen))
         spread = _spread_out(pseudo) and np.ptp(pseudo) > ROUNDING * np.abs(pseudo).max()
         if (method == "corrected_t" and one_set) or (not spread and (method != "naive" or chosen.losses is None)):
             # One test set has the metric's own interval; so have folds without any spread, which proves nothing.
@@ -113,7 +118,7 @@ class Validation(Result):
             error,
             level=level,
             bounds=chosen.range,
-            method=_TITLES[method],
+            method="jackknife over groups" if self.in_groups else _TITLES[method],
             rows=n,
             estimand=self._estimand(method, chosen),
             df=df if np.isfinite(df) else None,
@@ -148,7 +153,13 @@ class Validation(Result):
 
     def _by_rows(self, method: str, metric: Metric) -> bool:
         """Whether the spread is taken over rows, not over folds."""
-        return metric.losses is not None and (method == "naive" or self.scheme.kind in ("holdout", "leave-one-out"))
+        alone = self.scheme.kind in ("holdout", "leave-one-out") and not self.in_groups
+        return metric.losses is not None and (method == "naive" or alone)
+
+    @property
+    def in_groups(self) -> bool:
+        """Whether there is one held-out set, whose groups are what is counted, not its rows."""
+        return self.scheme.kind == "holdout" and self.groups is not None
 
     def _moments(self, method: str, metric: Metric) -> tuple[float, float, float, int]:
         """Centre, standard error, degrees of freedom and n of an interval."""
@@ -169,9 +180,10 @@ class Validation(Result):
             message = f"one {metric.name} has no spread over folds"
             raise DataError(message, remedy="use several folds, or metric.interval on its predictions")
         J = found.pseudo_values.size
-        factor = 1 / J + (0.0 if method == "naive" else self.scheme.ratio)
+        factor = 1 / J + (0.0 if method == "naive" or self.in_groups else self.scheme.ratio)
         alone = standard_error(found.pseudo_values - found.pseudo_values.mean(), None)  # of independent folds
-        return found.value, alone * float(np.sqrt(J * factor)), J - 1.0, self.scheme.n
+        n = J if self.in_groups else self.scheme.n
+        return found.value, alone * float(np.sqrt(J * factor)), J - 1.0, n
 
     def _metric(self, metric: Any) -> Metric:
         return self.metric if metric is None else choose_metric(metric, self._rows())
@@ -234,7 +246,7 @@ class Validation(Result):
         return self._known[metric]
 
     def _rows(self) -> Rows:
-        return Rows(None, self.y, self.weights, self.classes)
+        return Rows(None, self.y, self.weights, self.classes, self.groups)
 
     def _kept(self, need: str) -> tuple[Array, ...]:
         if need not in self.fold_predictions:
@@ -346,6 +358,7 @@ def validation_of(
         level=level,
         method=method,
         nested=nested,
+        groups=rows.groups,
     )
 
 

@@ -5,9 +5,11 @@
                       most frequent of several
 
 It must be the best of the guesses, or noise beats it. F1 is 0 for the guess "no" and 2/3 for the guess "yes" where half
-of the rows say yes; in absolute error the median beats the mean. The label is chosen once, from all training rows, not
+of the rows say yes; in absolute error the median beats the mean. The guess is made once, from all training rows, not
 from those of a fold, which lack the rows that it is judged on: where rows of equally large classes are left out one by
-one, the majority of the others is wrong every time.
+one, the majority of the others is wrong every time, their two most frequent classes of three are never the right one,
+and the median of a target with two heaps lies in the other heap. The mean of a fold is that of its training rows, as R2
+takes it.
 """
 
 from __future__ import annotations
@@ -38,9 +40,10 @@ Array = np.ndarray
 class BaselineClassifier(ClassifierMixin, Stateful, BaseEstimator):
     """The class frequencies as probabilities, and one class as label.
 
-    | parameter | default | range         | meaning                                    |
-    |-----------|---------|---------------|--------------------------------------------|
-    | label     | None    | a class, None | said of every row; None: the most frequent |
+    | parameter | default | range                    | meaning                                      |
+    |-----------|---------|--------------------------|----------------------------------------------|
+    | label     | None    | a class, None            | said of every row; None: the most frequent   |
+    | shares    | None    | class -> frequency, None | said of every row; None: those of the target |
 
     Fitted: `classes_`, `shares_`.
 
@@ -51,17 +54,21 @@ class BaselineClassifier(ClassifierMixin, Stateful, BaseEstimator):
 
     state: ClassVar[Specs] = {"classes_": classes("k"), "shares_": floats("k", low=0, high=1)}
 
-    def __init__(self, label: Any = None) -> None:
+    def __init__(self, label: Any = None, shares: Mapping[Any, float] | None = None) -> None:
         self.label = label
+        self.shares = shares
 
     def _check_state(self) -> None:
         need(bool(np.isclose(self.shares_.sum(), 1.0)), "its shares do not sum to 1")
         need(self.label is None or self.label in self.classes_.tolist(), "its label is not one of its classes")
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Count the classes."""
+        """Count the classes, unless their shares are given."""
         self.classes_, counts = np.unique(np.asarray(y), return_counts=True)
         self.shares_ = counts / counts.sum()
+        if self.shares is not None:
+            self.classes_ = np.array(list(self.shares))
+            self.shares_ = np.array(list(self.shares.values()), dtype=float)
         return self
 
     def predict_proba(self, X: Any) -> Array:
@@ -81,7 +88,10 @@ def best_baseline(learner: Learner, metric: Metric, rows: Rows) -> Learner:
     if rows.classes is None:
         guess = _best(metric, rows.y, {"mean": rows.y.mean(), "median": np.median(rows.y)})
         about = learner.about.replace("mean", guess)
-        return replace(learner, about=about, make=lambda seed: DummyRegressor(strategy=guess))
+        if guess == "mean":
+            return replace(learner, about=about)
+        value = float(np.median(rows.y))
+        return replace(learner, about=about, make=lambda seed: DummyRegressor(strategy="constant", constant=value))
     counts = np.bincount(np.searchsorted(rows.classes, rows.y), minlength=rows.classes.size)
     order = np.argsort(-counts, kind="stable")
     common = rows.classes[order].tolist()
@@ -89,7 +99,8 @@ def best_baseline(learner: Learner, metric: Metric, rows: Rows) -> Learner:
     if metric.needs == "labels":
         options = {"sample_weight": counts[order].astype(float), **class_options(metric, rows.classes)}
         label = _best(metric, rows.classes[order], {one: one for one in common}, **options)
-    return replace(learner, make=lambda seed: BaselineClassifier(label))
+    shares = dict(zip(rows.classes.tolist(), (counts / counts.sum()).tolist(), strict=True))
+    return replace(learner, make=lambda seed: BaselineClassifier(label, shares))
 
 
 def _best(metric: Metric, y: Array, guesses: Mapping[Any, Any], **options: Any) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.pipeline import Pipeline
 
-from assay.constraints import Constraint, boolean, none, one_of, seed
+from assay.constraints import Constraint, boolean, none, one_of, real, seed
 from assay.state import floats, labels, names, need, register, size
 
 __all__: list[str] = []
@@ -38,7 +38,7 @@ register(
 register(
     DummyRegressor,
     "sklearn.DummyRegressor",
-    {"strategy": one_of("mean", "median"), "constant": none, "quantile": none},
+    {"strategy": one_of("mean", "median", "constant"), "constant": none | real(), "quantile": none},
     {**_STATE, "constant_": floats(1, 1)},
     lambda _: None,
 )

@@ -162,8 +162,12 @@ def training_data(plan: Plan, parted: Parted) -> TrainingData:
     if why is not None:
         message = f"{plan.metric} is not defined on these {len(splits)} folds: {why.what}"
         raise DataError(message, remedy="use fewer folds, or another metric")
-    learners = tuple(best_baseline(one, metrics[0], rows) if one.name == BASELINE else one for one in learners)
-    return TrainingData(train, rows, splits, metrics, learners, numbers)
+    return TrainingData(train, rows, splits, metrics, _with_guess(learners, metrics[0], rows), numbers)
+
+
+def _with_guess(learners: Sequence[Learner], metric: Metric, rows: Rows) -> tuple[Learner, ...]:
+    """The learners, of which the baseline makes the best guess for these rows."""
+    return tuple(best_baseline(one, metric, rows) if one.name == BASELINE else one for one in learners)
 
 
 def subset(plan: Plan, data: TrainingData, chosen: Array) -> TrainingData:
@@ -177,7 +181,10 @@ def subset(plan: Plan, data: TrainingData, chosen: Array) -> TrainingData:
     splits = splits_for(plan, part, part.n)
     numbers = None if data.row_numbers is None else data.row_numbers[chosen]
     frame = data.frame.iloc[chosen].reset_index(drop=True)
-    return replace(data, frame=frame, rows=part, splits=splits, row_numbers=numbers)
+    learners = data.learners
+    if classes is not None and classes.size < len(made(rows.classes)):  # no guess may be a class that is not there
+        learners = _with_guess(learners, data.metrics[0], part)
+    return replace(data, frame=frame, rows=part, splits=splits, row_numbers=numbers, learners=learners)
 
 
 def _refuse_idle(plan: Plan, train: pd.DataFrame, splits: Sequence[tuple[Array, Array]]) -> None:

@@ -36,13 +36,15 @@ from assay.inference import TailDiagnosis
 from assay.metrics import get_metric
 from assay.metrics.definition import Metric
 from assay.metrics.scorer import class_options
-from assay.metrics.tails import loss_behind, loss_words, tail_of
+from assay.metrics.tails import loss_behind, loss_words, mean_behind, tail_of
 from assay.numerics.threads import one_blas_thread
 from assay.results import Interval
 
 __all__ = ["open_test_set"]
 
 Array = np.ndarray
+CHANCE = 2.0
+"""Standard errors of a correlation of neighbours that chance explains."""
 
 
 def open_test_set(state: StudyState, context: Context) -> StudyState:
@@ -93,6 +95,7 @@ def _open(state: StudyState, context: Context) -> Opened:
     if tail is not None:
         notes += tuple(tail_notes(plan.measure(plan.metric), tail))
     notes += tuple(_other_tails(plan, data, y, predicted, intervals))
+    notes += tuple(_in_time(plan, data, test, y, predicted)) if intervals else ()
     answer = released if look.beyond else None
     return Opened(
         parted.name,
@@ -247,6 +250,25 @@ def _other_tails(
             notes.append(tail_notes(metric, tail)[0])
         known.add(loss_words(metric))
     return notes
+
+
+def _in_time(plan: Plan, data: TrainingData, test: pd.DataFrame, y: Array, predicted: dict[str, Array]) -> list[str]:
+    """That rows which follow each other in time are alike, where their losses show it by more than chance."""
+    metric = mean_behind(plan.measure(plan.metric))
+    if plan.time is None or plan.group is not None or metric is None:
+        return []
+    losses = metric.per_row(y, predicted[metric.needs], **class_options(metric, data.rows.classes))
+    assert losses is not None
+    gaps = (losses - losses.mean())[np.argsort(test[plan.time].to_numpy(), kind="stable")]
+    alike = float(gaps[1:] @ gaps[:-1] / max(gaps @ gaps, np.finfo(float).tiny))
+    if alike * np.sqrt(gaps.size) <= CHANCE:
+        return []
+    worth = gaps.size * (1 - alike) / (1 + alike)
+    return [
+        f"errors of rows that follow each other in {plan.time!r} are alike (correlation {alike:.2f}), so these "
+        f"{gaps.size:,} rows tell about as much as {max(1, round(worth)):,} independent ones: the intervals and the "
+        "test against the baseline count rows and are too narrow, so take them as a guide"
+    ]
 
 
 def _one_each(frame: pd.DataFrame, group: str | None) -> pd.DataFrame:
