@@ -183,9 +183,11 @@ def _against(metric: str, value: float, guess: float, shown: str, study: Study) 
 def _guess(study: Study, metric: str) -> str:
     """What the baseline says of every row."""
     if study.plan.task == "regression":
-        strategy = next(one for one in study.data.learners if one.name == BASELINE).make(0).strategy
-        value = fmt(float(getattr(np, strategy)(study.data.rows.y[study.data.fitted_to(study.plan)])))
-        return f"the {strategy} of the training rows ({with_unit(value, study.wishes.unit)})"
+        baseline = next(one for one in study.data.learners if one.name == BASELINE).make(0)
+        mean = baseline.strategy == "mean"
+        value = np.mean(study.data.rows.y[study.data.fitted_to(study.plan)]) if mean else baseline.constant
+        shown = with_unit(fmt(float(value)), study.wishes.unit)
+        return f"the {'mean' if mean else 'median'} of the training rows ({shown})"
     if study.plan.measure(metric).needs != "labels":
         return "the shares of the classes"
     said = np.unique(np.concatenate(study.leaderboard.results[BASELINE].fold_predictions["labels"]))
