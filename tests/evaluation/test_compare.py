@@ -220,6 +220,13 @@ def test_the_same_learner_twice_is_no_different():
         assert compare([one, one]).p_values[0] == 1.0
 
 
+def test_leave_one_out_of_labels_says_what_it_does_to_majorities():
+    X, y = classes()
+    for cv, said in ((LeaveOneOut(), True), (Folds(5), False)):
+        found = compare([cross_validate(model, X, y, cv=cv) for model in (GaussianNB(), DummyClassifier())])
+        assert any("the majority of the other rows" in one for one in found.caveats) == said
+
+
 def test_baseline_and_alternative():
     results = judged(10)
     found = compare(results, baseline="constant", alternative="less")

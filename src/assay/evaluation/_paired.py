@@ -127,6 +127,11 @@ def caveats_of(test: str, result: TestResult, one: Validation) -> tuple[str, ...
     caveats = [result.liberal] if result.liberal else []
     if kind != "holdout" and test in (*BY_ROWS, "bootstrap"):
         caveats.append(SHARED)
+    if kind == "leave-one-out" and one.metric.needs == "labels":
+        caveats.append(
+            "where classes are equally large, the majority of the other rows is always the wrong class, so learners "
+            "that lean to it look worse than they are; folds leave out rows of each class"
+        )
     if test in ("5x2_t", "5x2_F"):
         caveats.append('test="corrected_t" on the same splits was measured at .03 to .04')
     if test in ("corrected_t", "cv_t"):
