@@ -64,9 +64,10 @@ class BaselineClassifier(ClassifierMixin, Stateful, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Count the classes, unless their shares are given."""
-        self.classes_, counts = np.unique(np.asarray(y), return_counts=True)
-        self.shares_ = counts / counts.sum()
-        if self.shares is not None:
+        if self.shares is None:
+            self.classes_, counts = np.unique(np.asarray(y), return_counts=True)
+            self.shares_ = counts / counts.sum()
+        else:
             self.classes_ = np.array(list(self.shares))
             self.shares_ = np.array(list(self.shares.values()), dtype=float)
         return self

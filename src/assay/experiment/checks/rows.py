@@ -27,7 +27,7 @@ __all__ = [
 
 Array = np.ndarray
 MANY_COPIES = 0.25
-"""The share of copies from which on folds of noise are predicted: of 12 tables 11 "beat the baseline" at a half."""
+"""The share of copies from which on folds mostly judge models on rows that they were fitted to."""
 PAIRS = 5_000
 """Pairs of rows with the same label that are looked at; enough to see 99% agreement."""
 LABELS = 1_000

@@ -28,15 +28,7 @@ from assay.experiment.panel import BASELINE
 from assay.experiment.plan import Plan
 from assay.experiment.protocol import OUTER, left_out, outer_splits
 from assay.experiment.state import Context, StudyState, TrainingData, made
-from assay.experiment.steps.evaluate import (
-    estimator_of,
-    evaluate_on,
-    portable,
-    predictions_for,
-    refit,
-    subset,
-    work_of,
-)
+from assay.experiment.steps.evaluate import estimator_of, evaluate_on, portable, predictions_for, refit, subset, work_of
 from assay.experiment.steps.select import select
 from assay.experiment.storage.journal import Journal
 from assay.experiment.test_set.against_baseline import BaselineTest
